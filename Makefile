@@ -1,0 +1,46 @@
+# `make help` says what there is. Everything installs what it needs into .venv; nothing else is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help scale test lint bench clean lock
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip --quiet --disable-pip-version-check install --require-hashes -r requirements-dev.lock
+	$(BIN)/pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+scale: $(READY) ## the main job: 1000 pods on a real control plane, measured; ARGS="--grovescale-param replicas=100"
+	$(BIN)/python -m pytest --grovescale tests/scale $(ARGS)
+
+test: $(READY) ## the tests, on a real control plane where they need one
+	$(BIN)/grovescale setup
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY) ## ruff, mypy strict and the import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) ## the figures that README and reports/bench.json show; takes about 15 minutes
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: ## write requirements-dev.lock anew from pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)-lock
+	$(VENV)-lock/bin/pip --quiet install uv
+	$(VENV)-lock/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	  --group dev --output-file requirements-dev.lock pyproject.toml
+	rm -rf $(VENV)-lock
+
+clean: ## stop what was left running and remove what the targets made, but not the binaries' cache
+	@if [ -x $(BIN)/grovescale ]; then $(BIN)/grovescale down --all; fi
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

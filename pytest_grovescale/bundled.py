@@ -1,0 +1,42 @@
+"""Where the files that travel with the package are: ``fixtures/`` and ``workloads/``.
+
+In a checkout they lie beside the package, where ``grovescale init`` puts a user's own; in a wheel they
+lie inside it, under ``bundled/`` (see pyproject.toml, force-include). Callers see no difference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import DefinitionError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def root() -> Path:
+    """Return the folder that holds ``fixtures/`` and ``workloads/``."""
+    installed = _PACKAGE / "bundled"
+    return installed if installed.is_dir() else _PACKAGE.parent
+
+
+def find(kind: str, name: str, *, base: Path | None = None) -> Path:
+    """Return the file that a user means by `name`.
+
+    ``kind`` is the folder, e.g. ``fixtures/clusters`` or ``workloads``. Looked up in this order: the path as
+    written (relative to ``base``, or the working folder), ``base/kind/name``, the bundled ``kind/name``; a
+    name without a suffix is tried with ``.yaml`` too. Raises DefinitionError with all places looked at.
+    """
+    start = base or Path.cwd()
+    names = [name] if Path(name).suffix else [name, f"{name}.yaml"]
+    looked: list[Path] = []
+    for folder in (start, start / kind, root() / kind):
+        for candidate in names:
+            path = (folder / candidate).expanduser()
+            if path.is_file():
+                return path.resolve()
+            looked.append(path)
+    available = sorted(p.name for p in (root() / kind).glob("*.*"))
+    raise DefinitionError(
+        f"{name}: no such file in {kind}; looked at " + ", ".join(str(p) for p in looked),
+        next_step="Bundled ones are: " + (", ".join(available) or "none") + ".",
+    )

@@ -1,0 +1,57 @@
+"""The one exception hierarchy. Every message ends with what the user can do next."""
+
+from __future__ import annotations
+
+
+class GrovescaleError(Exception):
+    """Base of everything this package raises on purpose.
+
+    ``message`` says what happened, ``next_step`` what to do about it; both are shown to the user.
+    """
+
+    def __init__(self, message: str, *, next_step: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  → {self.next_step}" if self.next_step else self.message
+
+
+class UsageError(GrovescaleError):
+    """The test, an option or a command line asks for something that cannot be."""
+
+
+class DefinitionError(GrovescaleError):
+    """A definition file (cluster, operator, workload) is missing or wrong.
+
+    The message starts with ``file:line: path.to.value:``.
+    """
+
+
+class BinaryError(GrovescaleError):
+    """A control plane binary can be found in none of the places looked at."""
+
+
+class ClusterError(GrovescaleError):
+    """The cluster could not be started, reached or stopped."""
+
+
+class OperatorError(GrovescaleError):
+    """The operator under test did not start, become ready or stay alive."""
+
+
+class WorkloadError(GrovescaleError):
+    """A workload could not be rendered, applied or deleted."""
+
+
+class RecordingError(GrovescaleError):
+    """A recording cannot be written or read."""
+
+
+class PhaseError(GrovescaleError):
+    """A phase did not reach its milestones: timeout, dead operator, lost recorder."""
+
+
+class NotMeasuredError(GrovescaleError):
+    """A figure was asked for that the recording does not hold. It is never answered with zero."""

@@ -1,0 +1,116 @@
+"""One watch request as a stream of events, undecoded.
+
+Taking a cut watch up again is the caller's: what must be journaled or re-listed differs from one to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import aiohttp
+import msgspec
+
+from .client import Client, selectors
+from .errors import Status, from_response, from_status, no_answer
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the initial events (KEP-3157)."""
+
+# Bookmarks come about once a minute; a stream that is silent for longer than two has died without a FIN.
+_SILENCE_S = 150.0
+
+
+class WatchEvent(msgspec.Struct):
+    """One event. ``object`` is raw JSON: decode it into a narrow struct of your own."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    object: msgspec.Raw
+
+
+class _AnyEvent(msgspec.Struct):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+class Bookmark(msgspec.Struct, frozen=True):
+    """What a BOOKMARK event says."""
+
+    resource_version: str
+    initial_events_end: bool
+
+
+_decode_event = msgspec.json.Decoder(_AnyEvent).decode
+_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+
+
+def bookmark(event: WatchEvent) -> Bookmark:
+    """Return the content of a BOOKMARK event."""
+    meta = _decode_bookmark(event.object).metadata
+    return Bookmark(meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true")
+
+
+async def stream(
+    client: Client,
+    path: str,
+    *,
+    resource_version: str = "",
+    label_selector: str = "",
+    field_selector: str = "",
+    initial_events: bool = False,
+) -> AsyncIterator[WatchEvent]:
+    """Yield events until the server ends the stream.
+
+    ``initial_events``: the server sends all present objects first, then a bookmark (``bookmark(event)
+    .initial_events_end``); raises Invalid where it does not know that (before 1.32 by default). Raises Gone when
+    ``resource_version`` is too old, ServerUnavailable when the connection breaks or falls silent.
+    """
+    params = {"watch": "true", "allowWatchBookmarks": "true"} | selectors(label_selector, field_selector)
+    if resource_version:
+        params["resourceVersion"] = resource_version
+    if initial_events:
+        params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    label = f"WATCH {path}"
+    try:
+        async with client.session().get(
+            path,
+            params=params,
+            headers=client.headers(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S),
+            read_bufsize=1 << 20,
+            server_hostname=client.access.tls_server_name or None,
+        ) as response:
+            if response.status >= 400:
+                raise from_response(response.status, await response.read(), request=label)
+            async for line in _lines(response.content):
+                event = _decode_event(line)
+                if event.type == "ERROR":
+                    status = msgspec.json.decode(event.object, type=Status)
+                    raise from_status(status, request=label)
+                yield WatchEvent(event.type, event.object)
+    except (aiohttp.ClientError, ConnectionResetError, TimeoutError) as error:
+        raise no_answer(label, error) from error
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Yield whole lines of any length (StreamReader.readline refuses long ones)."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        head, newline, rest = chunk.partition(b"\n")
+        if not newline:
+            parts.append(chunk)
+            continue
+        yield b"".join((*parts, head))
+        *whole, tail = rest.split(b"\n")
+        for line in whole:
+            yield line
+        parts = [tail] if tail else []

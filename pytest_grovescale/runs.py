@@ -1,0 +1,343 @@
+"""One pytest session's run: its folder, cluster, operator, and the scale tests in it.
+
+What pytest gives (config, items, requests) ends here; the rooms below know nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import pytest
+
+from . import __version__
+from .analysis.analyse import analyse_run
+from .cluster import handle, turns
+from .cluster.definition import ClusterDefinition, load_definition
+from .cluster.handle import Cluster, UnsupportedPlatform
+from .errors import GrovescaleError, UsageError
+from .kube.portal import Portal
+from .operator import process as operator_process
+from .operator.definition import OperatorDefinition, load
+from .operator.process import Operator
+from .options import Settings
+from .recording import records
+from .recording.machine import machine
+from .recording.processes import started_ticks
+from .recording.recorder import Recorder, RecorderConfig
+from .report import jsonfile, junit, markdown, progress, terminal
+from .scenario.scale import Scale
+from .workload import namespace as namespaces
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Turn our own errors in a fixture into one clear failure, without the frames in between."""
+    try:
+        yield
+    except UnsupportedPlatform as error:
+        pytest.skip(str(error))
+    except GrovescaleError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+class Run:
+    """What lives as long as the pytest session. Every part is made when it is first needed."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, *, run_id: str = "") -> None:
+        self.settings = settings
+        self.worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        self.id = run_id or _new_id()
+        self.folder = settings.reports / self.id
+        self.progress = progress.Progress(None if self.worker or config.get_verbosity() < 0 else _screen(config))
+        self._root = config.rootpath
+        self._cluster: tuple[str, Cluster] | None = None
+        self._operator: tuple[str, Operator] | None = None
+        self._portal: Portal | None = None
+        self._scale: Scale | None = None
+
+    # ---- what fixtures open
+
+    @contextlib.contextmanager
+    def turn(self, *, measured: bool) -> Iterator[None]:
+        """Wait for, and hold, this test's turn on the machine."""
+        with turns.exclusive(self.progress.say) if measured else turns.shared(self.progress.say):
+            yield
+
+    def cluster(self, item: pytest.Item) -> Cluster:
+        """Return the cluster that a test asks for, started if it is not there."""
+        with _told():
+            wanted = _Wanted.of(item, self.settings)
+            if self._cluster is not None and self._cluster[0] == wanted.cluster_key:
+                return self._cluster[1]
+            self._drop_cluster()
+            cluster = self._find_cluster(wanted, base=item.path.parent)
+            self._cluster = (wanted.cluster_key, cluster)
+            return cluster
+
+    @contextlib.contextmanager
+    def operator(self, item: pytest.Item, cluster: Cluster) -> Iterator[Operator]:
+        """Yield the operator that a test asks for, running and ready."""
+        wanted = _Wanted.of(item, self.settings)
+        with _told():
+            definition = load(wanted.operator, values=wanted.values, base=item.path.parent)
+            per_session = (wanted.start or definition.start) == "session"
+            operator = self._find_operator(definition, cluster, wanted.operator_key)
+        yield operator
+        if not per_session:
+            self._drop_operator()
+
+    def _find_operator(self, definition: OperatorDefinition, cluster: Cluster, key: str) -> Operator:
+        if self._operator is not None:
+            if self._operator[0] == key and self._operator[1].alive():
+                return self._operator[1]
+            self._drop_operator()
+        operator = operator_process.start(definition, cluster, directory=self._made("logs"), progress=self.progress.say)
+        self._operator = (key, operator)
+        return operator
+
+    @contextlib.contextmanager
+    def scale(self, request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Scale]:
+        """Yield one test's ``Scale``; afterwards its namespace is gone and its recording closed."""
+        item = request.node
+        wanted = _Wanted.of(item, self.settings)
+        with _told():
+            definition = load(wanted.operator, values=wanted.values, base=item.path.parent)
+            recorder = self._start_recorder(item, cluster, definition)
+        try:
+            operator = self._recorded_operator(request, recorder)
+            with _told():
+                scale = self._open_scale(item, cluster, operator, recorder)
+            try:
+                yield scale
+            finally:
+                self._scale = None
+                self._close_scale(scale)
+        finally:
+            recorder.stop()
+        item.user_properties += junit.properties(scale.result())
+
+    def _recorded_operator(self, request: pytest.FixtureRequest, recorder: Recorder) -> Operator:
+        recorder.mark("operator-start", state="begin")
+        operator: Operator = request.getfixturevalue("grovescale_operator")
+        if operator.metrics_url:
+            recorder.add_target("operator", operator.metrics_url)
+        recorder.mark("operator-start", state="end")
+        return operator
+
+    def _open_scale(self, item: pytest.Item, cluster: Cluster, operator: Operator, recorder: Recorder) -> Scale:
+        client = self.portal.client(cluster.access_as("harness"))
+        namespace = self.portal.run(namespaces.create(client, test=item.name, run_id=self.id))
+        self._scale = Scale(
+            run_id=self.id,
+            cluster=cluster,
+            operator=operator,
+            recorder=recorder,
+            portal=self.portal,
+            client=client,
+            namespace=namespace,
+            progress=self.progress,
+            parameters=self.settings.parameters,
+            base=item.path.parent,
+        )
+        return self._scale
+
+    def _close_scale(self, scale: Scale) -> None:
+        if self.settings.keep:
+            self.progress.say(f"kept: namespace {scale.namespace} on cluster {scale.cluster.name}")
+            return
+        scale.recorder.mark("clean-up", state="begin", detail=scale.namespace)
+        with _told():
+            objects = [obj for workload in scale.workloads for obj in workload.objects]
+            self.portal.run(namespaces.remove(scale.client, scale.namespace, objects=objects))
+        scale.recorder.mark("clean-up", state="end", detail=scale.namespace)
+
+    def _start_recorder(self, item: pytest.Item, cluster: Cluster, definition: OperatorDefinition) -> Recorder:
+        name = _file_name(item.nodeid)
+        opened = records.Opened(
+            at=0,
+            schema_version=records.SCHEMA_VERSION,
+            run=self.id,
+            test=item.nodeid,
+            version=__version__,
+            machine=machine(),
+            cluster=cluster.facts,
+            identities={**cluster.identities, "operator": definition.user},
+            parameters={"operator": definition.name, **definition.values, **self.settings.parameters},
+            audited=cluster.audit_log is not None,
+        )
+        config = RecorderConfig(
+            journal=str(self._made("recordings") / f"{name}.jsonl"),
+            opened=opened,
+            access=cluster.access_as("recorder"),
+            audit_log=str(cluster.audit_log or ""),
+            processes_file=str(cluster.processes_file),
+            extra_processes={"harness": (os.getpid(), started_ticks(os.getpid()))},
+            # Runs when this process has been killed: what was measured until then becomes a result all the same.
+            after_close=(sys.executable, "-m", "pytest_grovescale.cli", "analyse", str(self.folder)),
+        )
+        return Recorder.start(config, log=self._made("logs") / f"recorder-{name}.log")
+
+    # ---- parts made when first needed
+
+    @property
+    def portal(self) -> Portal:
+        if self._portal is None:
+            self._portal = Portal()
+        return self._portal
+
+    def _made(self, part: str) -> Path:
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _point(self.settings.reports / "latest", self.folder.name)
+        path = self.folder / part
+        path.mkdir(exist_ok=True)
+        return path
+
+    def _find_cluster(self, wanted: _Wanted, *, base: Path) -> Cluster:
+        if handle.is_running(wanted.cluster):
+            if wanted.kubernetes:
+                raise UsageError(
+                    f"cluster {wanted.cluster} runs already; its Kubernetes version cannot be changed",
+                    next_step="Leave --grovescale-kubernetes out, or name a cluster definition file.",
+                )
+            cluster = handle.join(wanted.cluster, progress=self.progress.say)
+        else:
+            definition = load_definition(wanted.cluster, base=base)
+            cluster = handle.acquire(
+                _adapted(definition, wanted),
+                name=f"run-{self.id}",
+                run_id=self.id,
+                progress=self.progress.say,
+            )
+        return cluster
+
+    # ---- the end
+
+    def pause(self) -> None:
+        """Stop the clocks of an open phase: a debugger is open."""
+        if self._scale is not None and self._scale.current is not None:
+            self._scale.current.pause()
+
+    def resume(self) -> None:
+        """Let the clocks of an open phase run on."""
+        if self._scale is not None and self._scale.current is not None:
+            self._scale.current.resume()
+
+    def finish(self) -> None:
+        """Stop the operator, leave the cluster, close the connections."""
+        self._drop_operator()
+        self._drop_cluster()
+        if self._portal is not None:
+            self._portal.close()
+            self._portal = None
+
+    def _drop_operator(self) -> None:
+        if self._operator is not None and not self.settings.keep:
+            self._operator[1].stop()
+            self._operator = None
+
+    def _drop_cluster(self) -> None:
+        if self._cluster is not None:
+            self._drop_operator()
+            self._cluster[1].release(keep=self.settings.keep)
+            self._cluster = None
+
+    def summarise(self, reporter: pytest.TerminalReporter) -> None:
+        """Write result.json for all recordings of the run and print their tables."""
+        if self.worker or not (self.folder / "recordings").is_dir():
+            return
+        result = analyse_run(self.folder)
+        jsonfile.write(result, self.folder / "result.json")
+        for test in result.tests:
+            reporter.section(f"grovescale: {test.test}")
+            reporter.write_line(terminal.render_test(test))
+        reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(self.folder)}")
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(markdown.render(result))
+
+    def close(self) -> None:
+        """Close what ``finish`` leaves: the screen."""
+        self.finish()
+        self.progress.close()
+
+
+class _Wanted(NamedTuple):
+    """What one test runs on: the command line's word, else its marker's, else ini's or the default."""
+
+    cluster: str
+    kubernetes: str
+    nodes: int | None
+    operator: str
+    values: dict[str, str]
+    start: str
+
+    @classmethod
+    def of(cls, item: pytest.Item, settings: Settings) -> _Wanted:
+        marker = item.get_closest_marker("grovescale")
+        asked = dict(marker.kwargs) if marker else {}
+
+        def pick(name: str) -> Any:
+            return getattr(settings, name) if name in settings.given else asked.get(name, getattr(settings, name))
+
+        return cls(
+            cluster=pick("cluster"),
+            kubernetes=pick("kubernetes"),
+            nodes=pick("nodes"),
+            operator=pick("operator"),
+            values={**asked.get("values", {}), **settings.values},
+            start=pick("start"),
+        )
+
+    @property
+    def cluster_key(self) -> str:
+        return f"{self.cluster}/{self.kubernetes}/{self.nodes}"
+
+    @property
+    def operator_key(self) -> str:
+        return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
+
+
+def _adapted(definition: ClusterDefinition, wanted: _Wanted) -> ClusterDefinition:
+    if wanted.kubernetes:
+        definition = definition.with_version(wanted.kubernetes)
+    if wanted.nodes:
+        definition = definition.with_nodes(wanted.nodes)
+    return definition
+
+
+def _new_id() -> str:
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def _file_name(nodeid: str) -> str:
+    """Return a short file name that tells which test it belongs to."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", nodeid.rpartition("/")[2]).strip("-")[:120]
+
+
+def _point(link: Path, target: str) -> None:
+    """Let ``reports/latest`` point to a run; several runs may do so at once, so it is replaced, not rewritten."""
+    temporary = link.with_name(f".latest-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(link)
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+def _screen(config: pytest.Config) -> TextIO:
+    """Return a stream to the terminal itself, so that progress shows while pytest captures a test's output."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        return os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)

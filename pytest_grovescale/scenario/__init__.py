@@ -1,0 +1,1 @@
+"""Phases, milestones and actions: what a scale test is written in."""

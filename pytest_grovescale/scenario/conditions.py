@@ -1,0 +1,247 @@
+"""Conditions as a test writes them, before the cluster has been asked what it serves.
+
+``count("pods", 1000, ready=True)`` names a kind; which API path that is, and in which namespace, is known only
+when the phase starts. ``resolve`` then makes the recorder's own condition of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from .. import durations
+from ..errors import UsageError
+from ..kube.resources import Resource
+from ..recording import conditions as recorded
+from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer, WatchSpec
+
+Scalar = str | int | float | bool | None
+Operator = Literal["==", ">=", "<="]
+
+READY_PATH = "status.conditions[type=Ready].status"
+AVAILABLE_PATH = "status.conditions[type=Available].status"
+
+# Kept of every object besides what a condition reads, so that later phases find their fields in the same watch
+# and a late object can be explained.
+_ALWAYS = (READY_PATH, AVAILABLE_PATH, "metadata.deletionTimestamp", "status.phase")
+_ALSO_OF = {"pods": ("spec.nodeName", 'metadata.labels["grove.io/podclique"]')}
+
+# The condition by which kinds say that they are ready, where it is not called Ready.
+_READY_CONDITION = {"deployments.apps": AVAILABLE_PATH, "apiservices.apiregistration.k8s.io": AVAILABLE_PATH}
+
+
+class ObjectName(msgspec.Struct, frozen=True, kw_only=True):
+    """One object, by kind as the user wrote it, API version where known, namespace and name."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+    namespace: str | None = None
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of objects of a kind that satisfy a predicate; what ``count``, ``field`` and ``gone`` return."""
+
+    kind: str
+    n: int
+    op: Operator = "=="
+    api_version: str = ""
+    name: str = ""
+    namespace: str | None = None
+    """None: the test's own namespace; ``*``: all."""
+    ready: bool | None = None
+    where: tuple[FieldTest, ...] = ()
+    expression: str = ""
+    function: str = ""
+    fields: tuple[str, ...] = ()
+    selector: str = ""
+    field_selector: str = ""
+
+
+class Combined(msgspec.Struct, frozen=True, kw_only=True):
+    """All or any of several conditions."""
+
+    how: Literal["all", "any"]
+    of: tuple[Wanted | Combined | Timer, ...]
+
+
+Declared = Wanted | Combined | Timer
+
+
+def count(
+    kind: str,
+    n: int,
+    *,
+    ready: bool | None = None,
+    where: Mapping[str, Scalar] | None = None,
+    op: Operator = "==",
+    selector: str = "",
+    field_selector: str = "",
+    namespace: str | None = None,
+) -> Wanted:
+    """The number of objects of ``kind`` is ``n`` (``op``: exactly, at least, at most).
+
+    ``kind`` is any name kubectl takes: ``pods``, ``pod``, ``podcliquesets.grove.io``, ``pcs``. ``ready`` counts only
+    objects whose condition Ready (Deployments: Available) is True, or with False only the others. ``where`` maps
+    field paths to values: ``{"status.phase": "Running"}``. ``selector`` and ``field_selector`` are the API's own.
+    ``namespace`` defaults to the test's own; ``"*"`` means all.
+    """
+    if n < 0:
+        raise UsageError(f"count({kind!r}, {n}): a count cannot be negative", next_step="Give n ≥ 0.")
+    return Wanted(
+        kind=kind,
+        n=n,
+        op=op,
+        ready=ready,
+        where=_tests(where or {}),
+        selector=selector,
+        field_selector=field_selector,
+        namespace=namespace,
+    )
+
+
+def matching(
+    kind: str,
+    n: int,
+    predicate: str | Callable[[Mapping[str, Any]], bool],
+    *,
+    fields: Sequence[str],
+    op: Operator = "==",
+    selector: str = "",
+    namespace: str | None = None,
+) -> Wanted:
+    """The number of objects of ``kind`` that satisfy a predicate of the user's own is ``n``.
+
+    ``predicate`` is a Python expression over the dict ``fields`` (``fields["spec.replicas"] > 1``) or a function
+    that takes that dict. It runs in the recorder and again over the journal, so a function must be importable (no
+    closure, no lambda) and pure. ``fields`` are the paths that it reads; it sees no others.
+    """
+    if not fields:
+        raise UsageError(
+            f"matching({kind!r}, …) declares no fields",
+            next_step='Name what the predicate reads: fields=["status.phase"].',
+        )
+    expression, function = (predicate, "") if isinstance(predicate, str) else ("", _importable(predicate))
+    return Wanted(
+        kind=kind,
+        n=n,
+        op=op,
+        expression=expression,
+        function=function,
+        fields=tuple(fields),
+        selector=selector,
+        namespace=namespace,
+    )
+
+
+def field(target: ObjectName, path: str, value: Scalar, *, op: recorded.Comparison = "==") -> Wanted:
+    """One object's field has a value: ``field(pcs.name, "status.phase", "Done")``; ``op`` compares otherwise."""
+    return of_object(target, (FieldTest(path=path, op=op, value=value),))
+
+
+def of_object(target: ObjectName, tests: tuple[FieldTest, ...]) -> Wanted:
+    """One object exists and satisfies all tests."""
+    return Wanted(
+        kind=target.kind, api_version=target.api_version, name=target.name, namespace=target.namespace, n=1, where=tests
+    )
+
+
+class Named(Protocol):
+    """Anything that stands for objects: a workload's handle does."""
+
+    def names(self) -> Sequence[ObjectName]: ...
+
+
+def gone(target: Named | ObjectName) -> Declared:
+    """The object, or all objects of a workload, no longer exist (or do not yet)."""
+    targets = (target,) if isinstance(target, ObjectName) else target.names()
+    none = [
+        Wanted(kind=name.kind, api_version=name.api_version, name=name.name, namespace=name.namespace, n=0)
+        for name in targets
+    ]
+    return none[0] if len(none) == 1 else all_of(*none)
+
+
+def timer(duration: str | float) -> Timer:
+    """A time after the phase's start: ``timer("30s")``."""
+    return Timer(seconds=durations.seconds(duration))
+
+
+def all_of(*conditions: Declared) -> Combined:
+    """All of them hold at the same moment."""
+    return _combined("all", conditions)
+
+
+def any_of(*conditions: Declared) -> Combined:
+    """At least one of them holds."""
+    return _combined("any", conditions)
+
+
+def kinds(condition: Declared) -> set[tuple[str, str]]:
+    """Return every (kind, API version) that a condition names; the version is empty where the user gave none."""
+    match condition:
+        case Wanted():
+            return {(condition.kind, condition.api_version)}
+        case Combined():
+            return set().union(*(kinds(part) for part in condition.of))
+        case Timer():
+            return set()
+
+
+def resolve(condition: Declared, resources: Mapping[tuple[str, str], Resource], *, namespace: str) -> Condition:
+    """Return the recorder's condition. ``resources`` answers for every pair of ``kinds(condition)``."""
+    match condition:
+        case Timer():
+            return condition
+        case Combined():
+            parts = tuple(resolve(part, resources, namespace=namespace) for part in condition.of)
+            return AllOf(of=parts) if condition.how == "all" else AnyOf(of=parts)
+        case Wanted():
+            return _resolve_count(condition, resources[condition.kind, condition.api_version], namespace)
+
+
+def _resolve_count(wanted: Wanted, resource: Resource, namespace: str) -> Count:
+    tests = wanted.where
+    if wanted.ready is not None:
+        path = _READY_CONDITION.get(resource.qualified, READY_PATH)
+        tests = (*tests, FieldTest(path=path, op="==" if wanted.ready else "!=", value="True"))
+    scope = None if wanted.namespace == "*" else wanted.namespace or namespace
+    fields = {*_ALWAYS, *_ALSO_OF.get(resource.qualified, ()), *wanted.fields, *(test.path for test in tests)}
+    return Count(
+        watch=WatchSpec(
+            resource=resource.qualified,
+            path=resource.path(scope),
+            label_selector=wanted.selector,
+            field_selector=wanted.field_selector,
+            fields=tuple(sorted(fields)),
+        ),
+        name=wanted.name,
+        where=Predicate(tests=tests, expression=wanted.expression, function=wanted.function),
+        op=wanted.op,
+        n=wanted.n,
+    )
+
+
+def _tests(where: Mapping[str, Scalar]) -> tuple[FieldTest, ...]:
+    return tuple(FieldTest(path=path, value=value) for path, value in where.items())
+
+
+def _combined(how: Literal["all", "any"], conditions: tuple[Declared, ...]) -> Combined:
+    if not conditions:
+        raise UsageError(f"{how}_of() needs at least one condition", next_step=f"Write {how}_of(a, b, …).")
+    return Combined(how=how, of=conditions)
+
+
+def _importable(function: Callable[..., object]) -> str:
+    """Return ``module:name``; raises UsageError for what another process could not import."""
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    found = inspect.getmodule(function)
+    if not name or "." in name or "<" in name or found is None or getattr(found, name, None) is not function:
+        raise UsageError(
+            f"{name or function!r} cannot run in the recorder, a process of its own",
+            next_step="Use a function at the top of a module, or an expression in a string.",
+        )
+    return f"{module}:{name}"

@@ -1,0 +1,227 @@
+"""A phase: milestones declared first, then actions, then the wait until all is met. Afterwards, its figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from .. import durations
+from ..analysis import figures
+from ..analysis.result import PhaseResult
+from ..errors import GrovescaleError, NotMeasuredError, PhaseError, UsageError
+from ..recording.protocol import MilestoneReached, PhaseComplete, ProcessExited, Progress, SourceBroke, Update
+from .conditions import Declared
+
+if TYPE_CHECKING:
+    from .scale import Scale
+
+# How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are looked at again.
+_TICK_S = 0.25
+
+
+class Allowance:
+    """The time a phase has left. Time spent in a debugger does not count."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ends = clock() + seconds
+        self._paused: float | None = None
+
+    def left(self) -> float:
+        now = self._clock() if self._paused is None else self._paused
+        return self._ends - now
+
+    def pause(self) -> None:
+        """Stop counting (a debugger was entered)."""
+        if self._paused is None:
+            self._paused = self._clock()
+
+    def resume(self) -> None:
+        """Count on."""
+        if self._paused is not None:
+            self._ends += self._clock() - self._paused
+            self._paused = None
+
+
+class Phase:
+    """One measured phase; made by ``Scale.phase``.
+
+    Used as a context manager: declare milestones, act, and leave the block; leaving waits until all milestones are
+    met and every hold is over. It raises PhaseError at its timeout, when the operator dies, or when a source of
+    the recording is lost that a milestone needs. After the block, ``api``, ``cpu``, ``reconciles``, ``rss`` and
+    ``milestone`` answer with figures, and raise NotMeasuredError rather than answer for what was not measured.
+    """
+
+    def __init__(self, scale: Scale, name: str, *, timeout: str | float) -> None:
+        self.name = name
+        self.timeout_s = durations.seconds(timeout)
+        self._scale = scale
+        self._declared: dict[str, Declared] = {}
+        self._allowance: Allowance | None = None
+        self._hold_until: Allowance | None = None
+        self._complete = False
+        self._ended = False
+        self._counts: Mapping[str, tuple[int, int]] = {}
+
+    # ---- declaring
+
+    def milestone(self, name: str, condition: Declared) -> None:
+        """Declare a milestone. All are declared before the first action, so that none can be missed."""
+        if self._allowance is not None:
+            raise UsageError(
+                f"phase {self.name!r}: milestone {name!r} is declared after the phase has begun",
+                next_step="Declare all milestones before the first action (apply, trigger, delete, hold …).",
+            )
+        if name in self._declared:
+            raise UsageError(f"phase {self.name!r} has two milestones {name!r}", next_step="Give each its own name.")
+        self._declared[name] = condition
+
+    def hold(self, duration: str | float) -> None:
+        """Keep the phase open for at least this long from now on, whatever its milestones do."""
+        self.begin()
+        seconds = durations.seconds(duration)
+        self._scale.recorder.mark("hold", detail=durations.text(seconds))
+        allowance = Allowance(seconds)
+        if self._hold_until is None or allowance.left() > self._hold_until.left():
+            self._hold_until = allowance
+
+    # ---- running
+
+    def __enter__(self) -> Self:
+        self._scale.enter(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.begin()
+                self._wait()
+                self._end("passed")
+            elif self._allowance is not None:
+                self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
+        except PhaseError:
+            raise
+        except BaseException as failure:
+            if not self._ended and self._scale.recorder.alive():
+                self._end("interrupted" if isinstance(failure, KeyboardInterrupt) else "failed", _one_line(failure))
+            raise
+        finally:
+            self._scale.leave(self)
+
+    def begin(self) -> None:
+        """Open the phase, once: every watch is live and the CPU clocks are read when this returns.
+
+        The first action calls it; a phase without actions begins when its block ends.
+        """
+        if self._allowance is not None:
+            return
+        if self._scale.current is not self:
+            raise UsageError(f"phase {self.name!r} is not open", next_step="Use it as: with scale.phase(…) as phase: …")
+        milestones = self._scale.resolve(self._declared)
+        self._scale.progress.phase(self.name, self.timeout_s)
+        self._scale.recorder.begin_phase(self.name, milestones, timeout=self.timeout_s, hold=0.0)
+        self._allowance = Allowance(self.timeout_s)
+
+    def pause(self) -> None:
+        """Stop the phase's clocks: a debugger is open."""
+        for allowance in (self._allowance, self._hold_until):
+            if allowance is not None:
+                allowance.pause()
+
+    def resume(self) -> None:
+        """Let the phase's clocks run on."""
+        for allowance in (self._allowance, self._hold_until):
+            if allowance is not None:
+                allowance.resume()
+
+    def look(self, timeout: float = _TICK_S) -> None:
+        """Take in what the recorder has to say, for at most ``timeout`` seconds; raise on what ends the phase."""
+        update = self._scale.recorder.wait(timeout)
+        if update is not None:
+            self._take(update)
+        if self._allowance is not None and self._allowance.left() <= 0 and not self._complete:
+            self._time_out()
+
+    def _take(self, update: Update) -> None:
+        match update:
+            case MilestoneReached():
+                self._scale.progress.milestone(update.name, update.elapsed)
+            case Progress():
+                self._counts = update.counts
+                left = self._allowance.left() if self._allowance else self.timeout_s
+                self._scale.progress.update(update.counts, elapsed=self.timeout_s - left, left=left)
+            case PhaseComplete():
+                self._complete = True
+            case ProcessExited():
+                self._scale.process_exited(update.process, self.name)
+            case SourceBroke() if update.fatal:
+                raise PhaseError(
+                    f"phase {self.name!r}: {update.source} broke off: {update.message}",
+                    next_step="What was measured until then is in the recording.",
+                )
+            case _:
+                pass
+
+    def _wait(self) -> None:
+        while not self._complete:
+            self.look()
+        while self._hold_until is not None and (left := self._hold_until.left()) > 0:
+            self.look(min(left, _TICK_S))
+
+    def _time_out(self) -> None:
+        missing = {name: have for name, have in self._counts.items() if have[0] != have[1]}
+        counts = ", ".join(f"{name} {have} of {want}" for name, (have, want) in missing.items())
+        message = f"phase {self.name!r} timed out after {durations.text(self.timeout_s)}"
+        if counts:
+            message += f": {counts}"
+        late = self._end("timeout", message)
+        self._scale.progress.done("timeout")
+        account = [message, *late, *self._scale.operator_tail()]
+        raise PhaseError(
+            "\n".join(account), next_step="Give the phase more time, or see what the operator waits for above."
+        )
+
+    def _end(self, outcome: figures.Outcome, message: str = "") -> list[str]:
+        self._ended = True
+        late = self._scale.recorder.end_phase(self.name, outcome, message)
+        if outcome != "timeout":
+            self._scale.progress.done(outcome)
+        return [figures.late_text(item) for item in late]
+
+    # ---- figures
+
+    def result(self) -> PhaseResult:
+        """Return everything that was measured in this phase."""
+        if not self._ended:
+            raise NotMeasuredError(f"phase {self.name!r} is still open", next_step="Ask for figures after its block.")
+        return self._scale.phase_result(self.name)
+
+    def api(self, identity: str) -> figures.ApiFigures:
+        """API traffic of one identity, as ``operator``, ``kwok`` or a full user name."""
+        return figures.api(self.result(), identity)
+
+    def cpu(self, process: str) -> figures.CpuFigures:
+        """CPU time and memory of one process, as ``operator`` or ``kube-apiserver``."""
+        return figures.cpu(self.result(), process)
+
+    def reconciles(self, controller: str, *, result: str | None = None) -> int:
+        """Reconciles of one controller that ended in this phase, by its own metrics; ``result``: only those."""
+        return figures.reconciles(self.result(), controller, result=result)
+
+    def reached(self, milestone: str) -> figures.MilestoneFigures:
+        """When a milestone was met: ``.seconds`` after the phase's start, and by which clock."""
+        return figures.milestone(self.result(), milestone)
+
+    def figures(self) -> dict[str, Any]:
+        """All figures of the phase as plain data, as they stand in result.json."""
+        return figures.as_plain(self.result())
+
+
+def _one_line(error: BaseException) -> str:
+    text = error.message if isinstance(error, GrovescaleError) else str(error)
+    first = text.strip().splitlines()[0] if text.strip() else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

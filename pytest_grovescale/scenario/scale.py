@@ -1,0 +1,188 @@
+"""What a scale test holds in its hands: workloads, phases, and the operator under test."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from ..analysis.analyse import analyse
+from ..analysis.result import PhaseResult, TestResult
+from ..cluster.handle import Cluster
+from ..errors import NotMeasuredError, OperatorError, UsageError
+from ..kube.client import Client
+from ..kube.portal import Portal
+from ..kube.resources import Resource
+from ..operator.process import Operator
+from ..recording.conditions import Condition
+from ..recording.journal import read
+from ..recording.recorder import Recorder
+from ..workload.template import render
+from .conditions import Declared, kinds, resolve
+from .phase import Phase
+from .workloads import WorkloadHandle
+
+T = TypeVar("T")
+Parameter = str | int | float | bool
+
+TAIL_LINES = 30
+
+
+class ProgressView(Protocol):
+    """Where a running test shows what it does; the report room's progress is one."""
+
+    def phase(self, name: str, timeout_s: float) -> None: ...
+    def update(self, counts: Mapping[str, tuple[int, int]], *, elapsed: float, left: float) -> None: ...
+    def milestone(self, name: str, seconds: float) -> None: ...
+    def done(self, outcome: str) -> None: ...
+    def say(self, text: str) -> None: ...
+
+
+class Scale:
+    """The ``scale`` fixture: one test's cluster, operator, namespace and recording.
+
+    ``namespace`` is the test's own; ``client`` with ``run`` reaches the API server directly.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        cluster: Cluster,
+        operator: Operator | None,
+        recorder: Recorder,
+        portal: Portal,
+        client: Client,
+        namespace: str,
+        progress: ProgressView,
+        parameters: Mapping[str, Parameter],
+        base: Path,
+    ) -> None:
+        self.run_id = run_id
+        self.cluster = cluster
+        self.operator = operator
+        self.recorder = recorder
+        self.client = client
+        self.namespace = namespace
+        self.progress = progress
+        self.current: Phase | None = None
+        self.workloads: list[WorkloadHandle] = []
+        self._portal = portal
+        self._parameters = dict(parameters)
+        self._base = base
+        self._phases: list[str] = []
+        self._result: tuple[int, TestResult] | None = None
+
+    # ---- what tests use
+
+    def parameter(self, name: str, default: T) -> T:
+        """Return a parameter of the run (``--grovescale-param name=value``), converted to the default's type."""
+        if name not in self._parameters:
+            return default
+        value = self._parameters[name]
+        try:
+            return type(default)(value)  # type: ignore[call-arg]
+        except ValueError as error:
+            raise UsageError(
+                f"--grovescale-param {name}={value}: not a value like {default!r}",
+                next_step=f"Give a value of type {type(default).__name__}.",
+            ) from error
+
+    def workload(self, template: str, **parameters: Any) -> WorkloadHandle:
+        """Return the objects of a template, rendered but not yet applied.
+
+        ``template`` is a path beside the test, or one in its ``workloads/`` folder, or a bundled one. The test's
+        ``namespace`` is a parameter of every template. Raises DefinitionError for a wrong template or parameter.
+        """
+        rendered = render(template, parameters, namespace=self.namespace, run_id=self.run_id, base=self._base)
+        handle = WorkloadHandle(self, rendered)
+        self.workloads.append(handle)
+        return handle
+
+    def phase(self, name: str, *, timeout: str | float = "5m") -> Phase:
+        """Return a phase to be used as ``with scale.phase("deploy") as deploy:``."""
+        if name in self._phases:
+            raise UsageError(
+                f"this test already had a phase {name!r}", next_step="Give every phase of a test its own name."
+            )
+        return Phase(self, name, timeout=timeout)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine that uses ``client``; a phase that is open is watched meanwhile.
+
+        The coroutine is cancelled when the phase fails or Ctrl-C is pressed.
+        """
+        if self.current is None:
+            return self._portal.run(coroutine)
+        self.current.begin()
+        future = self._portal.submit(coroutine)
+        try:
+            while not future.done():
+                self.current.look(0.05)
+        finally:
+            _settle(future)
+        return future.result()
+
+    # ---- what phases and workloads use
+
+    def enter(self, phase: Phase) -> None:
+        if self.current is not None:
+            raise UsageError(
+                f"phase {phase.name!r} starts inside phase {self.current.name!r}",
+                next_step="Phases follow one another; leave the first one's block first.",
+            )
+        self._phases.append(phase.name)
+        self.current = phase
+
+    def leave(self, phase: Phase) -> None:
+        if self.current is phase:
+            self.current = None
+
+    def resolve(self, declared: Mapping[str, Declared]) -> list[tuple[str, Condition]]:
+        """Return the recorder's conditions; raises UnknownResource for a kind that the cluster does not serve."""
+        wanted = set().union(*(kinds(condition) for condition in declared.values()))
+        found = self._portal.run(self._resources(wanted))
+        return [(name, resolve(condition, found, namespace=self.namespace)) for name, condition in declared.items()]
+
+    async def _resources(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+        return {pair: await self.client.resource(*pair) for pair in wanted}
+
+    def process_exited(self, process: str, phase: str) -> None:
+        """Fail the phase when the operator has died; anything else that exits is the supervisor's to restart."""
+        if self.operator is None or process != self.operator.process:
+            return
+        raise OperatorError(
+            "\n".join([f"the operator {self.operator.describe_exit()} in phase {phase!r}", *self.operator_tail()]),
+            next_step=f"Its whole log: {self.operator.log.name} in the run's folder.",
+        )
+
+    def operator_tail(self) -> list[str]:
+        """Return the last lines of the operator's log, with a heading; they go into the recording too."""
+        if self.operator is None:
+            return []
+        lines = self.operator.tail(TAIL_LINES)
+        self.recorder.lines(f"log:{self.operator.process}", lines)
+        return [f"last {len(lines)} lines of the operator's log:", *(f"  {line}" for line in lines)]
+
+    def result(self) -> TestResult:
+        """Return the analysis of everything recorded so far."""
+        self.recorder.flush()
+        size = self.recorder.journal.stat().st_size
+        if self._result is None or self._result[0] != size:
+            self._result = (size, analyse(read(self.recorder.journal)))
+        return self._result[1]
+
+    def phase_result(self, name: str) -> PhaseResult:
+        """Return one phase of ``result()``."""
+        for phase in self.result().phases:
+            if phase.name == name:
+                return phase
+        raise NotMeasuredError(f"the recording has no phase {name!r}", next_step="It never began.")
+
+
+def _settle(future: Future[Any]) -> None:
+    """Wait until a coroutine that is no longer wanted has cleaned up after itself."""
+    if not future.done():
+        future.cancel()
+        wait([future], timeout=5)

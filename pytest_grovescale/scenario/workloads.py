@@ -1,0 +1,114 @@
+"""The workload as a test handles it: apply, trigger, scale, delete, and the conditions on its objects."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..recording.conditions import FieldTest
+from ..workload import actions
+from ..workload.template import Rendered
+from .conditions import ObjectName, Scalar, Wanted, of_object
+
+if TYPE_CHECKING:
+    from .scale import Scale
+
+
+class WorkloadHandle:
+    """The objects of one rendered template. Actions open the current phase, if there is one, and are recorded."""
+
+    def __init__(self, scale: Scale, rendered: Rendered) -> None:
+        self.objects = rendered.objects
+        self._scale = scale
+        self._applied = False
+        self._triggers = itertools.count(1)
+
+    def names(self) -> Sequence[ObjectName]:
+        """Return the names of all objects, in the template's order."""
+        return [_name(obj) for obj in self.objects]
+
+    @property
+    def name(self) -> ObjectName:
+        """The name of the one object; raises UsageError where there are several."""
+        names = self.names()
+        if len(names) != 1:
+            raise UsageError(
+                f"the workload has {len(names)} objects",
+                next_step="Say which one is meant: field(workload.names()[i], path, value).",
+            )
+        return names[0]
+
+    # ---- actions
+
+    def apply(self, *, rate: float | None = None, concurrency: int = 20) -> None:
+        """Create or update all objects: all at once, or at ``rate`` objects a second."""
+        self._applied = True
+        self._act(
+            "apply",
+            actions.apply(self._scale.client, self.objects, rate=rate, concurrency=concurrency),
+            count=len(self.objects),
+        )
+
+    def trigger_reconcile(self, *, annotation: str | None = None) -> None:
+        """Change an annotation of every object, spec untouched: a reconcile that should find nothing to do.
+
+        The operator definition names the annotation that its predicates let through.
+        """
+        key = annotation or (self._scale.operator.trigger if self._scale.operator else "")
+        if not key:
+            raise UsageError(
+                "the operator definition names no trigger", next_step="Set `trigger:` there, or pass annotation=…"
+            )
+        value = f"{self._scale.run_id}-{next(self._triggers)}"
+        self._act("trigger", actions.trigger(self._scale.client, self.objects, key, value), count=len(self.objects))
+
+    def scale(self, replicas: int) -> None:
+        """Set the replicas of every object, through the scale subresource where it is served."""
+        self._act(
+            "scale",
+            actions.scale(self._scale.client, self.objects, replicas),
+            count=len(self.objects),
+            detail=f"replicas={replicas}",
+        )
+
+    def patch(self, body: Mapping[str, Any]) -> None:
+        """Merge-patch every object with ``body``."""
+        self._act("patch", actions.patch(self._scale.client, self.objects, body), count=len(self.objects))
+
+    def delete(self, *, propagation: actions.Propagation = "Background", concurrency: int = 20) -> None:
+        """Delete all objects; returns when the API server has taken every request, not when they are gone."""
+        self._act(
+            "delete",
+            actions.delete(self._scale.client, self.objects, propagation=propagation, concurrency=concurrency),
+            count=len(self.objects),
+        )
+
+    def _act(self, label: str, coroutine: Coroutine[Any, Any, None], *, count: int, detail: str = "") -> None:
+        if self._scale.current is not None:
+            self._scale.current.begin()
+        detail = detail or ", ".join(f"{n.kind} {n.name}" for n in self.names()[:3])
+        self._scale.recorder.mark(label, state="begin", detail=detail, count=count)
+        self._scale.run(coroutine)
+        self._scale.recorder.mark(label, state="end", detail=detail, count=count)
+
+    # ---- conditions
+
+    def status(self, *, conditions: Mapping[str, str] | None = None, **fields: Scalar) -> Wanted:
+        """The object's status: ``pcs.status(availableReplicas=500, conditions={"Available": "True"})``."""
+        tests = [FieldTest(path=f"status.{path}", value=value) for path, value in fields.items()]
+        tests += [
+            FieldTest(path=f"status.conditions[type={kind}].status", value=value)
+            for kind, value in (conditions or {}).items()
+        ]
+        if not tests:
+            raise UsageError("status() was given nothing to wait for", next_step="Name a field: status(replicas=3).")
+        return of_object(self.name, tuple(tests))
+
+
+def _name(obj: Mapping[str, Any]) -> ObjectName:
+    metadata = obj["metadata"]
+    return ObjectName(
+        kind=obj["kind"], api_version=obj["apiVersion"], namespace=metadata.get("namespace"), name=metadata["name"]
+    )

@@ -1,0 +1,70 @@
+"""fixtures/ and workloads/ are found the same way from a checkout and from an installed wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale import bundled
+from pytest_grovescale.errors import DefinitionError
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def _relative(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked wheel of this checkout."""
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(CHECKOUT)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    (built,) = out.glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(out / "site")
+    return out / "site"
+
+
+def test_checkout_has_them_beside_the_package() -> None:
+    assert bundled.root() == CHECKOUT
+    assert bundled.find("workloads", "pcs.yaml.j2") == CHECKOUT / "workloads" / "pcs.yaml.j2"
+
+
+def test_wheel_has_the_same_files_inside_the_package(wheel: Path) -> None:
+    for folder in ("fixtures", "workloads"):
+        assert _relative(wheel / "pytest_grovescale" / "bundled" / folder) == _relative(CHECKOUT / folder)
+
+
+def test_wheel_finds_its_own(wheel: Path, tmp_path: Path) -> None:
+    script = "from pytest_grovescale import bundled; print(bundled.find('fixtures/clusters', 'default'))"
+    environment = {"PYTHONPATH": str(wheel), "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert Path(done.stdout.strip()) == wheel / "pytest_grovescale/bundled/fixtures/clusters/default.yaml"
+
+
+def test_wheel_carries_typing_and_go_modules(wheel: Path) -> None:
+    names = _relative(wheel / "pytest_grovescale")
+    assert "py.typed" in names
+    assert any(name.startswith("cluster/gomodules/") and name.endswith("go.sum") for name in names)
+
+
+def test_a_users_own_file_wins(tmp_path: Path) -> None:
+    own = tmp_path / "workloads" / "pcs.yaml.j2"
+    own.parent.mkdir()
+    own.write_text("kind: Mine", encoding="utf-8")
+    assert bundled.find("workloads", "pcs.yaml.j2", base=tmp_path) == own
+
+
+def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"nope\.yaml: no such file") as caught:
+        bundled.find("fixtures/clusters", "nope.yaml", base=tmp_path)
+    assert str(tmp_path) in caught.value.message
+    assert "default.yaml" in caught.value.next_step
