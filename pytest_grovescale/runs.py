@@ -37,15 +37,23 @@ from .scenario.scale import Scale
 from .workload import namespace as namespaces
 
 
+NO_OPERATOR = "none"
+"""Instead of an operator definition: the test runs on the bare cluster."""
+
+
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
     """Turn our own errors in a fixture into one clear failure, without the frames in between."""
     try:
         yield
-    except UnsupportedPlatform as error:
-        pytest.skip(str(error))
     except GrovescaleError as error:
-        pytest.fail(str(error), pytrace=False)
+        told = error
+    else:
+        return
+    # Outside of the except block, so that pytest does not show the error a second time as this one's context.
+    if isinstance(told, UnsupportedPlatform):
+        pytest.skip(str(told))
+    pytest.fail(str(told), pytrace=False)
 
 
 class Run:
@@ -56,7 +64,8 @@ class Run:
         self.worker = os.environ.get("PYTEST_XDIST_WORKER", "")
         self.id = run_id or _new_id()
         self.folder = settings.reports / self.id
-        self.progress = progress.Progress(None if self.worker or config.get_verbosity() < 0 else _screen(config))
+        self._screen = _screen(config)
+        self.progress = progress.Progress(self._screen, quiet=bool(self.worker) or config.get_verbosity() < 0)
         self._root = config.rootpath
         self._cluster: tuple[str, Cluster] | None = None
         self._operator: tuple[str, Operator] | None = None
@@ -87,7 +96,11 @@ class Run:
         """Yield the operator that a test asks for, running and ready."""
         wanted = _Wanted.of(item, self.settings)
         with _told():
-            definition = load(wanted.operator, values=wanted.values, base=item.path.parent)
+            definition = wanted.definition(item)
+            if definition is None:
+                raise UsageError(
+                    "the test asks for an operator and for none", next_step="Leave grovescale_operator or `none` out."
+                )
             per_session = (wanted.start or definition.start) == "session"
             operator = self._find_operator(definition, cluster, wanted.operator_key)
         yield operator
@@ -109,10 +122,10 @@ class Run:
         item = request.node
         wanted = _Wanted.of(item, self.settings)
         with _told():
-            definition = load(wanted.operator, values=wanted.values, base=item.path.parent)
+            definition = wanted.definition(item)
             recorder = self._start_recorder(item, cluster, definition)
         try:
-            operator = self._recorded_operator(request, recorder)
+            operator = self._recorded_operator(request, recorder) if definition else None
             with _told():
                 scale = self._open_scale(item, cluster, operator, recorder)
             try:
@@ -132,7 +145,7 @@ class Run:
         recorder.mark("operator-start", state="end")
         return operator
 
-    def _open_scale(self, item: pytest.Item, cluster: Cluster, operator: Operator, recorder: Recorder) -> Scale:
+    def _open_scale(self, item: pytest.Item, cluster: Cluster, operator: Operator | None, recorder: Recorder) -> Scale:
         client = self.portal.client(cluster.access_as("harness"))
         namespace = self.portal.run(namespaces.create(client, test=item.name, run_id=self.id))
         self._scale = Scale(
@@ -156,10 +169,18 @@ class Run:
         scale.recorder.mark("clean-up", state="begin", detail=scale.namespace)
         with _told():
             objects = [obj for workload in scale.workloads for obj in workload.objects]
-            self.portal.run(namespaces.remove(scale.client, scale.namespace, objects=objects))
+            self.portal.run(
+                namespaces.remove(
+                    scale.client,
+                    scale.namespace,
+                    run_id=self.id,
+                    objects=objects,
+                    progress=self.progress.say,
+                )
+            )
         scale.recorder.mark("clean-up", state="end", detail=scale.namespace)
 
-    def _start_recorder(self, item: pytest.Item, cluster: Cluster, definition: OperatorDefinition) -> Recorder:
+    def _start_recorder(self, item: pytest.Item, cluster: Cluster, definition: OperatorDefinition | None) -> Recorder:
         name = _file_name(item.nodeid)
         opened = records.Opened(
             at=0,
@@ -169,8 +190,8 @@ class Run:
             version=__version__,
             machine=machine(),
             cluster=cluster.facts,
-            identities={**cluster.identities, "operator": definition.user},
-            parameters={"operator": definition.name, **definition.values, **self.settings.parameters},
+            identities=cluster.identities | ({"operator": definition.user} if definition else {}),
+            parameters={**_operator_parameters(definition), **self.settings.parameters},
             audited=cluster.audit_log is not None,
         )
         config = RecorderConfig(
@@ -208,7 +229,7 @@ class Run:
                     f"cluster {wanted.cluster} runs already; its Kubernetes version cannot be changed",
                     next_step="Leave --grovescale-kubernetes out, or name a cluster definition file.",
                 )
-            cluster = handle.join(wanted.cluster, progress=self.progress.say)
+            cluster = handle.join(wanted.cluster, run_id=self.id, progress=self.progress.say)
         else:
             definition = load_definition(wanted.cluster, base=base)
             cluster = handle.acquire(
@@ -262,12 +283,13 @@ class Run:
         reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(self.folder)}")
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(markdown.render(result))
+                file.write(markdown.summary(result))
 
     def close(self) -> None:
         """Close what ``finish`` leaves: the screen."""
         self.finish()
         self.progress.close()
+        self._screen.close()
 
 
 class _Wanted(NamedTuple):
@@ -301,9 +323,19 @@ class _Wanted(NamedTuple):
     def cluster_key(self) -> str:
         return f"{self.cluster}/{self.kubernetes}/{self.nodes}"
 
+    def definition(self, item: pytest.Item) -> OperatorDefinition | None:
+        """Return the operator definition, checked; None where the test wants no operator."""
+        if self.operator == NO_OPERATOR:
+            return None
+        return load(self.operator, values=self.values, base=item.path.parent)
+
     @property
     def operator_key(self) -> str:
         return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
+
+
+def _operator_parameters(definition: OperatorDefinition | None) -> dict[str, str | int | float | bool]:
+    return {"operator": definition.name, **definition.values} if definition else {"operator": NO_OPERATOR}
 
 
 def _adapted(definition: ClusterDefinition, wanted: _Wanted) -> ClusterDefinition:

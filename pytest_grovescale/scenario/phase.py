@@ -29,7 +29,12 @@ class Allowance:
         self._ends = clock() + seconds
         self._paused: float | None = None
 
+    @property
+    def paused(self) -> bool:
+        return self._paused is not None
+
     def left(self) -> float:
+        """Return the seconds that are left; negative when it is over."""
         now = self._clock() if self._paused is None else self._paused
         return self._ends - now
 
@@ -126,6 +131,11 @@ class Phase:
         self._scale.recorder.begin_phase(self.name, milestones, timeout=self.timeout_s, hold=0.0)
         self._allowance = Allowance(self.timeout_s)
 
+    @property
+    def paused(self) -> bool:
+        """Whether the phase's clocks stand still, as while a debugger is open."""
+        return self._allowance is not None and self._allowance.paused
+
     def pause(self) -> None:
         """Stop the phase's clocks: a debugger is open."""
         for allowance in (self._allowance, self._hold_until):
@@ -147,13 +157,17 @@ class Phase:
             self._time_out()
 
     def _take(self, update: Update) -> None:
+        if isinstance(update, MilestoneReached | Progress | PhaseComplete) and update.phase != self.name:
+            return
         match update:
             case MilestoneReached():
                 self._scale.progress.milestone(update.name, update.elapsed)
             case Progress():
                 self._counts = update.counts
                 left = self._allowance.left() if self._allowance else self.timeout_s
-                self._scale.progress.update(update.counts, elapsed=self.timeout_s - left, left=left)
+                self._scale.progress.update(
+                    update.counts, elapsed=update.elapsed, left=left, rate=update.api_rate or None
+                )
             case PhaseComplete():
                 self._complete = True
             case ProcessExited():

@@ -1,0 +1,1 @@
+"""The figures that README shows: ``make bench``. Ratios within one run, since absolute times drift."""

@@ -1,0 +1,71 @@
+"""``make bench``: measure all figures, print them, write reports/bench.json.
+
+``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, or a file of benchmarks/scale such as
+floors. ``--quick`` is for trying the bench itself: a tenth of the pods; its figures are not written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from pytest_grovescale.recording.machine import machine
+
+from . import cluster_start, plugin_start
+from .rows import Bench, Row, line, write
+
+ROOT = Path(__file__).resolve().parent.parent
+SCALE = ROOT / "benchmarks" / "scale"
+MEASURES: dict[str, Callable[[], list[Row]]] = {
+    "plugin-start": plugin_start.measure,
+    "cluster-start": cluster_start.measure,
+}
+
+
+def main() -> int:
+    """Run the bench; return 1 when a bound is missed or a part failed, else 0."""
+    scale = {path.stem.removeprefix("test_"): path for path in sorted(SCALE.glob("test_*.py"))}
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", action="append", choices=[*MEASURES, *scale], help="a part; several times")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the pods, nothing written")
+    options = parser.parse_args()
+    chosen = options.only or [*MEASURES, *scale]
+
+    rows = [row for name, measure in MEASURES.items() if name in chosen for row in measure()]
+    files = [path for name, path in scale.items() if name in chosen]
+    failed = False
+    if files:
+        more, failed = _pytest(files, quick=options.quick)
+        rows += more
+    for row in rows:
+        print(line(row))  # noqa: T201 - the bench's result
+        if row.how:
+            print(f"    {row.how}")  # noqa: T201
+    here = machine()
+    if not options.quick:
+        text = f"{here.cores} × {here.cpu}, {here.memory_bytes / 2**30:.0f} GiB, Linux {here.kernel}"
+        bench = Bench(schema_version=1, fingerprint=here.fingerprint, machine=text, rows=rows)
+        write(bench, ROOT / "reports" / "bench.json")
+    return int(failed or any(row.holds is False for row in rows))
+
+
+def _pytest(files: list[Path], *, quick: bool) -> tuple[list[Row], bool]:
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "rows.jsonl"
+        found.touch()
+        command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:randomly", f"--bench-rows={found}"]
+        if quick:
+            command.append("--grovescale-param=replicas=50")
+        done = subprocess.run([*command, *map(str, files)], cwd=ROOT, check=False)
+        rows = [msgspec.json.decode(text, type=Row) for text in found.read_bytes().splitlines()]
+    return rows, done.returncode != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

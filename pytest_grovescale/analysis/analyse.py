@@ -1,0 +1,186 @@
+"""From a recording to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..errors import RecordingError
+from ..recording import journal
+from ..recording.conditions import AllOf, AnyOf, Condition, Count
+from ..recording.records import AnyRecord, Closed, CpuRead
+from .contents import Contents
+from .gaps import warnings, watch_results
+from .milestones import watch_lag
+from .paths import without_paths
+from .phases import iso, phase_result
+from .result import Evidence, Outcome, RecorderCost, Result, TestResult
+from .traffic import Traffic
+from .writes import WriteLog
+
+RECORDINGS = "recordings"
+"""Folder in a run's folder that holds its recordings, one for each test."""
+
+RECORDER = "recorder"
+
+_WORST: tuple[Outcome, ...] = ("failed", "timeout", "interrupted", "unfinished", "passed")
+
+
+def analyse(records: Iterable[AnyRecord], *, recording: str = "") -> TestResult:
+    """Return the result of one recording, whole or cut after any record.
+
+    ``recording`` is its path relative to the run's folder, taken into the result as it is. Raises RecordingError
+    when there are no records at all.
+    """
+    contents = Contents()
+    for record in records:
+        contents.feed(record)
+    return result_of(contents, recording=recording)
+
+
+def result_of(contents: Contents, *, recording: str = "") -> TestResult:
+    """Return the result of what a recording holds so far; may be called again when more was fed."""
+    opened = contents.opened
+    traffic = Traffic(contents)
+    log = WriteLog(contents.requests, contents.clock) if opened.audited else None
+    phases = tuple(phase_result(contents, phase, traffic, log) for phase in contents.phases)
+    objects, resource = _largest_count(contents)
+    result = TestResult(
+        test=opened.test,
+        recording=recording,
+        run=opened.run,
+        version=opened.version,
+        outcome=_outcome([phase.outcome for phase in phases], contents.closed),
+        started=iso(opened.at),
+        seconds=(contents.last_at - opened.at) / 1e9,
+        machine=opened.machine,
+        parameters=opened.parameters,
+        cluster=opened.cluster,
+        identities=opened.identities,
+        closed=contents.closed.reason if contents.closed is not None else "",
+        closed_message=contents.closed.message if contents.closed is not None else "",
+        phases=phases,
+        watches=watch_results(contents),
+        watch_lag=watch_lag(contents, log) if log is not None else None,
+        recorder=_recorder_cost(contents),
+        warnings=warnings(contents),
+        evidence=tuple(
+            Evidence(source=lines.source, phase=contents.phase_before(lines.at), lines=tuple(lines.lines))
+            for lines in contents.lines
+        ),
+        objects=objects,
+        objects_resource=resource,
+    )
+    return without_paths(result)
+
+
+def analyse_run(folder: Path) -> Result:
+    """Return the result of a run from its folder: all its recordings, of every xdist worker and killed ones too.
+
+    A recording that cannot be read becomes a warning. Raises RecordingError when there is none that can.
+    """
+    tests: list[TestResult] = []
+    problems: list[str] = []
+    for path in sorted((folder / RECORDINGS).glob("*.jsonl")):
+        name = path.relative_to(folder).as_posix()
+        try:
+            tests.append(analyse(_sound_part(path, problems), recording=name))
+        except RecordingError as error:
+            problems.append(f"{name}: {error.message}")
+    return merge(tests, problems)
+
+
+def _sound_part(path: Path, problems: list[str]) -> Iterator[AnyRecord]:
+    """Yield the records up to a damaged one, which becomes a problem; the rest of such a file cannot be trusted."""
+    records = journal.read(path)
+    read = 0
+    try:
+        for record in records:
+            read += 1
+            yield record
+    except RecordingError as error:
+        if not read:
+            raise
+        problems.append(f"{error.message}; the {read} records before it were analysed")
+
+
+def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
+    """Return one result of all tests of a run, in the order in which they started."""
+    if not tests:
+        raise RecordingError(
+            "the run has no recording that can be read" + "".join(f"\n  {problem}" for problem in problems),
+            next_step="Give the folder of a run, which holds recordings/*.jsonl.",
+        )
+    ordered = sorted(tests, key=lambda test: (test.started, test.test))
+    machines = {test.machine.fingerprint: test.machine for test in ordered}
+    return Result(
+        run=ordered[0].run,
+        version=ordered[0].version,
+        machine=ordered[0].machine if len(machines) == 1 else None,
+        outcome=_worst(test.outcome for test in ordered),
+        started=ordered[0].started,
+        tests=tuple(ordered),
+        warnings=tuple(problems),
+    )
+
+
+def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
+    """Return the worst outcome of a recording's phases, and of how its recorder ended; no phases are no pass."""
+    ends: dict[str, Outcome] = {
+        "stopped": "passed",
+        "interrupted": "interrupted",
+        "controller-gone": "interrupted",
+    }
+    return _worst(
+        [*(outcomes or ["unfinished"]), "unfinished" if closed is None else ends.get(closed.reason, "failed")]
+    )
+
+
+def _worst(outcomes: Iterable[Outcome]) -> Outcome:
+    found = set(outcomes)
+    return next((outcome for outcome in _WORST if outcome in found), "passed")
+
+
+def _recorder_cost(contents: Contents) -> RecorderCost | None:
+    """Return what the recorder itself cost, from its first read to its last, next to all other processes."""
+    used = {process: _cpu_seconds(reads) for process, reads in contents.reads.items()}
+    reads = contents.reads.get(RECORDER)
+    if not reads:
+        return None
+    whole = sum(used.values())
+    return RecorderCost(
+        cpu_s=used[RECORDER],
+        share=used[RECORDER] / whole if len(used) > 1 and whole > 0 else None,
+        peak_rss_bytes=max(max(read.peak_rss_bytes, read.rss_bytes) for read in reads),
+    )
+
+
+def _cpu_seconds(reads: Sequence[CpuRead]) -> float:
+    """Sum what each pid used from its first read to its last."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for read in reads:
+        first.setdefault(read.pid, read.cpu_ns)
+        last[read.pid] = read.cpu_ns
+    return sum(last[pid] - first[pid] for pid in last) / 1e9
+
+
+def _largest_count(contents: Contents) -> tuple[int | None, str]:
+    """Return the largest number that a milestone counts objects up to, and of what."""
+    counts = [
+        (count.n, count.watch.resource)
+        for phase in contents.phases
+        for declared in phase.declared.values()
+        for count in _counts(declared.condition)
+        if not count.name and count.n > 0
+    ]
+    return max(counts) if counts else (None, "")
+
+
+def _counts(condition: Condition) -> Iterator[Count]:
+    match condition:
+        case Count():
+            yield condition
+        case AllOf(of=parts) | AnyOf(of=parts):
+            for part in parts:
+                yield from _counts(part)

@@ -1,0 +1,255 @@
+"""What a recording holds, sorted by subject in one pass, so that each figure finds its records at once.
+
+`Contents` is fed record by record and can be read at any moment; a recording that was cut is nothing special.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from ..errors import GrovescaleError, RecordingError
+from ..recording import records as rec
+from ..recording.evaluation import Engine
+from .clock import WallClock
+
+KEPT_SERIES = (
+    "controller_runtime_reconcile_total{",
+    "apiserver_terminated_watchers_total{",
+    "process_start_time_seconds",
+)
+"""Beginnings of the series that figures are made of; the others of a scrape are not kept."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The kept series of one target at one moment."""
+
+    at: int
+    samples: dict[str, float]
+
+
+@dataclass(eq=False)
+class PhaseSpan:
+    """One phase and the records that name it. Its edges may be read just before it starts."""
+
+    name: str
+    started: rec.PhaseStarted | None = None
+    ended: rec.PhaseEnded | None = None
+    declared: dict[str, rec.MilestoneDeclared] = field(default_factory=dict)
+    met: dict[str, rec.MilestoneMet] = field(default_factory=dict)
+    cpu_start: dict[str, rec.CpuRead] = field(default_factory=dict)
+    cpu_end: dict[str, rec.CpuRead] = field(default_factory=dict)
+    scrape_start: dict[str, Snapshot] = field(default_factory=dict)
+    scrape_end: dict[str, Snapshot] = field(default_factory=dict)
+    late: list[rec.LateObject] = field(default_factory=list)
+    held: dict[str, bool | None] = field(default_factory=dict)
+    """Milestone → whether its condition held when the phase ended; None where the recorder could not tell."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Milestone → its count when the phase ended."""
+
+    @property
+    def start(self) -> int:
+        """Its first moment, ns. Only for a phase that has started, as all in `Contents.phases` have."""
+        return self.started.at if self.started is not None else 0
+
+
+@dataclass(eq=False)
+class WatchStory:
+    """One watch from its opening on."""
+
+    opened: rec.WatchOpened
+    live: rec.WatchLive | None = None
+    cuts: list[rec.WatchCut] = field(default_factory=list)
+    gaps: list[rec.WatchGap] = field(default_factory=list)
+    events: int = 0
+    deletions: list[int] = field(default_factory=list)
+    """When objects were seen to be gone."""
+    objects: dict[tuple[str, str], list[rec.ObjectSeen]] = field(default_factory=lambda: defaultdict(list))
+    """(namespace, name) → its events in order."""
+
+
+class Contents:
+    """Records sorted by subject. Feed it every record, in order."""
+
+    def __init__(self) -> None:
+        self._opened: rec.Opened | None = None
+        self.closed: rec.Closed | None = None
+        self.last_at = 0
+        self.phases: list[PhaseSpan] = []
+        self.marks: list[rec.Mark] = []
+        self.watches: dict[str, WatchStory] = {}
+        self.requests: list[rec.Request] = []
+        self.failures: list[rec.SourceFailed] = []
+        self.reads: dict[str, list[rec.CpuRead]] = defaultdict(list)
+        self.gone: dict[str, list[rec.ProcessGone]] = defaultdict(list)
+        self.lines: list[rec.Lines] = []
+        self.clock = WallClock()
+        self.doubts: list[str] = []
+        """What could not be replayed, in words."""
+        self._engine = Engine()
+        self._series: dict[str, dict[str, float]] = defaultdict(dict)
+        self._drafts: dict[str, PhaseSpan] = {}
+
+    @property
+    def opened(self) -> rec.Opened:
+        """The header. Raises RecordingError when there is none."""
+        if self._opened is None:
+            raise RecordingError(
+                "the recording holds no records",
+                next_step="Its recorder ended before it wrote anything; see the run's log for why.",
+            )
+        return self._opened
+
+    def feed(self, record: rec.AnyRecord) -> None:
+        """Take in the next record."""
+        self.last_at = max(self.last_at, record.at)
+        self._replay(record)
+        match record:
+            case rec.ObjectSeen():
+                self._object(record)
+            case rec.Request():
+                self.requests.append(record)
+            case rec.CpuRead():
+                self._cpu(record)
+            case rec.Scraped():
+                self._scraped(record)
+            case rec.Opened():
+                self._opened = record
+            case (
+                rec.PhaseStarted() | rec.PhaseEnded() | rec.MilestoneDeclared() | rec.MilestoneMet() | rec.LateObject()
+            ):
+                self._of_phase(record)
+            case rec.WatchOpened():
+                self.watches[record.watch] = WatchStory(record)
+            case rec.WatchLive() | rec.WatchCut() | rec.WatchGap():
+                self._of_watch(record)
+            case rec.Mark():
+                self.marks.append(record)
+            case rec.SourceFailed():
+                self.failures.append(record)
+            case rec.ProcessGone():
+                self.gone[record.process].append(record)
+            case rec.Lines():
+                self.lines.append(record)
+            case rec.ClockStep():
+                self.clock.add(record)
+            case rec.Closed():
+                self.closed = record
+            case rec.ProcessSeen():
+                pass  # its CpuReads carry the pid
+
+    def end_of(self, phase: PhaseSpan) -> int:
+        """Return when a phase ended: at its first read of a CPU clock; one that did not end, ends with the recording.
+
+        What the recorder does after that read (scrapes, reading the audit log to its end) is no part of the phase.
+        """
+        if phase.ended is None:
+            return max(self.last_at, phase.start)
+        edges = [read.at for read in phase.cpu_end.values()]
+        return max(phase.start, min(edges, default=phase.ended.at))
+
+    def phase_at(self, at: int) -> str:
+        """Return the name of the phase that was running at a moment, or nothing."""
+        last = self._begun_by(at)
+        ended = last is not None and last.ended is not None and last.ended.at < at
+        return last.name if last is not None and not ended else ""
+
+    def phase_before(self, at: int) -> str:
+        """Return the name of the last phase that had begun at a moment, or nothing."""
+        last = self._begun_by(at)
+        return last.name if last is not None else ""
+
+    def _begun_by(self, at: int) -> PhaseSpan | None:
+        return next((phase for phase in reversed(self.phases) if phase.start <= at), None)
+
+    def _open_or_next(self, name: str) -> PhaseSpan:
+        """Return the phase of that name that is open, or the one that will start next."""
+        if self.phases and self.phases[-1].name == name and self.phases[-1].ended is None:
+            return self.phases[-1]
+        return self._drafts.setdefault(name, PhaseSpan(name))
+
+    def _last(self, name: str) -> PhaseSpan | None:
+        return next((phase for phase in reversed(self.phases) if phase.name == name), None)
+
+    def _of_phase(
+        self, record: rec.PhaseStarted | rec.PhaseEnded | rec.MilestoneDeclared | rec.MilestoneMet | rec.LateObject
+    ) -> None:
+        phase = self._last(record.phase)
+        match record:
+            case rec.PhaseStarted():
+                phase = self._drafts.pop(record.phase, PhaseSpan(record.phase))
+                phase.started = record
+                self.phases.append(phase)
+            case rec.MilestoneDeclared():
+                self._open_or_next(record.phase).declared[record.name] = record
+            case _ if phase is None:
+                return  # damaged: nothing says when it began
+            case rec.PhaseEnded():
+                phase.ended = phase.ended or record
+            case rec.MilestoneMet():
+                phase.met.setdefault(record.name, record)
+            case rec.LateObject():
+                phase.late.append(record)
+
+    def _cpu(self, record: rec.CpuRead) -> None:
+        self.reads[record.process].append(record)
+        edge, _, name = record.edge.partition(":")
+        if edge == "start":
+            self._open_or_next(name).cpu_start[record.process] = record
+        elif edge == "end" and (phase := self._last(name)) is not None:
+            phase.cpu_end.setdefault(record.process, record)
+
+    def _scraped(self, record: rec.Scraped) -> None:
+        series = self._series[record.target]
+        for name in record.gone:
+            series.pop(name, None)
+        series.update((name, value) for name, value in record.samples.items() if name.startswith(KEPT_SERIES))
+        edge, _, name = record.edge.partition(":")
+        if edge == "start":
+            self._open_or_next(name).scrape_start[record.target] = Snapshot(record.at, dict(series))
+        elif edge == "end" and (phase := self._last(name)) is not None:
+            phase.scrape_end.setdefault(record.target, Snapshot(record.at, dict(series)))
+
+    def counts(self, phase: PhaseSpan) -> dict[str, int]:
+        """Return milestone → count at the phase's end, or by now while it is open."""
+        if phase.ended is not None:
+            return phase.reached
+        return {name: round(have) for name, (have, _) in self._engine.figures(phase.name, self.last_at).items()}
+
+    def _replay(self, record: rec.AnyRecord) -> None:
+        """Evaluate the conditions again: the recorder journals when one was met, not whether it held until the end."""
+        if isinstance(record, rec.PhaseEnded) and (phase := self._last(record.phase)) is not None:
+            self._engine.advance(record.at)
+            for name, (have, _) in self._engine.figures(phase.name, record.at).items():
+                phase.reached[name] = round(have)
+                phase.held[name] = self._engine.holds(phase.name, name, record.at)
+            for name in set(phase.reached) - set(self._engine.open_milestones(phase.name)) ^ set(phase.met):
+                if name in phase.reached:
+                    self.doubts.append(f"{phase.name}: the recorder and a replay of its events disagree about {name}")
+        try:
+            self._engine.feed(record)
+        except GrovescaleError as error:
+            self.doubts.append(error.message)
+
+    def _of_watch(self, record: rec.WatchLive | rec.WatchCut | rec.WatchGap) -> None:
+        story = self.watches.get(record.watch)
+        match record:
+            case _ if story is None:
+                return
+            case rec.WatchLive():
+                story.live = story.live or record
+            case rec.WatchCut():
+                story.cuts.append(record)
+            case rec.WatchGap():
+                story.gaps.append(record)
+
+    def _object(self, record: rec.ObjectSeen) -> None:
+        story = self.watches.get(record.watch)
+        if story is None:
+            return
+        story.objects[record.namespace, record.name].append(record)
+        if not record.initial:
+            story.events += 1
+        if record.change == "deleted":
+            story.deletions.append(record.at)

@@ -1,0 +1,345 @@
+"""Figures of a phase, as a test asks for them. What was not measured raises NotMeasuredError; it is never zero."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from ..errors import NotMeasuredError, UsageError
+from ..recording.records import ObjectRef
+from .api import OBJECT_WRITES, READS
+from .result import ApiRow, CpuResult, MilestoneResult, PhaseResult
+
+Outcome = Literal["passed", "failed", "timeout", "interrupted"]
+"""How a phase can end."""
+
+
+@dataclass(frozen=True)
+class ApiFigures:
+    """API traffic of one identity in one phase, complete by the audit log.
+
+    ``rows`` are its requests by verb, resource and status code; the rest are sums of them. Writes are counted as
+    attempts, whatever the answer: a write that was refused was still made. Dry runs change nothing and count as
+    requests only.
+    """
+
+    identity: str
+    rows: tuple[ApiRow, ...]
+
+    @property
+    def requests(self) -> int:
+        """All requests: of all categories, verbs and answers."""
+        return self.count()
+
+    @property
+    def object_writes(self) -> int:
+        """Create, update, patch and delete of anything but Leases, Events and reviews; refused ones included."""
+        return self._count_of(OBJECT_WRITES, dry_run=False)
+
+    @property
+    def successful_object_writes(self) -> int:
+        """Those of `object_writes` that were answered with 2xx."""
+        return self._count_of(OBJECT_WRITES, dry_run=False, successful=True)
+
+    @property
+    def dry_run_writes(self) -> int:
+        """Object writes with ``dryRun``; not in `object_writes`."""
+        return self._count_of(OBJECT_WRITES, dry_run=True)
+
+    @property
+    def object_reads(self) -> int:
+        """Get, list and watch (each counted once, when it starts) of the same objects."""
+        return self._count_of(READS)
+
+    @property
+    def by_verb(self) -> dict[str, int]:
+        """Verb → requests for objects (no Leases, Events, reviews or non-resource requests; no dry runs)."""
+        found: Counter[str] = Counter()
+        for row in self.rows:
+            if row.category == "object" and not row.dry_run:
+                found[row.verb] += row.count
+        return dict(sorted(found.items()))
+
+    def per_object(self, n: int) -> dict[str, float]:
+        """Return verb → requests for each of ``n`` objects; `by_verb` divided by ``n``."""
+        if n < 1:
+            raise UsageError(f"per_object({n}): there is no such share", next_step="Give the number of objects, ≥ 1.")
+        return {verb: count / n for verb, count in self.by_verb.items()}
+
+    def count(self, *, verb: str | None = None, resource: str | None = None, code: int | None = None) -> int:
+        """Return how many requests there were, of all categories, that fit what is given.
+
+        ``resource`` is as in the rows: ``pods``, ``podcliquesets.grove.io/status``.
+        """
+        return sum(
+            row.count
+            for row in self.rows
+            if (verb is None or row.verb == verb)
+            and (resource is None or row.resource == resource)
+            and (code is None or row.code == code)
+        )
+
+    def _count_of(self, verbs: frozenset[str], *, dry_run: bool | None = None, successful: bool = False) -> int:
+        return sum(
+            row.count
+            for row in self.rows
+            if row.category == "object"
+            and row.verb in verbs
+            and (dry_run is None or row.dry_run == dry_run)
+            and (not successful or 200 <= row.code < 300)
+        )
+
+
+@dataclass(frozen=True)
+class CpuFigures:
+    """CPU time and memory of one process in one phase."""
+
+    result: CpuResult
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds in the phase. Raises NotMeasuredError when only a part of them was seen."""
+        if self.result.lower_bound:
+            raise NotMeasuredError(
+                f"{self.result.process} was not measured from the phase's start to its end: it used at least"
+                f" {self.result.seconds:.3g} s of CPU",
+                next_step="It ended, was restarted or its phase was cut; use .at_least if that is enough.",
+            )
+        return self.result.seconds
+
+    @property
+    def at_least(self) -> float:
+        """CPU seconds that were seen: all of them, or fewer when the process ended or was restarted."""
+        return self.result.seconds
+
+    @property
+    def cores(self) -> float:
+        """How many cores it kept busy on average. Raises as `seconds` does."""
+        return self.seconds / self.result.window_s if self.result.window_s > 0 else 0.0
+
+    @property
+    def rss_bytes(self) -> int:
+        """Resident memory at the phase's end, bytes."""
+        return self.result.rss_bytes
+
+    @property
+    def peak_rss_bytes(self) -> int:
+        """Highest resident memory up to the phase's end, bytes."""
+        return self.result.peak_rss_bytes
+
+
+@dataclass(frozen=True)
+class MilestoneFigures:
+    """When a milestone was met, in seconds from its phase's start."""
+
+    result: MilestoneResult
+
+    @property
+    def seconds(self) -> float:
+        """By the best clock there is: the API server's (the end of its interval), else the watch's."""
+        found = self.result.seconds
+        if found is None:
+            raise NotMeasuredError(f"milestone {self.result.name!r} was not met in its phase")
+        return found
+
+    @property
+    def observed(self) -> float:
+        """When the recorder heard of it."""
+        if self.result.observed_s is None:
+            raise NotMeasuredError(f"milestone {self.result.name!r} was not met in its phase")
+        return self.result.observed_s
+
+    @property
+    def server(self) -> tuple[float, float]:
+        """The write that tipped it was committed between these two. Raises NotMeasuredError if it can't be named."""
+        if self.result.server_s is None:
+            why = self.result.why_not_server or "it was not met in its phase"
+            raise NotMeasuredError(f"milestone {self.result.name!r} has no server time: {why}")
+        return self.result.server_s
+
+    @property
+    def clock(self) -> str:
+        """Which clock `seconds` comes from."""
+        return self.result.clock
+
+    @property
+    def held_to_end(self) -> bool:
+        """Whether it still held when the phase ended."""
+        if self.result.held_to_end is None:
+            raise NotMeasuredError(f"milestone {self.result.name!r}: whether it held to the phase's end is not known")
+        return self.result.held_to_end
+
+
+@dataclass(frozen=True)
+class NoopEvidence:
+    """Whether a steady-state phase proves that its no-op reconciles wrote nothing."""
+
+    state: Literal["no-writes", "writes", "inconclusive"]
+    why: tuple[str, ...]
+    """Why it is inconclusive; empty otherwise."""
+    object_writes: int | None
+    """None when not measured."""
+    object_reads: int | None
+    triggers: int
+    reconciles: dict[str, int]
+    """Controller → reconciles in the phase; empty when not measured."""
+
+    @property
+    def conclusive(self) -> bool:
+        return self.state != "inconclusive"
+
+    def per_trigger(self, controller: str) -> float:
+        """Return reconciles of a controller for each trigger."""
+        if not self.triggers or controller not in self.reconciles:
+            raise NotMeasuredError(
+                f"reconciles of {controller!r} per trigger: " + ("; ".join(self.why) or "no trigger")
+            )
+        return self.reconciles[controller] / self.triggers
+
+
+def api(phase: PhaseResult, identity: str) -> ApiFigures:
+    """Return the API traffic of an identity: a role as ``operator``, or a full user name.
+
+    Raises NotMeasuredError when the audit log does not cover the phase, or when it has never named that identity:
+    then the identity is wrong, and its silence proves nothing.
+    """
+    if not phase.audit_complete:
+        raise NotMeasuredError(
+            f"API traffic of {identity!r} in phase {phase.name!r} was not measured: {phase.missing.get('audit', '')}",
+            next_step="See the recorder's warnings in the report; on a cluster without an audit log use its metrics.",
+        )
+    rows = tuple(row for row in phase.api if identity in (row.identity, row.user))
+    if not rows and identity not in phase.identities_seen:
+        shared = [name for name in phase.identities_seen if identity in name.split("+")]
+        raise NotMeasuredError(
+            f"{identity!r} shares its user with another role ({shared[0]}): its requests cannot be told apart"
+            if shared
+            else f"the audit log has no request by {identity!r} up to the end of phase {phase.name!r}",
+            next_step="Identities that it names: " + (", ".join(phase.identities_seen) or "none") + ".",
+        )
+    return ApiFigures(identity, rows)
+
+
+def cpu(phase: PhaseResult, process: str) -> CpuFigures:
+    """Return CPU time and memory of a process. Raises NotMeasuredError when it was not read in the phase."""
+    found = next((row for row in phase.cpu if row.process == process), None)
+    if found is None:
+        known = ", ".join(row.process for row in phase.cpu) or "none"
+        why = phase.missing.get(f"cpu:{process}") or phase.missing.get("cpu") or "no process of that name was read"
+        raise NotMeasuredError(
+            f"CPU of {process!r} in phase {phase.name!r} was not measured: {why}",
+            next_step=f"Processes that were: {known}.",
+        )
+    return CpuFigures(found)
+
+
+def rss(phase: PhaseResult, process: str) -> int:
+    """Return a process's resident memory at the phase's end, bytes."""
+    return cpu(phase, process).rss_bytes
+
+
+def reconciles(phase: PhaseResult, controller: str, *, result: str | None = None) -> int:
+    """Return a controller's reconciles in the phase, of one result or of all, by the operator's own metrics.
+
+    Raises NotMeasuredError when a scrape at the phase's edges is missing, the counter began anew, or the operator
+    has no such controller or result.
+    """
+    if why := phase.missing.get("reconciles", ""):
+        raise NotMeasuredError(f"reconciles in phase {phase.name!r} were not measured: {why}")
+    rows = [row for row in phase.reconciles if row.controller == controller]
+    chosen = [row for row in rows if result is None or row.result == result]
+    if not chosen:
+        known = {row.result for row in rows} if rows else {row.controller for row in phase.reconciles}
+        what = f"result {result!r} of controller {controller!r}" if rows else f"controller {controller!r}"
+        raise NotMeasuredError(
+            f"the operator's metrics have no {what} in phase {phase.name!r}",
+            next_step="It has: " + (", ".join(sorted(known)) or "none") + ".",
+        )
+    count = sum(row.count for row in chosen)
+    if any(row.lower_bound for row in chosen):
+        raise NotMeasuredError(
+            f"the operator was restarted in phase {phase.name!r}: its counters began anew, {controller!r} made at least"
+            f" {count} reconciles",
+            next_step="See its log for why it ended.",
+        )
+    return count
+
+
+def milestone(phase: PhaseResult, name: str) -> MilestoneFigures:
+    """Return when a milestone was met. Raises NotMeasuredError when the phase has none of that name."""
+    found = next((milestone for milestone in phase.milestones if milestone.name == name), None)
+    if found is None:
+        known = ", ".join(milestone.name for milestone in phase.milestones) or "none"
+        raise NotMeasuredError(f"phase {phase.name!r} has no milestone {name!r}", next_step=f"It has: {known}.")
+    return MilestoneFigures(found)
+
+
+def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
+    """Return whether a phase proves that an identity's no-op reconciles made no object writes.
+
+    "No writes" needs: an audit log without a hole, that names the identity before; a trigger, and its own write in
+    the log; at least one reconcile since. A write that was made proves the opposite whatever else is missing.
+    """
+    why: list[str] = []
+    traffic: ApiFigures | None = None
+    counts: Counter[str] = Counter()
+    for row in phase.reconciles:
+        counts[row.controller] += row.count
+    try:
+        traffic = api(phase, identity)
+    except NotMeasuredError as error:
+        why.append(error.message)
+    if not phase.triggers:
+        why.append("no trigger was made in the phase")
+    elif phase.trigger_writes is not None and phase.trigger_writes < phase.triggers:
+        why.append(f"the audit log holds {phase.trigger_writes} writes of {phase.triggers} triggers")
+    if "reconciles" in phase.missing:
+        why.append(f"reconciles were not measured: {phase.missing['reconciles']}")
+    elif any(row.lower_bound for row in phase.reconciles):
+        why.append("the operator was restarted in the phase")
+    elif not sum(counts.values()):
+        why.append("no reconcile followed the trigger")
+    writes = traffic.object_writes if traffic is not None else None
+    return NoopEvidence(
+        state="writes" if writes else "inconclusive" if why else "no-writes",
+        why=() if writes else tuple(why),
+        object_writes=writes,
+        object_reads=traffic.object_reads if traffic is not None else None,
+        triggers=phase.triggers,
+        reconciles=dict(sorted(counts.items())),
+    )
+
+
+class Late(Protocol):
+    """A late object, as the recorder or the result has it."""
+
+    @property
+    def milestone(self) -> str: ...
+    @property
+    def object(self) -> ObjectRef: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def events(self) -> Sequence[str]: ...
+
+
+def late_text(late: Late) -> str:
+    """Return a late object in one line: which, whose, and why as far as the API tells."""
+    where = f"{late.object.namespace}/" if late.object.namespace else ""
+    owner = f" (of {late.owner})" if late.owner else ""
+    told = [part for part in (late.reason, *late.events[-1:]) if part]
+    return f"{late.milestone}: {late.object.resource} {where}{late.object.name}{owner}: " + (
+        "; ".join(told) or "the API tells no reason"
+    )
+
+
+def as_plain(phase: PhaseResult) -> dict[str, Any]:
+    """Return a phase's result as dicts, lists and scalars, as it stands in result.json."""
+    plain: dict[str, Any] = msgspec.to_builtins(phase)
+    return plain

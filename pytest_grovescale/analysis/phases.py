@@ -1,0 +1,94 @@
+"""A phase's result, put together from its parts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ..recording.records import Mark
+from .api import api_rows
+from .contents import Contents, PhaseSpan
+from .cpu import cpu_of_phase
+from .gaps import audit_hole
+from .milestones import milestones_of_phase
+from .reconciles import reconciles_of_phase
+from .result import LateResult, MarkResult, PhaseResult
+from .saturation import saturation_of_phase
+from .traffic import Traffic, triggers_of
+from .writes import WriteLog
+
+
+def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: WriteLog | None) -> PhaseResult:
+    """Return everything that was measured in one phase."""
+    end = contents.end_of(phase)
+    cpu, missing = cpu_of_phase(contents, phase)
+    reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
+    saturation, why_no_saturation = saturation_of_phase(contents, phase, cpu)
+    hole = audit_hole(contents, phase)
+    for figure, why in (("audit", hole), ("reconciles", why_no_reconciles), ("saturation", why_no_saturation)):
+        if why:
+            missing[figure] = why
+    return PhaseResult(
+        name=phase.name,
+        outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
+        message=phase.ended.message if phase.ended is not None else "",
+        started=iso(phase.start),
+        seconds=(end - phase.start) / 1e9,
+        timeout_s=phase.started.timeout_ns / 1e9 if phase.started is not None else 0.0,
+        hold_s=phase.started.hold_ns / 1e9 if phase.started is not None else 0.0,
+        milestones=milestones_of_phase(contents, phase, log),
+        cpu=cpu,
+        api=api_rows(traffic.requests(phase), contents.opened.identities),
+        reconciles=reconciles,
+        saturation=saturation,
+        audit_complete=not hole,
+        identities_seen=traffic.identities_seen(phase),
+        triggers=sum(count for _, count in triggers_of(contents, phase)),
+        trigger_writes=None if hole else traffic.trigger_writes(phase),
+        late=late_of_phase(phase),
+        marks=marks_of_phase(contents, phase),
+        missing=missing,
+    )
+
+
+def late_of_phase(phase: PhaseSpan) -> tuple[LateResult, ...]:
+    """Return the objects that kept a milestone of a phase from being met, in the recorder's order."""
+    return tuple(
+        LateResult(
+            milestone=late.milestone,
+            object=late.object,
+            owner=late.owner,
+            reason=late.reason,
+            events=tuple(late.events),
+        )
+        for late in phase.late
+    )
+
+
+def marks_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[MarkResult, ...]:
+    """Return what the harness did in a phase; a begin and the next end of the same label are one entry."""
+    end = contents.end_of(phase)
+    marks = [mark for mark in contents.marks if phase.start <= mark.at <= end]
+    return tuple(
+        MarkResult(
+            label=mark.label,
+            started_s=(mark.at - phase.start) / 1e9,
+            ended_s=_ended(marks[index + 1 :], mark, phase.start),
+            detail=mark.detail,
+            count=mark.count,
+        )
+        for index, mark in enumerate(marks)
+        if mark.state != "end"
+    )
+
+
+def _ended(later: list[Mark], begin: Mark, start: int) -> float | None:
+    if begin.state != "begin":
+        return None
+    end = next((mark for mark in later if mark.label == begin.label and mark.state == "end"), None)
+    return None if end is None else (end.at - start) / 1e9
+
+
+def iso(at: int) -> str:
+    """Return ns since the epoch as ISO 8601, UTC, to the millisecond: ``2026-01-31T12:00:00.000Z``."""
+    seconds, rest = divmod(at, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"

@@ -1,0 +1,250 @@
+"""The result of a run: one typed tree, what analysis returns and every report renders.
+
+Figures that were not measured are ``None`` or left out, never zero, and `missing` of their phase says why. The
+tree is written as ``result.json``; `schema.py` keeps the JSON Schema that is shipped beside this file.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from ..recording.records import Machine, ObjectRef
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal["passed", "failed", "timeout", "interrupted", "unfinished"]
+"""``unfinished``: the recording ends before this did (still running, or killed)."""
+
+Category = Literal["object", "lease", "event", "review", "nonresource"]
+"""What a request is about. ``review``: authentication and authorization (TokenReview, SubjectAccessReview,
+TokenRequest), which store nothing; ``object`` is everything else that names a resource."""
+
+Clock = Literal["server", "watch", "recorder"]
+"""``server``: the API server's audit log names the write; ``watch``: when the recorder heard of it;
+``recorder``: nobody's event (a timer, or a condition that held from the start)."""
+
+Scalar = str | int | float | bool
+
+
+class MilestoneResult(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    condition: str
+    """The condition in words."""
+    met: bool
+    observed_s: float | None = None
+    """Seconds from the phase's start until the recorder saw it hold for the first time."""
+    server_s: tuple[float, float] | None = None
+    """Seconds from the phase's start; the write that tipped it was committed between these two."""
+    clock: Clock = "watch"
+    """The better clock of the two that this milestone has; see `seconds`."""
+    held_to_end: bool | None = None
+    """Whether it still held when the phase ended; None when it was not met or the phase did not end."""
+    uncertainty_s: float = 0.0
+    """How far the time may be off beyond its interval: cut or gap of the watch, or a step of the wall clock."""
+    why_not_server: str = ""
+    """Why there is no ``server_s``."""
+    object: ObjectRef | None = None
+    """The object whose event tipped it."""
+    reached: int | None = None
+    """For a count: how many there were when it was met, when the phase ended, or when the recording ends."""
+    wanted: int | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from the phase's start by the best clock: the end of the server's interval, else the watch."""
+        return self.server_s[1] if self.server_s is not None else self.observed_s
+
+
+class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU time and memory of one process in one phase."""
+
+    process: str
+    seconds: float
+    """CPU seconds used between the phase's edges, children included."""
+    lower_bound: bool = False
+    """The process ended or was restarted, or an edge could not be read: it used at least `seconds`."""
+    window_s: float
+    """Seconds between the two reads that `seconds` is the difference of."""
+    cores: float
+    """`seconds` / `window_s`: how many cores it kept busy on average."""
+    rss_bytes: int
+    """At the last read of the phase."""
+    peak_rss_bytes: int
+    """Highest since the process started, as the kernel kept it, or of the reads in this phase where it did not."""
+    restarts: int = 0
+
+
+class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of one kind by one identity that the API server received in one phase."""
+
+    identity: str
+    """Role (``operator``, ``harness`` …); the user name for a user without one; ``a+b`` for roles that share one."""
+    user: str
+    verb: str
+    resource: str
+    """``pods``, ``podcliquesets.grove.io/status``; the first part of the path for a non-resource request."""
+    code: int
+    category: Category
+    dry_run: bool = False
+    count: int
+    p50_ms: float
+    """Median of the server's time for one, received to complete; to the first byte for a watch."""
+    p99_ms: float
+
+
+class ReconcileRow(msgspec.Struct, frozen=True, kw_only=True):
+    controller: str
+    result: str
+    count: int
+    lower_bound: bool = False
+    """The counter started anew in the phase: at least so many."""
+
+
+class Saturation(msgspec.Struct, frozen=True, kw_only=True):
+    busy_share: float
+    """CPU seconds of all measured processes / (cores × seconds of the phase); 1 is all cores all the time."""
+    saturated: bool
+    """At least 95 %: wall times of this phase measure the machine."""
+    saturated_s: float | None = None
+    """Seconds of the phase in which that was so, from the 1 s timeline."""
+    busiest: tuple[str, ...] = ()
+    """Processes by CPU, busiest first."""
+    terminated_watchers: int | None = None
+    """Watches that the API server cut because it could not keep up (apiserver_terminated_watchers_total)."""
+
+
+class MarkResult(msgspec.Struct, frozen=True, kw_only=True):
+    label: str
+    started_s: float
+    ended_s: float | None = None
+    """None for a moment, and for something that had not ended when the recording did."""
+    detail: str = ""
+    count: int = 0
+
+
+class LateResult(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that kept a milestone from being met in time."""
+
+    milestone: str
+    object: ObjectRef
+    owner: str = ""
+    reason: str = ""
+    events: tuple[str, ...] = ()
+
+
+class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    outcome: Outcome
+    message: str = ""
+    started: str
+    """ISO 8601, UTC."""
+    seconds: float
+    timeout_s: float
+    hold_s: float = 0.0
+    milestones: tuple[MilestoneResult, ...] = ()
+    cpu: tuple[CpuResult, ...] = ()
+    api: tuple[ApiRow, ...] = ()
+    """Without `audit_complete` these are what was read: at least so many."""
+    reconciles: tuple[ReconcileRow, ...] = ()
+    saturation: Saturation | None = None
+    audit_complete: bool = False
+    """Whether the audit log was read without a break from the phase's start to its end."""
+    identities_seen: tuple[str, ...] = ()
+    """Identities that the audit log named from the recording's start to this phase's end."""
+    triggers: int = 0
+    """No-op triggers that the harness marked."""
+    trigger_writes: int | None = None
+    """Successful object writes by the harness from the first trigger on; None without a complete audit log."""
+    late: tuple[LateResult, ...] = ()
+    marks: tuple[MarkResult, ...] = ()
+    missing: dict[str, str] = {}
+    """What was not measured → why. Keys: ``audit``, ``reconciles``, ``saturation``, ``cpu:<process>``, and
+    ``cpu`` when no process could be read."""
+
+
+class WatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    watch: str
+    resource: str
+    objects: int
+    """When its initial events were in."""
+    events: int
+    cuts: int
+    cut_s: float
+    """Sum of the cuts' lengths."""
+    gaps: int
+    gap_s: float
+
+
+class WatchLag(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the watch was behind the API server: events whose write is known for certain."""
+
+    events: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class RecorderCost(msgspec.Struct, frozen=True, kw_only=True):
+    cpu_s: float
+    share: float | None
+    """Of the CPU seconds of all measured processes; None when nothing else was measured."""
+    peak_rss_bytes: int
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Text kept for the reader: a process's last log lines, a stack dump."""
+
+    source: str
+    phase: str
+    """The last phase that had begun; empty before the first."""
+    lines: tuple[str, ...]
+
+
+class TestResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one recording holds. A recording is one test's."""
+
+    __test__: ClassVar[bool] = False  # pytest: not a test class, whatever its name
+
+    test: str
+    recording: str = ""
+    """Path of the recording, relative to the run's folder."""
+    run: str
+    version: str
+    outcome: Outcome
+    """Of its phases; what the test asserted afterwards is not in the recording."""
+    started: str
+    seconds: float
+    machine: Machine
+    parameters: dict[str, Scalar] = {}
+    cluster: dict[str, Scalar] = {}
+    identities: dict[str, str] = {}
+    closed: str = ""
+    """Why the recorder stopped; empty when it did not say (killed, or still running)."""
+    closed_message: str = ""
+    phases: tuple[PhaseResult, ...] = ()
+    watches: tuple[WatchResult, ...] = ()
+    watch_lag: WatchLag | None = None
+    recorder: RecorderCost | None = None
+    warnings: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    objects: int | None = None
+    """The largest number of objects that a milestone counts; figures per object are divided by it."""
+    objects_resource: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: all its recordings."""
+
+    schema_version: int = SCHEMA_VERSION
+    run: str
+    version: str
+    """Version of pytest-grovescale that recorded it."""
+    machine: Machine | None
+    """None when its recordings come from different machines; each test has its own."""
+    outcome: Outcome
+    """The worst of its tests'."""
+    started: str
+    tests: tuple[TestResult, ...] = ()
+    warnings: tuple[str, ...] = ()

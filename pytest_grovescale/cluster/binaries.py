@@ -1,0 +1,256 @@
+"""The control plane's binaries: looked up where they may be, else downloaded, else built from Go modules."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..errors import BinaryError
+from . import download, gobuild, locks, platforms, versions
+from .definition import ClusterDefinition
+
+Progress = Callable[[str], None]
+
+_VERSION = re.compile(r"v?(\d+\.\d+\.\d+)(?!\.?\d)")
+_PROBE_S = 20.0
+
+
+class Binary(msgspec.Struct, frozen=True, kw_only=True):
+    """One executable, found or made."""
+
+    name: str
+    version: str
+    path: str
+    source: str
+    """Where it is from, in words."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of ``grovescale setup``'s table."""
+
+    name: str
+    version: str
+    source: str
+    sha256: str
+    path: str
+
+
+class _Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Beside each binary in the cache: where it is from."""
+
+    source: str
+    sha256: str
+
+
+def cache_root() -> Path:
+    """Return the cache folder: ``$GROVESCALE_CACHE_DIR``, else the user's for this program."""
+    if folder := os.environ.get("GROVESCALE_CACHE_DIR"):
+        return Path(folder).absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("grovescale"))
+
+
+def resolve(definition: ClusterDefinition, *, progress: Progress) -> dict[str, Binary]:
+    """Return everything that a cluster needs, making what is missing. Raises BinaryError."""
+    return find(versions.NEEDED, definition.kubernetes, given=definition.binaries, progress=progress)
+
+
+def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], progress: Progress) -> dict[str, Binary]:
+    """Return binaries by name for a full Kubernetes version. ``given`` are paths that are used as they are.
+
+    Order: given paths, the environment, the cache, PATH, the official release, Go modules. Raises BinaryError.
+    """
+    found: dict[str, Binary] = {}
+    tried: dict[str, list[str]] = {name: [] for name in names}
+    for name in names:
+        if binary := _present(name, kubernetes, given.get(name, ""), tried[name]):
+            found[name] = binary
+    missing = [name for name in names if name not in found]
+    if missing:
+        # Two starters must not build the same for seven minutes each: the second finds it in the cache.
+        with locks.held(cache_root() / "making.lock"):
+            for name in missing:
+                cached = _cached(name, versions.pinned(name, kubernetes))
+                found[name] = cached or _make(name, kubernetes, tried[name], progress)
+    return found
+
+
+def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, optional: Sequence[str] = ()) -> list[Row]:
+    """Find or make everything for a Kubernetes version ahead of time and say what is used."""
+    found = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
+    return [
+        Row(name=name, version=binary.version, source=binary.source, sha256=_sha256(binary.path), path=binary.path)
+        for name, binary in found.items()
+    ]
+
+
+def is_present(name: str, kubernetes: str) -> bool:
+    """Return whether a binary is there without anything being downloaded or built."""
+    return _present(name, kubernetes, "", []) is not None
+
+
+# ---- what is there
+
+
+def _present(name: str, kubernetes: str, given: str, tried: list[str]) -> Binary | None:
+    if given:
+        return _given(name, kubernetes, given)
+    for variable, path in _environment(name):
+        if not path.is_file():
+            tried.append(f"${variable}: no {path}")
+            continue
+        version = probe(path)
+        if versions.accepted(name, version, kubernetes):
+            return Binary(name=name, version=version, path=str(path), source=f"${variable}")
+        tried.append(f"${variable}: version {version or 'unknown'} is not fit for Kubernetes {kubernetes}")
+    if cached := _cached(name, versions.pinned(name, kubernetes)):
+        return cached
+    if on_path := shutil.which(name):
+        version = probe(Path(on_path))
+        if versions.accepted(name, version, kubernetes):
+            return Binary(name=name, version=version, path=on_path, source="PATH")
+        tried.append(f"PATH: {on_path} is version {version or 'unknown'}")
+    else:
+        tried.append("PATH: none")
+    return None
+
+
+def _given(name: str, kubernetes: str, given: str) -> Binary:
+    path = Path(given).expanduser().absolute()
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise BinaryError(f"{name}: {path} is not an executable file", next_step="Correct the path that was given.")
+    version = probe(path)
+    if not versions.accepted(name, version, kubernetes):
+        raise BinaryError(
+            f"{name}: {path} is version {version or 'unknown'}, which is not fit for Kubernetes {kubernetes}",
+            next_step="Give another path, or the Kubernetes version that goes with it.",
+        )
+    return Binary(name=name, version=version, path=str(path), source="given path")
+
+
+def _environment(name: str) -> list[tuple[str, Path]]:
+    """Return the places that environment variables name: envtest users have the first, kwok users the second."""
+    found = []
+    if folder := os.environ.get("KUBEBUILDER_ASSETS"):
+        found.append(("KUBEBUILDER_ASSETS", Path(folder) / name))
+    # kwok's own tool calls kwok itself the controller.
+    variable = f"KWOK_{'CONTROLLER' if name == 'kwok' else name.upper().replace('-', '_')}_BINARY"
+    if path := os.environ.get(variable):
+        found.append((variable, Path(path)))
+    return found
+
+
+def probe(path: Path) -> str:
+    """Return the version that a binary says it has (``1.36.3``), or an empty text.
+
+    Remembered per file: asking five 100 MB programs costs half a second.
+    """
+    stat = path.stat()
+    key = f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}"
+    memory = cache_root() / "probed.json"
+    known = _remembered(memory)
+    if key not in known:
+        known[key] = _ask_version(path)
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        temporary = memory.with_name(f".{memory.name}.{os.getpid()}")
+        # Two writers at once: one of them asks again some time.
+        temporary.write_bytes(msgspec.json.encode(known))
+        temporary.replace(memory)
+    return known[key]
+
+
+def _remembered(memory: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(memory.read_bytes(), type=dict[str, str])
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return {}
+
+
+def _ask_version(path: Path) -> str:
+    try:
+        done = subprocess.run(
+            [str(path), "version", "--client"] if path.name == "kubectl" else [str(path), "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    match = _VERSION.search(done.stdout + done.stderr)
+    return match[1] if match and done.returncode == 0 else ""
+
+
+# ---- the cache
+
+
+def folder(name: str, version: str) -> Path:
+    """Return the folder of one binary in the cache."""
+    return cache_root() / "binaries" / name / version / f"linux-{platforms.architecture()}"
+
+
+def _cached(name: str, version: str) -> Binary | None:
+    path = folder(name, version) / name
+    try:
+        origin = msgspec.json.decode((path.parent / "origin.json").read_bytes(), type=_Origin)
+    except FileNotFoundError:
+        return None
+    return Binary(name=name, version=version, path=str(path), source=f"cache ({origin.source})")
+
+
+def store(made: Path, name: str, version: str, source: str) -> Binary:
+    """Move a finished binary into the cache; there it is whole or not at all."""
+    target = folder(name, version)
+    target.mkdir(parents=True, exist_ok=True)
+    made.chmod(0o755)
+    origin = _Origin(source=source, sha256=_sha256(str(made)))
+    temporary = target / f".{name}.{os.getpid()}"
+    shutil.move(made, temporary)
+    temporary.replace(target / name)
+    description = target / f".origin.{os.getpid()}"
+    description.write_bytes(msgspec.json.encode(origin))
+    # Last: the binary counts from here on.
+    description.replace(target / "origin.json")
+    return Binary(name=name, version=version, path=str(target / name), source=source)
+
+
+# ---- what is not there
+
+
+def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> Binary:
+    version = versions.pinned(name, kubernetes)
+    work = cache_root() / "making"
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        made = download.fetch(versions.release(name, version, platforms.architecture()), work / name, progress=progress)
+        return store(made, name, version, "official release")
+    except download.DownloadFailed as error:
+        tried.append(f"download: {error.message}")
+        progress(f"{name} {version}: {error.message}")
+    try:
+        made = gobuild.build(name, version, kubernetes, work, progress=progress)
+        return store(made, name, version, "built from Go modules")
+    except gobuild.BuildFailed as error:
+        tried.append(f"build: {error.message}")
+    raise BinaryError(
+        f"{name} {version} was found nowhere:\n" + "\n".join(f"  {line}" for line in tried),
+        next_step=(
+            "One of three: let this machine reach the release servers; or install "
+            f"Go {'.'.join(map(str, versions.go_needed(name, kubernetes)))} or newer and let it reach a module proxy; "
+            f"or put the binary on PATH or into $KUBEBUILDER_ASSETS."
+        ),
+    )
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:  # noqa: PTH123 - hashlib wants a file object
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,261 @@
+"""Cluster definition files: what kind of cluster, how many nodes of what sort, which limits are in force."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from .. import bundled
+from ..definitions import Keys, load, where
+from ..errors import DefinitionError, UsageError
+from . import versions
+
+KIND = "fixtures/clusters"
+
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
+_QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+# What an operator's own objects need: collected when their owners go, namespaces emptied, roles aggregated.
+_CONTROLLERS = (
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+    "pod-garbage-collector-controller",
+    "clusterrole-aggregation-controller",
+)
+_RESERVED_FLAGS = {
+    "etcd-servers",
+    "secure-port",
+    "bind-address",
+    "client-ca-file",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "audit-log-path",
+    "audit-policy-file",
+    "kubeconfig",
+}
+
+
+class Taint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
+class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Simulated nodes that are alike. They are named ``<prefix>-0``, ``<prefix>-1``, …"""
+
+    prefix: str
+    count: int
+    template: str = "simulated.yaml"
+    """Node manifest that the pool starts from; relative to this file, or a name in fixtures/nodes."""
+    capacity: dict[str, str | int] = {}
+    """Resource → quantity, over the template's; all of it can be allocated."""
+    labels: dict[str, str] = {}
+    taints: list[Taint] = []
+
+
+class ApiServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The API server's limits; defaults as in production."""
+
+    priority_and_fairness: bool = True
+    max_requests_inflight: int = 400
+    """Reads at a time; 0: unlimited."""
+    max_mutating_requests_inflight: int = 200
+    """Writes at a time; 0: unlimited."""
+    gomaxprocs: int = 0
+    """Threads that run Go code; 0: one per core. More than there are cores shortens a watch's way to its reader."""
+    extra_args: dict[str, str] = {}
+    """Flags without the dashes."""
+
+
+class ClientLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How fast a component may talk to the API server. At Kubernetes' defaults these are the bottleneck."""
+
+    qps: int = 5000
+    burst: int = 10000
+
+
+class ControllerManager(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    controllers: list[str] = msgspec.field(default_factory=lambda: list(_CONTROLLERS))
+    """Names as ``kube-controller-manager --help`` lists them."""
+    limits: ClientLimits = ClientLimits()
+    concurrent_gc_syncs: int = 40
+    extra_args: dict[str, str] = {}
+
+
+class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limits: ClientLimits = ClientLimits()
+    extra_args: dict[str, str] = {}
+
+
+class Kwok(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pod_parallelism: int = 16
+    """Stages played for pods at a time."""
+    node_parallelism: int = 16
+    lease_seconds: int = 0
+    """Duration of node leases, renewed at a quarter of it; 0: none, which saves their writes."""
+    extra_args: dict[str, str] = {}
+
+
+class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cluster as a file describes it. Paths are absolute once it is loaded."""
+
+    name: str
+    description: str = ""
+    backend: Literal["local"] = "local"
+    kubernetes: str = versions.DEFAULT_KUBERNETES
+    """``1.36.3``, or ``1.36`` for the pinned patch of it."""
+    nodes: list[NodePool]
+    stages: list[str]
+    """Files with kwok Stages; relative to this file, or names in fixtures/stages."""
+    api_server: ApiServer = ApiServer()
+    controller_manager: ControllerManager = ControllerManager()
+    scheduler: Scheduler = Scheduler()
+    kwok: Kwok = Kwok()
+    binaries: dict[str, str] = {}
+    """Binary → path, for those that are not to be looked up."""
+
+    @property
+    def node_count(self) -> int:
+        return sum(pool.count for pool in self.nodes)
+
+    def with_nodes(self, count: int) -> ClusterDefinition:
+        """Return the definition with that many nodes in all; several pools keep their proportions."""
+        if count < 1:
+            raise UsageError(f"a cluster cannot have {count} nodes", next_step="Ask for 1 or more.")
+        total = self.node_count
+        pools, left = [], count
+        for position, pool in enumerate(self.nodes):
+            share = left if position == len(self.nodes) - 1 else min(left, round(count * pool.count / max(total, 1)))
+            pools.append(msgspec.structs.replace(pool, count=share))
+            left -= share
+        return msgspec.structs.replace(self, nodes=pools)
+
+    def with_version(self, version: str) -> ClusterDefinition:
+        """Return the definition with another Kubernetes version; raises UsageError for one not supported."""
+        return msgspec.structs.replace(self, kubernetes=versions.kubernetes(version))
+
+    def with_binaries(self, binaries: dict[str, str]) -> ClusterDefinition:
+        """Return the definition with these paths of binaries over its own."""
+        return msgspec.structs.replace(self, binaries={**self.binaries, **binaries})
+
+
+def load_definition(name: str, *, base: Path | None = None) -> ClusterDefinition:
+    """Return the definition that a user means by a path or the name of a bundled one.
+
+    Raises DefinitionError, ``file:line: path: what is wrong``.
+    """
+    path = bundled.find(KIND, name, base=base)
+    return _checked(load(path, ClusterDefinition), path)
+
+
+def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
+    def fail(keys: Keys, text: str, next_step: str = "") -> DefinitionError:
+        return DefinitionError(f"{where(path, keys)}: {text}", next_step=next_step)
+
+    def resolved(keys: Keys, kind: str, name: str) -> str:
+        try:
+            return str(bundled.find(kind, name, base=path.parent))
+        except DefinitionError as error:
+            raise fail(keys, error.message, error.next_step) from None
+
+    try:
+        version = versions.kubernetes(written.kubernetes)
+    except UsageError as error:
+        raise fail(("kubernetes",), error.message, error.next_step) from None
+    if not written.nodes:
+        raise fail(("nodes",), "no pool of nodes: nothing could be scheduled")
+    pools = []
+    for index, pool in enumerate(written.nodes):
+        _check_pool(pool, ("nodes", index), fail)
+        template = resolved(("nodes", index, "template"), "fixtures/nodes", pool.template)
+        _check_node(template, fail, ("nodes", index, "template"))
+        pools.append(msgspec.structs.replace(pool, template=template))
+    prefixes = [pool.prefix for pool in pools]
+    for index, prefix in enumerate(prefixes):
+        if prefix in prefixes[:index]:
+            raise fail(("nodes", index, "prefix"), f"another pool's nodes are named {prefix!r} too")
+    if not written.stages:
+        raise fail(("stages",), "no Stage: kwok ends at once without one, and no node would become ready")
+    stages = [resolved(("stages", index), "fixtures/stages", name) for index, name in enumerate(written.stages)]
+    for index, stage in enumerate(stages):
+        _check_stage(stage, fail, ("stages", index))
+    _check_numbers(written, fail)
+    binaries = {name: _binary(path, name, written.binaries[name], fail) for name in written.binaries}
+    return msgspec.structs.replace(written, kubernetes=version, nodes=pools, stages=stages, binaries=binaries)
+
+
+def _check_pool(pool: NodePool, keys: tuple[str | int, ...], fail: Any) -> None:
+    if not _PREFIX.fullmatch(pool.prefix):
+        raise fail((*keys, "prefix"), f"{pool.prefix!r} cannot begin a node's name", "Use a-z, 0-9, '-' and '.'.")
+    if pool.count < 0:
+        raise fail((*keys, "count"), "a pool cannot have fewer than 0 nodes")
+    for name, quantity in pool.capacity.items():
+        if not _QUANTITY.fullmatch(str(quantity)):
+            raise fail((*keys, "capacity", name), f"{quantity!r} is no quantity", "Write it as 64, 500m or 256Gi.")
+    for name in pool.labels:
+        if not _LABEL.fullmatch(name):
+            raise fail((*keys, "labels", name), "is no label's name")
+    for index, taint in enumerate(pool.taints):
+        if not _LABEL.fullmatch(taint.key):
+            raise fail((*keys, "taints", index, "key"), f"{taint.key!r} is no taint's key")
+
+
+def _check_numbers(written: ClusterDefinition, fail: Any) -> None:
+    api = written.api_server
+    for name in ("max_requests_inflight", "max_mutating_requests_inflight", "gomaxprocs"):
+        if getattr(api, name) < 0:
+            raise fail(("api_server", name), "cannot be negative")
+    if api.priority_and_fairness and api.max_requests_inflight + api.max_mutating_requests_inflight == 0:
+        raise fail(
+            ("api_server", "priority_and_fairness"),
+            "cannot share out unlimited requests",
+            "Set it to false, or give the inflight limits.",
+        )
+    for section in ("api_server", "controller_manager", "scheduler", "kwok"):
+        for flag in getattr(written, section).extra_args:
+            if flag.lstrip("-") in _RESERVED_FLAGS:
+                raise fail((section, "extra_args", flag), "is set by the harness and cannot be changed")
+            if flag.startswith("-"):
+                raise fail((section, "extra_args", flag), "write flags without their dashes")
+    for section in ("controller_manager", "scheduler"):
+        limits = getattr(written, section).limits
+        if limits.qps < 1 or limits.burst < 1:
+            raise fail((section, "limits"), "qps and burst must be at least 1")
+
+
+def _check_stage(path: str, fail: Any, keys: Keys) -> None:
+    documents = _documents(path, fail, keys)
+    for document in documents:
+        if not isinstance(document, dict) or document.get("kind") != "Stage":
+            raise fail(keys, f"{path} holds something else than kwok Stages")
+    if not documents:
+        raise fail(keys, f"{path} is empty")
+
+
+def _check_node(path: str, fail: Any, keys: Keys) -> None:
+    documents = _documents(path, fail, keys)
+    if len(documents) != 1 or not isinstance(documents[0], dict) or documents[0].get("kind") != "Node":
+        raise fail(keys, f"{path} does not hold one Node")
+
+
+def _documents(path: str, fail: Any, keys: Keys) -> list[Any]:
+    try:
+        return list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise fail(keys, f"{path} is not YAML: {error}") from None
+
+
+def _binary(path: Path, name: str, given: str, fail: Any) -> str:
+    known = (*versions.NEEDED, *versions.OPTIONAL)
+    if name not in known:
+        raise fail(("binaries", name), "is no binary that is used here", f"Possible: {', '.join(known)}.")
+    found = (path.parent / given).expanduser().resolve()
+    if not found.is_file():
+        raise fail(("binaries", name), f"no such file: {found}")
+    return str(found)

@@ -1,0 +1,230 @@
+"""A cluster that this process holds a lease on: taken, used, given back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import ClusterError, UsageError
+from ..kube.access import Access
+from . import binaries, launch, lease, locks, platforms, processes, protocol, state
+from .definition import ClusterDefinition
+from .lease import Lease
+from .platforms import UnsupportedPlatform
+from .protocol import ProcessInfo, ProcessSpec, SupervisorGone
+
+__all__ = [
+    "Cluster",
+    "ProcessInfo",
+    "ProcessSpec",
+    "UnsupportedPlatform",
+    "acquire",
+    "is_running",
+    "join",
+    "names",
+]
+
+Progress = Callable[[str], None]
+
+ROLES = {"harness": "harness", "recorder": "recorder"}
+_GONE_S = 60.0
+_LONGEST_GRACE_S = 3600.0
+
+
+class Cluster:
+    """A live cluster. It stays at least as long as this process lives or until ``release``."""
+
+    def __init__(self, directory: Path, facts: state.Facts, held: Lease) -> None:
+        self.name = facts.name
+        self.backend = facts.backend
+        self.directory = directory
+        self.server = facts.server
+        self.access = self._access("harness")
+        self.kubeconfig = directory / "kubeconfig"
+        self.audit_log = Path(facts.audit_log) if facts.audit_log else None
+        self.processes_file = directory / "processes.json"
+        self.identities = dict(facts.identities)
+        self.facts = dict(facts.facts)
+        self._lease = held
+
+    def access_as(self, role: str) -> Access:
+        """Return the access of ``harness`` (as ``access``) or ``recorder``; raises UsageError for another role."""
+        if role not in ROLES:
+            raise UsageError(f"there is no identity {role!r}", next_step=f"Choose of: {', '.join(ROLES)}.")
+        return self._access(ROLES[role])
+
+    def _access(self, user: str) -> Access:
+        keys = self.directory / "pki"
+        return Access(
+            server=self.server,
+            ca_pem=(keys / "ca.crt").read_text(),
+            client_cert_pem=(keys / f"{user}.crt").read_text(),
+            client_key_pem=(keys / f"{user}.key").read_text(),
+        )
+
+    def start_process(self, spec: ProcessSpec) -> ProcessInfo:
+        """Run a process under the cluster's supervisor; it is stopped when this lease ends, however it ends."""
+        answer = protocol.ask(self.directory, protocol.StartProcess(spec=spec, lease=self._lease.id))
+        return _process(answer)
+
+    def stop_process(self, name: str) -> ProcessInfo:
+        """Stop a process (SIGTERM, its grace, SIGKILL) and return once it has ended. Idempotent."""
+        # A process may have any grace; the supervisor answers when it is over.
+        return _process(protocol.ask(self.directory, protocol.StopProcess(name=name), timeout_s=_LONGEST_GRACE_S))
+
+    def processes(self) -> dict[str, ProcessInfo]:
+        """Return all processes of the cluster by name: its components and what was started on it."""
+        return state.process_list(self.directory)
+
+    def keep(self) -> None:
+        """Let the cluster stay when nobody holds a lease on it, until ``grovescale down``."""
+        protocol.ask(self.directory, protocol.Keep(on=True))
+
+    def release(self, *, keep: bool = False) -> None:
+        """Give the lease back; returns once the cluster is gone if this was the last one. Idempotent.
+
+        Processes that this lease started are stopped. ``keep``: the cluster stays until ``grovescale down``.
+        """
+        if self._lease.released:
+            return
+        if keep:
+            self.keep()
+        owner = state.owner(self.directory)
+        self._lease.release()
+        try:
+            answer = protocol.ask(self.directory, protocol.Bye(lease=self._lease.id))
+        except SupervisorGone:
+            # It was killed, or has seen by itself that nobody is left.
+            ending = True
+        else:
+            ending = answer.ending
+        if ending:
+            self._wait_gone(owner)
+
+    def _wait_gone(self, owner: state.Owner | None) -> None:
+        if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, _GONE_S):
+            raise ClusterError(
+                f"cluster {self.name} does not end", next_step=f"Stop it with: grovescale down {self.name}"
+            )
+        with locks.held(state.start_lock(self.directory), remove=True):
+            if state.owner(self.directory) is None:
+                # Nothing, unless the supervisor was killed.
+                state.clear_stale(self.directory)
+
+
+def names() -> list[str]:
+    """Return the names of all clusters that are running."""
+    return [name for name in state.names() if is_running(name)]
+
+
+def is_running(name: str) -> bool:
+    """Return whether a cluster of this name is ready to be joined."""
+    try:
+        folder = state.directory(name)
+    except UsageError:
+        # A path of a definition file, for example.
+        return False
+    return state.facts(folder) is not None and state.owner(folder) is not None
+
+
+def acquire(definition: ClusterDefinition, *, name: str | None = None, run_id: str = "", progress: Progress) -> Cluster:
+    """Return a cluster as the definition says: the running one of that name, or a new one.
+
+    ``name`` None makes one up. ``run_id``: namespaces labelled ``grovescale.io/run=<run_id>`` are removed from a
+    cluster that stays, should this process die without releasing it. Raises ClusterError, BinaryError.
+    """
+    platforms.require_linux()
+    chosen = name or f"c-{secrets.token_hex(4)}"
+    folder = state.directory(chosen)
+    found = binaries.resolve(definition, progress=progress)
+    clear_stale(progress=progress)
+    with locks.held(state.start_lock(folder)):
+        joined = _join_running(folder, run_id)
+        if joined is None:
+            plan = launch.Plan(name=chosen, folder=folder, definition=definition, binaries=found, run_id=run_id)
+            facts, held = launch.start(plan, progress)
+            return Cluster(folder, facts, held)
+    cluster, digest = joined
+    if digest != launch.digest(definition):
+        cluster.release()
+        raise ClusterError(
+            f"a cluster {chosen} runs already, made from another definition or version",
+            next_step=f"Use it as it is by its name, choose another name, or stop it: grovescale down {chosen}",
+        )
+    progress(f"cluster {chosen}: joined")
+    return cluster
+
+
+def join(name: str, *, run_id: str = "", progress: Progress) -> Cluster:
+    """Return the running cluster of this name; raises ClusterError when there is none."""
+    platforms.require_linux()
+    folder = state.directory(name)
+    joined = None
+    if is_running(name):
+        with locks.held(state.start_lock(folder)):
+            joined = _join_running(folder, run_id)
+    if joined is None:
+        running = ", ".join(names())
+        raise ClusterError(
+            f"no cluster {name} is running" + (f"; running are: {running}" if running else ""),
+            next_step=f"Start one with: grovescale up --name {name}",
+        )
+    progress(f"cluster {name}: joined")
+    return joined[0]
+
+
+def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
+    """Return a cluster that runs and stays for us, and its digest; else clear what there is. Needs the start lock."""
+    owner = state.owner(folder)
+    facts = state.facts(folder)
+    if owner is not None and facts is not None:
+        held = lease.take(folder, run_id=run_id)
+        try:
+            protocol.ask(folder, protocol.Hello(lease=held.id))
+            return Cluster(folder, facts, held), facts.definition_digest
+        except ClusterError:
+            # It is on its way out.
+            held.release()
+        except BaseException:
+            held.release()
+            raise
+    if owner is not None:
+        launch.end(folder, owner)
+    state.clear_stale(folder)
+    return None
+
+
+def stop(name: str) -> list[str]:
+    """Stop a cluster, whoever uses it, and clear what is left of it; return what was done, in words."""
+    folder = state.directory(name)
+    done = []
+    with locks.held(state.start_lock(folder), remove=True):
+        owner = state.owner(folder)
+        if owner is not None:
+            launch.end(folder, owner)
+            done.append(f"stopped cluster {name}")
+        return [*done, *state.clear_stale(folder)]
+
+
+def clear_stale(*, progress: Progress) -> None:
+    """Clear what killed supervisors left, of any name; leaves alone what runs or is just being started."""
+    for name in state.names():
+        folder = state.directory(name)
+        if state.owner(folder) is not None:
+            continue
+        lock = locks.take(state.start_lock(folder), wait=False)
+        if lock is None:
+            continue
+        with lock:
+            if state.owner(folder) is None:
+                for line in state.clear_stale(folder):
+                    progress(f"left by a killed run of cluster {name}: {line}")
+            locks.remove(state.start_lock(folder))
+    for folder in state.orphaned_data():
+        progress(f"left by a killed run: removed {folder}")
+
+
+def _process(answer: protocol.Answer) -> ProcessInfo:
+    assert answer.process is not None
+    return answer.process

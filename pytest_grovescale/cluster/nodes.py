@@ -1,0 +1,119 @@
+"""Simulated nodes: objects without a machine behind them, made concurrently, Ready once kwok has taken them on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..errors import ClusterError
+from ..kube import watch
+from ..kube.client import Client
+from ..kube.errors import AlreadyExists, ServerUnavailable
+from .definition import ClusterDefinition, NodePool
+
+POOL_LABEL = "grovescale.io/pool"
+_PATH = "/api/v1/nodes"
+_AT_A_TIME = 16
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] = []
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status = _Status()
+
+
+_decode = msgspec.json.Decoder(_Node).decode
+
+
+def manifests(definition: ClusterDefinition) -> Iterator[dict[str, Any]]:
+    """Yield every node of a cluster, pool by pool."""
+    for pool in definition.nodes:
+        template = yaml.safe_load(Path(pool.template).read_text(encoding="utf-8"))
+        for number in range(pool.count):
+            yield node(template, pool, number)
+
+
+def node(template: dict[str, Any], pool: NodePool, number: int) -> dict[str, Any]:
+    """Return one node: the template with the pool's labels, taints and capacity over it."""
+    name = f"{pool.prefix}-{number}"
+    metadata, spec, status = (dict(template.get(part) or {}) for part in ("metadata", "spec", "status"))
+    labels = {"kubernetes.io/hostname": name, POOL_LABEL: pool.prefix, **pool.labels}
+    metadata |= {"name": name, "labels": {**(metadata.get("labels") or {}), **labels}}
+    if pool.taints:
+        spec["taints"] = [*(spec.get("taints") or []), *msgspec.to_builtins(pool.taints)]
+    capacity = {key: str(value) for key, value in {**(status.get("capacity") or {}), **pool.capacity}.items()}
+    status |= {"capacity": capacity, "allocatable": {**(status.get("allocatable") or {}), **capacity}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+
+async def create(client: Client, definition: ClusterDefinition) -> None:
+    """Create all nodes; those that are there already stay as they are."""
+    waiting = iter([msgspec.json.encode(manifest) for manifest in manifests(definition)])
+
+    async def work() -> None:
+        for body in waiting:
+            try:
+                await client.request("POST", _PATH, body=body)
+            except AlreadyExists:
+                continue
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_AT_A_TIME):
+            group.create_task(work())
+
+
+async def wait_ready(client: Client, count: int, *, timeout_s: float) -> None:
+    """Return when ``count`` nodes are Ready; raises ClusterError after ``timeout_s`` seconds, naming the late."""
+    ready: set[str] = set()
+    seen: set[str] = set()
+    deadline = time.monotonic() + timeout_s
+    while len(ready) < count:
+        ready.clear()
+        seen.clear()
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                await _follow(client, count, ready, seen)
+        except TimeoutError:
+            late = ", ".join(sorted(seen - ready)[:5])
+            raise ClusterError(
+                f"{len(ready)} of {count} nodes are Ready after {timeout_s:.0f} s"
+                + (f"; not Ready: {late}" if late else ""),
+                next_step="See kwok's log; a Stage that sets Ready must be among the definition's stages.",
+            ) from None
+        except ServerUnavailable:
+            # A cut watch; a new one begins with all nodes.
+            await asyncio.sleep(0.05)
+
+
+async def _follow(client: Client, count: int, ready: set[str], seen: set[str]) -> None:
+    async for event in watch.stream(client, _PATH, initial_events=True):
+        if event.type == "BOOKMARK":
+            continue
+        found = _decode(event.object)
+        name = found.metadata.name
+        seen.add(name)
+        is_ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
+        if is_ready and event.type != "DELETED":
+            ready.add(name)
+        else:
+            ready.discard(name)
+        if len(ready) >= count:
+            return

@@ -1,0 +1,191 @@
+"""Where clusters live on disk, and what can be told from there: which run, which are stale, how to clear those.
+
+Each cluster has a folder, 0700: ``cluster.json`` (what it is), ``supervisor.json`` (who owns its processes),
+``processes.json``, leases, keys, logs. The supervisor removes it at the end; what a killed one left is cleared here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ..errors import ClusterError, UsageError
+from . import processes
+from .protocol import ProcessInfo
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9_.]{0,61}[a-z0-9])?")
+_GONE_S = 30.0
+_TMPFS = Path("/dev/shm")
+_TMPFS_FREE_BYTES = 2 * 1024**3
+_DATA_PREFIX = "grovescale-"
+_DATA_OF = "cluster"
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The supervisor of a cluster; content of ``supervisor.json``."""
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+    """Start ticks count from a boot, so they name a process within that one only."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that is ready; content of ``cluster.json``."""
+
+    name: str
+    backend: str
+    definition_digest: str
+    server: str
+    kubernetes: str
+    nodes: int
+    identities: dict[str, str]
+    audit_log: str
+    """Empty where there is none."""
+    facts: dict[str, str | int | float | bool]
+
+
+def root() -> Path:
+    """Return the state folder: ``$GROVESCALE_STATE_DIR``, else the user's for this program."""
+    if folder := os.environ.get("GROVESCALE_STATE_DIR"):
+        return Path(folder).absolute()
+    # Imported late: the supervisor, which starts with every cluster, never needs it.
+    import platformdirs
+
+    return Path(platformdirs.user_state_dir("grovescale"))
+
+
+def directory(name: str) -> Path:
+    """Return a cluster's folder; raises UsageError for a name that cannot be one."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot name a cluster",
+            next_step="Use up to 63 lower case letters, digits, '-', '_' and '.', with a letter or digit at the ends.",
+        )
+    return root() / "clusters" / name
+
+
+def start_lock(folder: Path) -> Path:
+    """Return the lock file that one start or clean-up of a cluster holds at a time."""
+    return folder.parents[1] / "locks" / f"{folder.name}.lock"
+
+
+def names() -> list[str]:
+    """Return the names of all clusters there is anything of, stale ones included."""
+    folder = root() / "clusters"
+    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+
+
+def digest(content: bytes) -> str:
+    """Return a short name for what a cluster was made from, to tell whether two asked for the same."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def owner(folder: Path) -> Owner | None:
+    """Return the supervisor of a cluster if it lives."""
+    found = _read(folder / "supervisor.json", Owner)
+    if found is None or found.boot_id != processes.boot_id():
+        return None
+    return found if processes.alive(found.pid, found.started_ticks) else None
+
+
+def facts(folder: Path) -> Facts | None:
+    """Return what a cluster is, once it is ready."""
+    return _read(folder / "cluster.json", Facts)
+
+
+def process_list(folder: Path) -> dict[str, ProcessInfo]:
+    """Return the processes of a cluster by name, as the supervisor wrote them last."""
+    try:
+        return msgspec.json.decode((folder / "processes.json").read_bytes(), type=dict[str, ProcessInfo])
+    except FileNotFoundError:
+        return {}
+
+
+def write(path: Path, content: object) -> None:
+    """Write JSON that was never readable by others, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(content))
+    temporary.replace(path)
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make the folder of the API's data, ``data`` in the cluster's own: on tmpfs when there is room."""
+    link = folder / "data"
+    if _TMPFS.is_dir() and shutil.disk_usage(_TMPFS).free >= _TMPFS_FREE_BYTES:
+        made = Path(tempfile.mkdtemp(prefix=_DATA_PREFIX, dir=_TMPFS))
+        (made / _DATA_OF).write_text(str(folder), encoding="utf-8")
+        link.symlink_to(made)
+    else:
+        link.mkdir(mode=0o700)
+
+
+def data_folder(folder: Path) -> Path | None:
+    """Return the folder of the API's data if it lies outside the cluster's own (on tmpfs)."""
+    link = folder / "data"
+    return link.readlink() if link.is_symlink() else None
+
+
+def orphaned_data() -> list[Path]:
+    """Remove data on tmpfs whose cluster's folder is gone, and return what was removed."""
+    found = []
+    for entry in _TMPFS.glob(f"{_DATA_PREFIX}*"):
+        try:
+            folder = Path((entry / _DATA_OF).read_text(encoding="utf-8"))
+        except OSError:
+            # Another user's, or not one of these.
+            continue
+        if not folder.exists():
+            shutil.rmtree(entry)
+            found.append(entry)
+    return found
+
+
+def remove(folder: Path) -> None:
+    """Remove a cluster's files. Its processes must be gone."""
+    if (data := data_folder(folder)) is not None:
+        shutil.rmtree(data, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        # A process that had just ended may have written once more.
+        shutil.rmtree(folder)
+
+
+def clear_stale(folder: Path) -> list[str]:
+    """Kill and remove all that a killed supervisor left; return what was found, in words. Never touches others.
+
+    Call with the start lock held and no supervisor alive.
+    """
+    found = []
+    listed = {info.name: (info.pid, info.started_ticks) for info in process_list(folder).values() if info.running}
+    left = {*listed.values(), *processes.marked(folder)}
+    for pid, ticks in sorted(left):
+        if processes.kill(pid, ticks, signal.SIGKILL):
+            found.append(f"killed process {pid}")
+            if not processes.wait_gone(pid, ticks, _GONE_S):
+                raise ClusterError(
+                    f"process {pid} of a former cluster cannot be killed", next_step="Restart the machine."
+                )
+    if folder.exists():
+        found.append(f"removed {folder}")
+        remove(folder)
+    return found
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,348 @@
+"""The one process that owns a cluster's processes: ``python -m pytest_grovescale.cluster.supervisor DIRECTORY``.
+
+It knows nothing of Kubernetes: it starts what it is asked to, starts again what should run and ended, and stops all
+in order when the last lease is gone. Everything it starts dies with it (see exec_wrapper.py), however it dies.
+Leases are looked at five times a second: a lock has no way to tell that its holder has died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from ..errors import ClusterError
+from . import lease, processes, protocol, state
+from .protocol import Answer, ProcessInfo, ProcessSpec
+
+_LOOK_S = 0.2
+_WRAPPER = str(Path(__file__).with_name("exec_wrapper.py"))
+_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "USER")
+_BACKOFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+_CALM_S = 30.0
+"""A process that ran this long starts again without delay."""
+_FAST_GROWTH_BYTES = 512 * 1024**2
+_MAX_LINE = 16 * 1024**2
+
+
+class Supervised:
+    """A process under supervision, and the ones that ran under its name before."""
+
+    def __init__(self, spec: ProcessSpec, owner: str, rank: int) -> None:
+        self.spec = spec
+        self.owner = owner
+        self.rank = rank
+        self.wanted = True
+        self.restarts = 0
+        self.ended = asyncio.Event()
+        self.popen: subprocess.Popen[bytes] | None = None
+        self.pid = 0
+        self.started_ticks = 0
+        self.started_at = 0.0
+        self.failures = 0
+        self.exit_code: int | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.popen is not None
+
+    def info(self) -> ProcessInfo:
+        return ProcessInfo(
+            name=self.spec.name,
+            pid=self.pid,
+            started_ticks=self.started_ticks,
+            log=self.spec.log,
+            running=self.running,
+            exit_code=self.exit_code,
+            restarts=self.restarts,
+        )
+
+
+class Supervisor:
+    """Owns the processes of the cluster in ``directory``, which is also the working folder."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._table: dict[str, Supervised] = {}
+        self._leases: dict[str, lease.Holder] = {}
+        self._unclean: set[str] = set()
+        self._ending = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
+        """Serve until the last lease is gone, then stop everything in order."""
+        server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_MAX_LINE)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._ending.set)
+        self._look_at_leases()
+        ready()
+        while not self._ending.is_set():
+            self._look_at_leases()
+            self._look_at_memory()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), _LOOK_S)
+        server.close()
+        (self._directory / protocol.SOCKET).unlink(missing_ok=True)
+        await self._stop_all(list(self._table.values()))
+
+    # ---- leases
+
+    def _look_at_leases(self) -> None:
+        present = lease.names(self._directory)
+        for name in present:
+            if name not in self._leases and (holder := lease.holder(self._directory, name)) is not None:
+                self._leases[name] = holder
+        for name in list(self._leases):
+            if not lease.is_held(self._directory, name):
+                # A release takes the file away first; a file without its lock is left by the dead.
+                self._lease_ended(name, clean=not (self._directory / lease.FOLDER / name).exists())
+        if not self._leases and not self._kept():
+            self._ending.set()
+
+    def _lease_ended(self, name: str, *, clean: bool) -> None:
+        holder = self._leases.pop(name)
+        (self._directory / lease.FOLDER / name).unlink(missing_ok=True)
+        _log(f"lease {name} {'released' if clean else 'left behind: its holder died'}")
+        mine = [supervised for supervised in self._table.values() if supervised.owner == name]
+        if holder.run_id and not clean:
+            self._unclean.add(holder.run_id)
+        self._spawn_task(self._after_lease(mine, holder.run_id))
+
+    async def _after_lease(self, mine: list[Supervised], run_id: str) -> None:
+        await self._stop_all(mine)
+        # Others of the same run (xdist workers) may still use its namespaces: the last one's end counts.
+        in_use = any(holder.run_id == run_id for holder in self._leases.values())
+        if run_id in self._unclean and not in_use:
+            self._unclean.discard(run_id)
+            if self._leases or self._kept():
+                self._sweep(run_id)
+
+    def _sweep(self, run_id: str) -> None:
+        spec = ProcessSpec(
+            name=f"sweep-{run_id}",
+            argv=[sys.executable, "-m", "pytest_grovescale.cluster.sweep", str(self._directory), run_id],
+            env={**_minimal_environment(), "PYTHONPATH": str(Path(__file__).parents[2])},
+            log=str(self._directory / "logs" / "sweep.log"),
+        )
+        _log(f"sweeping up after run {run_id}")
+        self._table[spec.name] = Supervised(spec, "", 9)
+        self._start(self._table[spec.name])
+
+    def _kept(self) -> bool:
+        return (self._directory / "kept").exists()
+
+    # ---- processes
+
+    def _start(self, supervised: Supervised) -> None:
+        """Start a process. Runs in the main thread, as its death signal wants."""
+        spec = supervised.spec
+        limit = 2 * spec.memory_bytes + _FAST_GROWTH_BYTES if spec.memory_bytes else 0
+        options = {"parent": os.getpid(), "cores": spec.cores, "data_bytes": limit}
+        environment = dict(spec.env) or _minimal_environment()
+        environment[processes.MARK] = str(self._directory)
+        with Path(spec.log).open("ab") as log:
+            supervised.popen = subprocess.Popen(
+                [sys.executable, "-I", "-S", _WRAPPER, msgspec.json.encode(options).decode(), *spec.argv],
+                env=environment,
+                cwd=spec.cwd or None,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        supervised.pid = supervised.popen.pid
+        supervised.started_ticks = processes.started_ticks(supervised.pid)
+        supervised.started_at = time.monotonic()
+        supervised.exit_code = None
+        supervised.ended.clear()
+        descriptor = os.pidfd_open(supervised.pid)
+        asyncio.get_running_loop().add_reader(descriptor, self._exited, supervised, descriptor)
+        self._publish()
+
+    def _exited(self, supervised: Supervised, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        assert supervised.popen is not None
+        # Its children, if it left any, before its pid (their group's name) is free for others.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(supervised.pid, signal.SIGKILL)
+        supervised.exit_code = supervised.popen.wait()
+        supervised.popen = None
+        _log(f"{supervised.spec.name} (pid {supervised.pid}) ended: {supervised.exit_code}")
+        supervised.ended.set()
+        self._publish()
+        if supervised.wanted and supervised.spec.restart:
+            self._spawn_task(self._start_again(supervised))
+        elif supervised.spec.name.startswith("sweep-"):
+            del self._table[supervised.spec.name]
+            self._publish()
+
+    async def _start_again(self, supervised: Supervised) -> None:
+        calm = time.monotonic() - supervised.started_at > _CALM_S
+        supervised.failures = 0 if calm else supervised.failures + 1
+        await asyncio.sleep(_BACKOFF_S[min(supervised.failures, len(_BACKOFF_S) - 1)])
+        if supervised.wanted and not self._ending.is_set():
+            supervised.restarts += 1
+            self._start(supervised)
+
+    async def _stop(self, supervised: Supervised) -> None:
+        supervised.wanted = False
+        if not supervised.running:
+            return
+        _signal_group(supervised, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(supervised.ended.wait(), supervised.spec.stop_grace_s)
+        except TimeoutError:
+            _log(f"{supervised.spec.name} (pid {supervised.pid}) did not end on SIGTERM")
+            _signal_group(supervised, signal.SIGKILL)
+            await supervised.ended.wait()
+
+    async def _stop_all(self, some: list[Supervised]) -> None:
+        for rank in sorted({supervised.rank for supervised in some}, reverse=True):
+            await asyncio.gather(*(self._stop(supervised) for supervised in some if supervised.rank == rank))
+
+    def _look_at_memory(self) -> None:
+        for supervised in self._table.values():
+            limit = supervised.spec.memory_bytes
+            if limit and supervised.running and (used := processes.memory_bytes(supervised.pid)) > limit:
+                with Path(supervised.spec.log).open("a", encoding="utf-8") as log:
+                    log.write(f"grovescale: killed: {used} bytes of resident memory, the limit is {limit}\n")
+                _signal_group(supervised, signal.SIGKILL)
+
+    def _publish(self) -> None:
+        listed = {name: supervised.info() for name, supervised in self._table.items()}
+        state.write(self._directory / "processes.json", listed)
+
+    # ---- requests
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await reader.readline()
+            if line:
+                try:
+                    request = msgspec.json.decode(line, type=protocol.Request)
+                    answer = await self._answer(request)
+                except (ClusterError, msgspec.MsgspecError, OSError) as error:
+                    answer = Answer(error=str(error))
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError) as error:
+            _log(f"a request broke off: {error}")
+        finally:
+            writer.close()
+
+    async def _answer(self, request: protocol.Request) -> Answer:
+        match request:
+            case protocol.StatusWanted():
+                return Answer(status=self._status())
+            case protocol.Bye(name):
+                # The file is gone already; look now, so that the answer can say what follows from it.
+                self._look_at_leases()
+                return Answer(ending=self._ending.is_set())
+            case protocol.Down():
+                self._ending.set()
+                return Answer(ending=True)
+        if self._ending.is_set():
+            raise ClusterError("the cluster is being stopped")
+        match request:
+            case protocol.Hello(name):
+                self._look_at_leases()
+                if name not in self._leases:
+                    raise ClusterError(f"there is no lease {name}")
+                return Answer()
+            case protocol.Keep(on):
+                kept = self._directory / "kept"
+                kept.touch() if on else kept.unlink(missing_ok=True)
+                return Answer()
+            case protocol.StopProcess(name):
+                if name not in self._table:
+                    raise ClusterError(f"there is no process {name!r} on this cluster")
+                await self._stop(self._table[name])
+                return Answer(process=self._table[name].info())
+            case protocol.StartProcess(spec, owner, rank):
+                return Answer(process=await self._start_new(spec, owner, rank))
+
+    async def _start_new(self, spec: ProcessSpec, owner: str, rank: int) -> ProcessInfo:
+        former = self._table.get(spec.name)
+        if former is not None and (former.running or (former.wanted and former.spec.restart)):
+            raise ClusterError(f"a process {spec.name!r} runs already (pid {former.pid})")
+        if owner and owner not in self._leases:
+            raise ClusterError(f"the lease {owner} is gone")
+        supervised = Supervised(spec, owner, rank)
+        supervised.restarts = former.restarts if former is not None else 0
+        self._start(supervised)
+        self._table[spec.name] = supervised
+        self._publish()
+        return supervised.info()
+
+    def _status(self) -> protocol.Status:
+        return protocol.Status(
+            kept=self._kept(),
+            leases=[{"lease": name, **msgspec.to_builtins(holder)} for name, holder in self._leases.items()],
+            processes={name: supervised.info() for name, supervised in self._table.items()},
+        )
+
+    def _spawn_task(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log("".join(traceback.format_exception(error)))
+
+
+def _signal_group(supervised: Supervised, number: int) -> None:
+    # Each has a session of its own; until it is reaped, its pid names its group and nothing else.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(supervised.pid, number)
+
+
+def _minimal_environment() -> dict[str, str]:
+    """Return what control plane components get: no proxies, no KUBECONFIG, no GO* of the user's."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+
+
+def _log(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text.rstrip()}\n")
+    sys.stderr.flush()
+
+
+def main(directory: Path, ready_fd: int) -> None:
+    """Own the cluster in ``directory``; write one byte to ``ready_fd`` when requests are served."""
+    # Fork once more, so that no starter is our parent: its death, its wait() and its children are its own affair.
+    if os.fork():
+        os._exit(0)
+    os.chdir(directory)
+    me = state.Owner(pid=os.getpid(), started_ticks=processes.started_ticks(os.getpid()), boot_id=processes.boot_id())
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # Relative: an address holds 107 bytes, a folder's path may be longer.
+    listener.bind(protocol.SOCKET)
+    listener.listen(64)
+    state.write(directory / "supervisor.json", me)
+    os.set_blocking(ready_fd, False)
+
+    def ready() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(ready_fd, b"1")
+        os.close(ready_fd)
+
+    asyncio.run(Supervisor(directory).run(listener, ready))
+    state.remove(directory)
+
+
+if __name__ == "__main__":
+    # Inherited port locks (and the pipe) must not go on to children: subprocess closes them, this says so twice.
+    main(Path(sys.argv[1]), int(sys.argv[2]))

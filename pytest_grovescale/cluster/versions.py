@@ -1,0 +1,101 @@
+"""All pinned versions, and what else is accepted. The one place to change them.
+
+Release addresses are the projects' own: https://kubernetes.io/releases/download/ (binaries, a .sha256 beside each),
+https://github.com/etcd-io/etcd/releases (archives, with SHA256SUMS), https://github.com/kubernetes-sigs/kwok/releases
+(binaries; GitHub's release API gives the sha256 of each as its digest).
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ..errors import UsageError
+
+KUBERNETES = {"1.36": "1.36.3", "1.35": "1.35.4", "1.34": "1.34.4"}
+"""Supported minor versions, newest first, each with the patch that is downloaded or built."""
+
+DEFAULT_KUBERNETES = "1.36.3"
+ETCD = "3.6.14"
+KWOK = "0.8.0"
+
+KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+NEEDED = ("etcd", *KUBERNETES_BINARIES, "kwok")
+OPTIONAL = ("kubectl",)
+
+# Other versions that were not made here are taken as they come, within these.
+_ACCEPTED = {"etcd": ((3, 5, 13), (3, 7)), "kwok": ((0, 7), (0, 9))}
+
+_GO = {"1.36": (1, 26), "1.35": (1, 25), "1.34": (1, 24)}
+_GO_OTHERS = {"etcd": (1, 24), "kwok": (1, 26)}
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an official binary is, and its checksum."""
+
+    url: str
+    checksum_url: str
+    checksum: str
+    """How ``checksum_url`` answers: ``plain`` (the digest alone), ``sums`` (digest, name per line), ``github``."""
+    member: str = ""
+    """Path inside the archive; empty for a bare binary."""
+
+
+def kubernetes(wanted: str) -> str:
+    """Return the full version for ``1.35``, ``1.35.2`` or ``v1.35.2``; raises UsageError for one not supported."""
+    match = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", wanted.strip())
+    if match is None or match[1] not in KUBERNETES:
+        raise UsageError(
+            f"Kubernetes {wanted} is not supported", next_step=f"Choose of: {', '.join(KUBERNETES.values())}."
+        )
+    return f"{match[1]}{match[2]}" if match[2] else KUBERNETES[match[1]]
+
+
+def minor(version: str) -> str:
+    """Return ``1.36`` for ``1.36.3``."""
+    return ".".join(version.split(".")[:2])
+
+
+def pinned(name: str, kubernetes_version: str) -> str:
+    """Return the version of a binary that goes with a Kubernetes version."""
+    return {"etcd": ETCD, "kwok": KWOK}.get(name, kubernetes_version)
+
+
+def accepted(name: str, version: str, kubernetes_version: str) -> bool:
+    """Return whether a binary that the user has is fit to be used."""
+    if name in _ACCEPTED:
+        low, high = _ACCEPTED[name]
+        return low <= _numbers(version) < high
+    return minor(version) == minor(kubernetes_version)
+
+
+def go_needed(name: str, kubernetes_version: str) -> tuple[int, int]:
+    """Return the Go version that a build needs."""
+    return _GO_OTHERS.get(name) or _GO[minor(kubernetes_version)]
+
+
+def release(name: str, version: str, architecture: str) -> Release:
+    """Return where the official Linux binary is."""
+    if name == "etcd":
+        base = f"https://github.com/etcd-io/etcd/releases/download/v{version}"
+        archive = f"etcd-v{version}-linux-{architecture}"
+        return Release(
+            url=f"{base}/{archive}.tar.gz",
+            checksum_url=f"{base}/SHA256SUMS",
+            checksum="sums",
+            member=f"{archive}/etcd",
+        )
+    if name == "kwok":
+        repository = "kubernetes-sigs/kwok/releases"
+        return Release(
+            url=f"https://github.com/{repository}/download/v{version}/kwok-linux-{architecture}",
+            checksum_url=f"https://api.github.com/repos/{repository}/tags/v{version}",
+            checksum="github",
+        )
+    url = f"https://dl.k8s.io/release/v{version}/bin/linux/{architecture}/{name}"
+    return Release(url=url, checksum_url=f"{url}.sha256", checksum="plain")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

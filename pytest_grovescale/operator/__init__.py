@@ -1,0 +1,1 @@
+"""Starts the operator under test from its definition file."""

@@ -1,0 +1,222 @@
+"""Reads an operator definition and checks all that can be checked before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .. import bundled, definitions, durations
+from ..errors import DefinitionError, UsageError
+from . import manifests, placeholders, rbac
+from .limits import memory_bytes
+from .shape import (
+    OperatorDefinition,
+    OperatorFile,
+    PolicyRule,
+    Repeated,
+    Scalar,
+    Setting,
+    Value,
+    texts,
+    urls,
+)
+
+__all__ = ["FOLDER", "OperatorDefinition", "load"]
+
+FOLDER = "fixtures/operators"
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_FILE_NAME = re.compile(r"[\w.-]+")
+# Made by the harness in the same folder.
+_TAKEN = ("kubeconfig", "token", "certs")
+
+Keys = tuple[str | int, ...]
+Fail = Callable[..., DefinitionError]
+
+
+def load(path_or_name: str, *, values: Mapping[str, str] | None = None, base: Path | None = None) -> OperatorDefinition:
+    """Return the checked definition, with ``values`` (texts, as from ``--set NAME=VALUE``) in place of defaults.
+
+    ``path_or_name``: a file, or the name of one in ``fixtures/operators`` (``base``'s, or the bundled one). A value
+    whose default is a list takes several, separated by commas. Raises DefinitionError (``file:line: path: …``) for
+    anything wrong in the file, UsageError for a wrong value.
+    """
+    file = bundled.find(FOLDER, path_or_name, base=base)
+    written = definitions.load(file, OperatorFile)
+
+    def fail(path: Keys, message: str, next_step: str = "") -> DefinitionError:
+        return DefinitionError(f"{definitions.where(file, path)}: {message}", next_step=next_step)
+
+    _check_scalars(written, fail)
+    _check_values(written, fail)
+    known = {*placeholders.PROVIDED, *written.declared}
+    _check_placeholders(written, known, fail)
+    _check_urls(written, fail)
+    resolved = _resolve_paths(written, file, fail)
+    settings = {name: _setting(name, value, (values or {}).get(name)) for name, value in written.declared.items()}
+    _check_chosen(written, values or {})
+    fields = msgspec.structs.asdict(resolved)
+    return OperatorDefinition(**fields, source=str(file), settings=settings)
+
+
+def _check_scalars(written: OperatorFile, fail: Fail) -> None:
+    if not _NAME.fullmatch(written.name):
+        raise fail(("name",), f"{written.name!r}: lower case letters, digits and '-', at most 52")
+    if not written.command:
+        raise fail(("command",), "is empty")
+    for name in written.env:
+        if not _ENV_NAME.fullmatch(name):
+            raise fail(("env", name), "is no name of an environment variable")
+    for name in written.files:
+        if not _FILE_NAME.fullmatch(name) or name in (".", "..", *_TAKEN):
+            raise fail(("files", name), "must be a plain file name, and none of " + ", ".join(_TAKEN))
+    durations_ = {("readiness", "timeout"): written.readiness.timeout, ("stop_grace",): written.stop_grace}
+    for path, value in durations_.items():
+        try:
+            durations.seconds(value)
+        except UsageError as error:
+            raise fail(path, error.message, error.next_step) from None
+    try:
+        memory_bytes(written.limits.memory)
+    except UsageError as error:
+        raise fail(("limits", "memory"), error.message, error.next_step) from None
+    cores = written.limits.cores
+    if cores is not None and (cores == [] or (isinstance(cores, int) and cores < 1)):
+        raise fail(("limits", "cores"), "at least one core")
+    if written.limits.gomaxprocs is not None and written.limits.gomaxprocs < 1:
+        raise fail(("limits", "gomaxprocs"), "at least 1")
+
+
+def _check_values(written: OperatorFile, fail: Fail) -> None:
+    for name, value in written.declared.items():
+        path = ("values", name)
+        if not _VALUE_NAME.fullmatch(name):
+            raise fail(path, "a value's name has lower case letters, digits and '_', and starts with a letter")
+        if name in placeholders.PROVIDED:
+            raise fail(path, f"{{{name}}} is filled by the harness: {placeholders.PROVIDED[name]}")
+        if isinstance(value, Value) and value.choices:
+            for item in _as_list(value.default):
+                if item not in value.choices:
+                    choices = ", ".join(map(_text, value.choices))
+                    raise fail((*path, "default"), f"{_text(item)!r} is none of its choices: {choices}")
+    for index, argument in enumerate(written.command):
+        if isinstance(argument, Repeated):
+            name = argument.for_
+            if name not in written.declared:
+                raise fail(("command", index, "for"), f"no such value: {name}", _near(name, written.declared))
+            if not isinstance(_default(written.declared[name]), list):
+                raise fail(
+                    ("command", index, "for"), f"the default of {name} is no list, so there is nothing to repeat"
+                )
+
+
+def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> None:
+    for path, text in {**texts(written), **urls(written)}.items():
+        for name in placeholders.names(text):
+            if name not in known:
+                raise fail(path, f"unknown placeholder {{{name}}}", _near(name, known))
+            is_list = name in written.declared and isinstance(_default(written.declared[name]), list)
+            if is_list and not _inside_repeat(written, path, name):
+                raise fail(
+                    path,
+                    f"{{{name}}} has a list for a default",
+                    f"Repeat arguments for each item: - {{for: {name}, arguments: [--option, '{{{name}}}']}}",
+                )
+
+
+def _inside_repeat(written: OperatorFile, path: Keys, name: str) -> bool:
+    if path[0] != "command" or not isinstance(path[1], int):
+        return False
+    item = written.command[path[1]]
+    return isinstance(item, Repeated) and item.for_ == name
+
+
+def _check_urls(written: OperatorFile, fail: Fail) -> None:
+    told = {name for text in texts(written).values() for name in placeholders.names(text)}
+    for path, url in urls(written).items():
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise fail(path, f"{url!r} is no http or https URL")
+        for name in placeholders.names(url):
+            if name in placeholders.PORTS and name not in told:
+                raise fail(
+                    path,
+                    f"{{{name}}} is asked here, but the operator is never told this port",
+                    f"Pass {{{name}}} in the command, the environment or a file of `files:`.",
+                )
+    if written.webhooks and "webhook_port" not in told:
+        raise fail(
+            ("webhooks",),
+            "the operator is never told the port that its webhooks are called on",
+            "Pass {webhook_port} and {cert_dir} in the command, the environment or a file of `files:`.",
+        )
+
+
+def _resolve_paths(written: OperatorFile, file: Path, fail: Fail) -> OperatorFile:
+    """Return the definition with absolute paths; reads what they name, so that a wrong file is found now."""
+
+    def absolute(path: Keys, name: str) -> str:
+        found = (file.parent / name).expanduser().resolve()
+        if not found.exists():
+            raise fail(path, f"no such file or folder: {found}", "Paths are relative to the definition file.")
+        return str(found)
+
+    lists = {
+        field: [absolute((field, index), name) for index, name in enumerate(getattr(written, field))]
+        for field in ("crds", "manifests", "webhooks")
+    }
+    rules: str | list[PolicyRule] = written.rbac
+    if isinstance(rules, str):
+        rules = absolute(("rbac",), rules)
+        rbac.read(Path(rules))
+    for paths in lists.values():
+        manifests.read(paths)
+    workdir = absolute(("workdir",), written.workdir) if written.workdir else str(Path.cwd())
+    return msgspec.structs.replace(written, **lists, rbac=rules, workdir=workdir)
+
+
+def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:
+    for name in chosen:
+        if name not in written.declared:
+            raise UsageError(
+                f"the operator {written.name} has no value {name!r}",
+                next_step=_near(name, written.declared) or "Its definition has no `values:`.",
+            )
+
+
+def _setting(name: str, value: Scalar | list[Scalar] | Value, chosen: str | None) -> Setting:
+    default = _default(value)
+    choices = [_text(choice) for choice in value.choices] if isinstance(value, Value) else []
+    if chosen is None:
+        return tuple(map(_text, default)) if isinstance(default, list) else _text(default)
+    items = [item.strip() for item in chosen.split(",") if item.strip()] if isinstance(default, list) else [chosen]
+    for item in items:
+        if choices and item not in choices:
+            raise UsageError(f"{name}={item} is not possible", next_step=f"Choose of: {', '.join(choices)}.")
+    return tuple(items) if isinstance(default, list) else chosen
+
+
+def _default(value: Scalar | list[Scalar] | Value) -> Scalar | list[Scalar]:
+    return value.default if isinstance(value, Value) else value
+
+
+def _as_list(value: Scalar | list[Scalar]) -> list[Scalar]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=2)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    return f"{hint}Known: {', '.join(names)}." if names else ""

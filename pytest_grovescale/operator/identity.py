@@ -1,0 +1,79 @@
+"""The operator's own identity: a ServiceAccount with just the rights that its definition asks for.
+
+Never the harness' own certificate: so that a missing rule shows, and so that the audit log tells the operator's
+requests from everybody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import OperatorError
+from ..kube.access import Access, to_kubeconfig
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from . import rbac
+from .installed import install
+from .manifests import Manifest, Object
+from .private import write_private
+from .shape import OperatorDefinition
+
+TOKEN_SECONDS = 24 * 3600
+"""Asked for; a server may grant less. Renewed at each start of the operator."""
+
+
+def account(definition: OperatorDefinition) -> list[Manifest]:
+    """Return the namespace and the ServiceAccount."""
+    namespace, name = definition.identity.namespace, definition.service_account
+    objects: list[Object] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
+    ]
+    return [Manifest(obj, f"{definition.source}: identity") for obj in objects]
+
+
+async def establish(client: Client, definition: OperatorDefinition, *, progress: Callable[[str], None]) -> list[Object]:
+    """Make the ServiceAccount and grant it its rules; return the objects that are ours to remove.
+
+    A rule that the harness itself lacks is refused by the API server (no escalation), and so raised here.
+    """
+    objects = [*account(definition), *rbac.objects(definition)]
+    return await install(client, objects, operator=definition.name, progress=progress)
+
+
+async def write_credentials(client: Client, definition: OperatorDefinition, access: Access, folder: Path) -> Path:
+    """Write ``token`` and ``kubeconfig`` (0600) into ``folder`` and return the kubeconfig's path.
+
+    ``access`` gives the server and its CA; nothing else of it is used.
+    """
+    namespace, name = definition.identity.namespace, definition.service_account
+    try:
+        token = await client.token(name, namespace, seconds=TOKEN_SECONDS)
+    except ApiError as error:
+        raise OperatorError(
+            f"no token for ServiceAccount {namespace}/{name}: {error.message}",
+            next_step="The identity that sets the cluster up needs `create` on serviceaccounts/token.",
+        ) from error
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    token_file, kubeconfig = folder / "token", folder / "kubeconfig"
+    write_private(token_file, token)
+    own = Access(
+        server=access.server,
+        ca_pem=access.ca_pem,
+        tls_server_name=access.tls_server_name,
+        insecure=access.insecure,
+        namespace=namespace,
+        token_file=str(token_file),
+    )
+    write_private(kubeconfig, to_kubeconfig(own, name=definition.name))
+    return kubeconfig
+
+
+def redacted(lines: list[str], folder: Path) -> list[str]:
+    """Return log lines without the identity's token, should the operator have printed it."""
+    try:
+        token = (folder / "token").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return lines
+    return [line.replace(token, "<token>") for line in lines]

@@ -1,0 +1,115 @@
+"""The rules that an operator's ServiceAccount is granted: ClusterRoles, Roles, or rules alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import DefinitionError
+from . import manifests
+from .manifests import Manifest, Object
+from .shape import OperatorDefinition, PolicyRule
+
+RBAC = "rbac.authorization.k8s.io"
+
+# Read from a kustomize output they mean nothing here: the identity is the harness' own.
+_PASSED_OVER = ("ServiceAccount", "ClusterRoleBinding", "RoleBinding", "Namespace")
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """Rules for the whole cluster, or for one namespace."""
+
+    rules: list[PolicyRule]
+    source: str
+    namespaced: bool = False
+    namespace: str = ""
+    """Of a Role; empty: the identity's own."""
+
+
+def read(file: Path) -> list[Grant]:
+    """Return the grants of a file: ClusterRoles and Roles, a mapping with ``rules``, or a list of rules.
+
+    Bindings and ServiceAccounts beside them are passed over: the identity is made by the harness. Raises
+    DefinitionError with ``file:line``.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
+    grants = [
+        grant
+        for document, line in manifests.documents(text, str(file))
+        for grant in _grants(document, f"{file}:{line}")
+    ]
+    if not grants:
+        raise DefinitionError(f"{file}:1: grants nothing", next_step="Give ClusterRoles, or a list of `rules:`.")
+    return grants
+
+
+def grants(definition: OperatorDefinition) -> list[Grant]:
+    """Return all that a definition grants."""
+    if isinstance(definition.rbac, str):
+        return read(Path(definition.rbac))
+    return [Grant(definition.rbac, definition.source)] if definition.rbac else []
+
+
+def objects(definition: OperatorDefinition) -> list[Manifest]:
+    """Return the ClusterRoles, Roles and bindings that give a definition's grants to its ServiceAccount."""
+    found: list[Manifest] = []
+    for index, grant in enumerate(grants(definition)):
+        name = f"grovescale-{definition.name}" + (f"-{index}" if index else "")
+        found += [Manifest(obj, grant.source) for obj in _role(definition, grant, name)]
+    return found
+
+
+def _role(definition: OperatorDefinition, grant: Grant, name: str) -> list[Object]:
+    prefix = "" if grant.namespaced else "Cluster"
+    metadata: dict[str, str] = {"name": name}
+    if grant.namespaced:
+        metadata["namespace"] = grant.namespace or definition.identity.namespace
+    rules = [msgspec.to_builtins(rule) for rule in grant.rules]
+    subject = {
+        "kind": "ServiceAccount",
+        "name": definition.service_account,
+        "namespace": definition.identity.namespace,
+    }
+    return [
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": f"{prefix}Role",
+            "metadata": metadata,
+            "rules": [{key: value for key, value in rule.items() if value} for rule in rules],
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": f"{prefix}RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": f"{prefix}Role", "name": name},
+            "subjects": [subject],
+        },
+    ]
+
+
+def _grants(document: Any, where: str) -> list[Grant]:
+    if isinstance(document, list):
+        return [Grant(_rules(document, where), where)]
+    if not isinstance(document, dict):
+        raise DefinitionError(f"{where}: {document!r:.60} is neither a role nor a list of rules")
+    kind = document.get("kind")
+    if kind in _PASSED_OVER:
+        return []
+    if kind not in (None, "ClusterRole", "Role"):
+        raise DefinitionError(f"{where}: kind: {kind} grants nothing", next_step="It may belong under `manifests:`.")
+    if not document.get("rules"):
+        raise DefinitionError(f"{where}: rules: missing")
+    namespace = (document.get("metadata") or {}).get("namespace", "")
+    return [Grant(_rules(document["rules"], where), where, kind == "Role", namespace if kind == "Role" else "")]
+
+
+def _rules(rules: Any, where: str) -> list[PolicyRule]:
+    try:
+        return msgspec.convert(rules, list[PolicyRule])
+    except msgspec.ValidationError as error:
+        raise DefinitionError(f"{where}: rules: {error}") from error

@@ -1,0 +1,105 @@
+"""Waiting for a process of ours to work: alive, answering, and really the one that answers."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..errors import OperatorError
+from .listeners import listeners
+
+_EVERY_S = 0.05
+_ANSWER_S = 2.0
+
+# No proxy of the environment may stand between the harness and loopback; the certificate is the operator's own.
+_TLS = ssl._create_unverified_context()
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_TLS))
+
+
+class NotReady(OperatorError):
+    """It lives, but did not say that it is ready in time."""
+
+
+def wait_until(
+    step: Callable[[], str], *, alive: Callable[[], bool], timeout: float, dead: Callable[[], OperatorError]
+) -> None:
+    """Call ``step`` until it returns an empty text; raise ``dead()`` at once when the process is no longer alive.
+
+    Raises NotReady with the last text of ``step`` after ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        # In this order: a process that dies right after its last answer was not ready.
+        problem = step()
+        if not alive():
+            raise dead()
+        if not problem:
+            return
+        if time.monotonic() >= deadline:
+            raise NotReady(problem)
+        time.sleep(_EVERY_S)
+
+
+def answers(url: str) -> str:
+    """Return an empty text when a GET of ``url`` answers 200 to 299, else what it does instead."""
+    try:
+        with _OPENER.open(url, timeout=_ANSWER_S) as response:
+            return "" if 200 <= response.status < 300 else f"{url} answered {response.status}"
+    except urllib.error.HTTPError as error:
+        with error:
+            body = error.read(200).decode(errors="replace").strip()
+        return f"{url} answered {error.code}: {body}"
+    except (OSError, urllib.error.URLError) as error:
+        return f"{url}: {getattr(error, 'reason', error)}"
+
+
+def listens(port: int, host: str = "127.0.0.1") -> str:
+    """Return an empty text when a connection to the port is accepted, else why not."""
+    try:
+        with socket.create_connection((host, port), timeout=_ANSWER_S):
+            return ""
+    except OSError as error:
+        return f"port {port}: {error}"
+
+
+def stranger(url: str, pid: int) -> str:
+    """Return who listens at a loopback URL's port, if it is neither ``pid`` nor a child of it; else an empty text."""
+    port = urlsplit(url).port
+    owners = listeners(port) if port else None
+    if owners is None or any(pid in lineage(owner) for owner in owners):
+        return ""
+    names = ", ".join(f"pid {owner}" for owner in sorted(owners)) or "a process of another user"
+    return f"port {port} is answered by {names}, not by the operator (pid {pid})"
+
+
+def lineage(pid: int) -> list[int]:
+    """Return a process and its ancestors, nearest first; empty when it is gone."""
+    found: list[int] = []
+    while pid > 0:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            break
+        found.append(pid)
+        # Field 4; the command in field 2 may hold anything, so it is counted from its closing bracket.
+        pid = int(stat.rpartition(")")[2].split()[1])
+    return found
+
+
+def exit_text(code: int | None) -> str:
+    """Return ``exited with code 3`` or ``was killed by SIGKILL``."""
+    if code is None:
+        return "exited"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

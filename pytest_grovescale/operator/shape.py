@@ -1,0 +1,161 @@
+"""What an operator definition file says.
+
+The file is YAML, one mapping; paths in it are relative to it. See ``fixtures/operators/`` for examples. This module
+holds the shape only; ``definition.py`` reads and checks a file.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Scalar = str | int | float | bool
+Setting = str | tuple[str, ...]
+"""A chosen value: a text, or several where the definition's default is a list."""
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all parts of the file: an unknown field is an error."""
+
+
+class Repeated(_Part, frozen=True, kw_only=True):
+    """Arguments repeated for each item of a list value: ``{for: defect, arguments: [--defect, "{defect}"]}``."""
+
+    for_: str = msgspec.field(name="for")
+    arguments: list[str]
+
+
+class Value(_Part, frozen=True, kw_only=True):
+    """A value that the user may set (``--set variant=baseline``), where a bare default does not say enough."""
+
+    default: Scalar | list[Scalar]
+    choices: list[Scalar] = []
+    """What it may be; empty: anything."""
+    help: str = ""
+
+
+class PolicyRule(_Part, frozen=True, kw_only=True, rename="camel"):
+    """One rule of a ClusterRole."""
+
+    verbs: list[str]
+    api_groups: list[str] = []
+    resources: list[str] = []
+    resource_names: list[str] = []
+    non_resource_urls: list[str] = msgspec.field(default=[], name="nonResourceURLs")
+
+
+class Identity(_Part, frozen=True, kw_only=True):
+    """The ServiceAccount that the operator acts as. Made if it is not there."""
+
+    namespace: str = "grovescale-operator"
+    service_account: str = ""
+    """Empty: the operator's name."""
+
+
+class Readiness(_Part, frozen=True, kw_only=True):
+    """How to tell that it works: a GET that answers 200."""
+
+    url: str
+    timeout: str | float = "60s"
+
+
+class Endpoint(_Part, frozen=True, kw_only=True):
+    url: str
+
+
+class Trigger(_Part, frozen=True, kw_only=True):
+    """What makes a no-op reconcile: this annotation, changed on an object of this kind, its spec untouched."""
+
+    kind: str
+    annotation: str = "grovescale.io/reconcile-trigger"
+
+
+class Limits(_Part, frozen=True, kw_only=True):
+    """What the process may use; nothing given: all there is."""
+
+    memory: str | int = 0
+    """Bytes, or ``512Mi``, ``2Gi``; above it the process is ended."""
+    cores: int | list[int] | None = None
+    """A number of cores, or the very ones, that it is pinned to."""
+    gomaxprocs: int | None = None
+    """``GOMAXPROCS`` in its environment."""
+
+
+class OperatorFile(_Part, frozen=True, kw_only=True):
+    """The file, as written."""
+
+    name: str
+    """Lower case, digits, ``-``. Names its ServiceAccount, ClusterRole and log."""
+    description: str = ""
+    command: list[str | Repeated]
+    declared: dict[str, Scalar | list[Scalar] | Value] = msgspec.field(default={}, name="values")
+    """Placeholders of its own, with their defaults."""
+    env: dict[str, str] = {}
+    """Added to a small inherited environment (PATH, HOME, locale …); KUBECONFIG is always its own."""
+    workdir: str = ""
+    """Relative to the file; empty: the folder that the tests were started from."""
+    files: dict[str, str] = {}
+    """Name → text with placeholders, written to ``{directory}/name`` before each start: a configuration file."""
+    crds: list[str] = []
+    """Files or folders, applied first."""
+    manifests: list[str] = []
+    """Files or folders, applied after the CRDs."""
+    rbac: str | list[PolicyRule] = []
+    """Rules granted to its ServiceAccount, here or in a file (ClusterRoles and Roles, or just rules)."""
+    identity: Identity = Identity()
+    webhooks: list[str] = []
+    """Files or folders with Mutating- and ValidatingWebhookConfigurations."""
+    readiness: Readiness
+    metrics: Endpoint | None = None
+    pprof: Endpoint | None = None
+    trigger: Trigger | None = None
+    limits: Limits = Limits()
+    owned: list[str] = []
+    """Kinds that it makes, in the order in which to show them, ``Pod``, ``podcliques.grove.io``."""
+    start: Literal["test", "session"] = "test"
+    """Started fresh for each test, or once."""
+    stop_grace: str | float = "10s"
+    """From SIGTERM to SIGKILL."""
+
+
+class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
+    """A checked file with the values that were chosen for this run."""
+
+    source: str
+    """The file's absolute path; paths in the definition are absolute too."""
+    settings: dict[str, Setting] = {}
+    """Every name under the file's ``values:`` → what it is in this run."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """``settings`` as flat texts, a list's items joined by commas: what a recording notes of a run."""
+        return {name: value if isinstance(value, str) else ",".join(value) for name, value in self.settings.items()}
+
+    @property
+    def service_account(self) -> str:
+        return self.identity.service_account or self.name
+
+    @property
+    def user(self) -> str:
+        """The identity's user name, as the audit log has it."""
+        return f"system:serviceaccount:{self.identity.namespace}:{self.service_account}"
+
+
+def texts(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
+    """Return every text that reaches the process (command, environment, files), by its path in the file."""
+    found: dict[tuple[str | int, ...], str] = {}
+    for index, item in enumerate(definition.command):
+        if isinstance(item, Repeated):
+            found |= {("command", index, "arguments", i): text for i, text in enumerate(item.arguments)}
+        else:
+            found["command", index] = item
+    found |= {("env", name): text for name, text in definition.env.items()}
+    found |= {("files", name): text for name, text in definition.files.items()}
+    return found
+
+
+def urls(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
+    """Return the definition's URLs, by their path in the file."""
+    parts = {"readiness": definition.readiness, "metrics": definition.metrics, "pprof": definition.pprof}
+    return {(name, "url"): part.url for name, part in parts.items() if part is not None}

@@ -1,0 +1,126 @@
+"""Admission webhooks served by a process on this host.
+
+A configuration file may be written for the cluster (``clientConfig.service``) or for this (``url`` with
+``{webhook_port}``): either is sent to the operator's port, with the CA that its certificate was issued by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..errors import DefinitionError, OperatorError
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from .manifests import Manifest, Object, title
+from .placeholders import fill
+
+KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+_PROBE_LABEL = "grovescale.io/webhook-probe"
+# Nothing listens there: a call that is attempted fails, which is what the probe looks for.
+_NOWHERE = "https://127.0.0.1:1/probe"
+_ACTIVE_S = 20.0
+_PROBE_EVERY_S = 0.05
+
+
+def local(manifest: Manifest, values: Mapping[str, str], *, ca_bundle: str, host: str = "127.0.0.1") -> Manifest:
+    """Return a webhook configuration that calls ``host``, with ``ca_bundle`` (base64 of PEM) injected.
+
+    Raises DefinitionError for another kind of object and for a webhook with neither service nor url.
+    """
+    obj = manifest.object
+    if obj["kind"] not in KINDS:
+        raise DefinitionError(
+            f"{manifest.source}: kind: {obj['kind']} is no webhook configuration",
+            next_step="Other objects belong under `manifests:`.",
+        )
+    hooks = []
+    for index, hook in enumerate(obj.get("webhooks") or []):
+        where = f"{manifest.source}: webhooks[{index}].clientConfig"
+        url = _url(hook.get("clientConfig") or {}, values, host, where)
+        hooks.append({**hook, "clientConfig": {"url": url, "caBundle": ca_bundle}})
+    return Manifest({**obj, "webhooks": hooks}, manifest.source)
+
+
+def _url(client_config: Mapping[str, Any], values: Mapping[str, str], host: str, where: str) -> str:
+    if "url" in client_config:
+        try:
+            return fill(str(client_config["url"]), values)
+        except KeyError as error:
+            raise DefinitionError(
+                f"{where}.url: unknown placeholder {{{error.args[0]}}}", next_step="Known: " + ", ".join(sorted(values))
+            ) from None
+    if "service" in client_config:
+        return f"https://{host}:{values['webhook_port']}/{str(client_config['service'].get('path', '')).lstrip('/')}"
+    raise DefinitionError(f"{where}: neither url nor service")
+
+
+async def activate(client: Client, configurations: Iterable[Manifest], *, namespace: str) -> None:
+    """Apply configurations and return when the API server acts on each of them.
+
+    Its admission plugins learn of a configuration a moment after it is stored; an object created in between passes
+    unseen, which would make a test's result depend on luck. So each configuration carries, for that moment, one more
+    webhook that only matches a labelled ConfigMap and leads nowhere: once a dry-run create of such a ConfigMap fails
+    for it, the whole configuration is in force. ``namespace`` is one of ours, where the dry runs go.
+    """
+    for manifest in configurations:
+        token = secrets.token_hex(8)
+        probe = _probe(token)
+        probed = {**manifest.object, "webhooks": [*(manifest.object.get("webhooks") or []), probe]}
+        try:
+            await client.apply(probed)
+            await _wait_called(client, probe["name"], token, namespace, title(manifest.object))
+            await client.apply(manifest.object)
+        except ApiError as error:
+            raise OperatorError(
+                f"{manifest.source}: {title(manifest.object)} was refused: {error.message}",
+                next_step="Correct the webhook configuration.",
+            ) from error
+
+
+def _probe(token: str) -> Object:
+    return {
+        "name": f"probe-{token}.grovescale.io",
+        "clientConfig": {"url": _NOWHERE},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        "objectSelector": {"matchLabels": {_PROBE_LABEL: token}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 1,
+    }
+
+
+async def _wait_called(client: Client, hook: str, token: str, namespace: str, name: str) -> None:
+    body = _config_map(token)
+    try:
+        async with asyncio.timeout(_ACTIVE_S):
+            # Nothing announces that an admission plugin has caught up: it has to be asked.
+            while not await _called(client, hook, body, namespace):  # noqa: ASYNC110
+                await asyncio.sleep(_PROBE_EVERY_S)
+    except TimeoutError:
+        raise OperatorError(
+            f"the API server does not act on {name} {_ACTIVE_S:g} s after it was stored",
+            next_step="Check that admission plugins are on: MutatingAdmissionWebhook, ValidatingAdmissionWebhook.",
+        ) from None
+
+
+async def _called(client: Client, hook: str, body: bytes, namespace: str) -> bool:
+    try:
+        await client.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", params={"dryRun": "All"}, body=body)
+    except ApiError as error:
+        # Its own webhooks may refuse the ConfigMap before the probe is asked: they are in force just as well.
+        if hook in error.message or "denied the request" in error.message:
+            return True
+        raise
+    return False
+
+
+def _config_map(token: str) -> bytes:
+    metadata = {"generateName": "webhook-probe-", "labels": {_PROBE_LABEL: token}}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})

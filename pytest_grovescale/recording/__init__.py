@@ -1,0 +1,1 @@
+"""The recorder process, its sources and the journal that it writes."""

@@ -1,0 +1,204 @@
+"""The API server's audit log: followed over rotation, each line reduced to a ``Request``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs
+
+import msgspec
+
+from .records import Request
+
+_CHUNK = 1 << 20
+
+
+class _User(msgspec.Struct, gc=False):
+    username: str = ""
+
+
+class _ObjectRef(msgspec.Struct, rename={"group": "apiGroup"}, gc=False):
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    group: str = ""
+    subresource: str = ""
+
+
+class _Response(msgspec.Struct, gc=False):
+    code: int = 0
+
+
+class _Event(msgspec.Struct, rename="camel", gc=False):
+    """The parts of ``audit.k8s.io/v1 Event`` that are kept."""
+
+    stage: Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]
+    verb: str
+    request_received_timestamp: str
+    stage_timestamp: str
+    user: _User = msgspec.field(default_factory=_User)
+    impersonated_user: _User | None = None
+    object_ref: _ObjectRef | None = None
+    response_status: _Response | None = None
+    request_uri: str = msgspec.field(default="", name="requestURI")
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+
+
+class _Instants:
+    """RFC 3339 with microseconds → ns since the epoch. The second is looked up: thousands of lines share one."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, int] = {}
+
+    def ns(self, stamp: str) -> int:
+        if len(stamp) != 27 or stamp[26] != "Z":
+            return _slow_ns(stamp)
+        second = stamp[:19]
+        epoch = self._seconds.get(second)
+        if epoch is None:
+            if len(self._seconds) > 1000:
+                self._seconds.clear()
+            epoch = self._seconds[second] = _slow_ns(second + "Z")
+        return epoch + int(stamp[20:26]) * 1000
+
+
+def _slow_ns(stamp: str) -> int:
+    moment = datetime.fromisoformat(stamp)
+    if moment.tzinfo is None:
+        raise ValueError(f"{stamp!r} names no time zone")
+    whole = moment.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (whole.days * 86_400 + whole.seconds) * 10**9 + whole.microseconds * 1000
+
+
+_instants = _Instants()
+
+
+def parse(line: bytes, at: int) -> Request | None:
+    """Return the request that a line tells of; None for the stage RequestReceived, which says nothing more.
+
+    Raises ValueError (msgspec's errors are such) for a line that is no audit event.
+    """
+    event = _decode(line)
+    if event.stage == "RequestReceived":
+        return None
+    ref = event.object_ref or _ObjectRef()
+    path, _, query = event.request_uri.partition("?")
+    # What acts is who is impersonated: the impersonator only had the right to.
+    user = event.impersonated_user or event.user
+    return Request(
+        at=at,
+        user=user.username,
+        verb=event.verb,
+        stage=event.stage,
+        group=ref.group,
+        resource=ref.resource,
+        subresource=ref.subresource,
+        namespace=ref.namespace,
+        name=ref.name,
+        # Never the query: it may hold credentials, and commands run in a container.
+        path="" if ref.resource else path,
+        code=event.response_status.code if event.response_status else 0,
+        received_wall=_instants.ns(event.request_received_timestamp),
+        completed_wall=_instants.ns(event.stage_timestamp),
+        dry_run="dryRun=" in query and bool(parse_qs(query).get("dryRun")),
+    )
+
+
+class Tail:
+    """New lines of a log file from the moment it is made on, followed by inode over rotation.
+
+    `poll` yields whole lines without their ends. A file that is not there yet is waited for. What cannot be read
+    any more (rotated away and deleted between two polls, or cut off) is told by `lost`.
+    """
+
+    def __init__(self, path: Path, *, from_start: bool = False) -> None:
+        self.path = path
+        self.lost: list[str] = []
+        """Sentences about lines that are missing; whoever reports them may clear the list."""
+        self._fd = -1
+        self._offset = 0
+        self._rest = b""
+        self._skip = False
+        if not from_start and path.exists():
+            self._open(path)
+            self._offset = os.fstat(self._fd).st_size
+            # Half a line may lie before the end: the other half is not ours.
+            self._skip = self._offset > 0 and os.pread(self._fd, 1, self._offset - 1) != b"\n"
+
+    def poll(self) -> Iterator[bytes]:
+        """Yield the lines that were completed since the last call."""
+        if self._fd < 0 and not self._open(self.path):
+            return
+        yield from self._read()
+        while self._rotated():
+            # All that the old file will ever hold is in it: rename first, then the new file.
+            yield from self._read()
+            if self._rest:
+                self.lost.append(f"{self.path.name} was rotated in the middle of a line")
+            following = self._following()
+            if not self._open(following):
+                return
+            yield from self._read()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self, path: Path) -> bool:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        self.close()
+        self._fd, self._offset, self._rest, self._skip = fd, 0, b"", False
+        return True
+
+    def _read(self) -> Iterator[bytes]:
+        size = os.fstat(self._fd).st_size
+        if size < self._offset:
+            self.lost.append(f"{self.path.name} was cut off at {size} bytes; {self._offset} had been read")
+            self._offset, self._rest = 0, b""
+        while chunk := os.pread(self._fd, _CHUNK, self._offset):
+            self._offset += len(chunk)
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if self._skip and lines:
+                del lines[0]
+                self._skip = False
+            yield from lines
+
+    def _rotated(self) -> bool:
+        try:
+            now = self.path.stat()
+        except FileNotFoundError:
+            # Renamed, and the new file not there yet: the next poll will see.
+            return False
+        ours = os.fstat(self._fd)
+        return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino)
+
+    def _following(self) -> Path:
+        """Return the file after the one held open: a later rotation may have happened in between.
+
+        Rotated files carry their time in the name (``audit-2026-01-02T03-04-05.678.log``), so names sort by age.
+        """
+        ours = os.fstat(self._fd).st_ino
+        names = sorted(self.path.parent.glob(f"{self.path.stem}-*{self.path.suffix}"))
+        inodes = [_inode(name) for name in names]
+        if ours in inodes:
+            later = names[inodes.index(ours) + 1 :]
+            return later[0] if later else self.path
+        if names:
+            self.lost.append(f"{self.path.name} was rotated away; lines of files between may be missing")
+        return self.path
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return -1

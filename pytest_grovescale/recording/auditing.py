@@ -1,0 +1,91 @@
+"""The audit log as a source: polled while the recording lasts, drained at a phase's end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from .audit import Tail, parse
+from .ledger import Ledger
+
+POLL_S = 0.15
+DRAIN_S = 5.0
+
+_ATTEMPT_S = 2.0
+
+
+class AuditLog:
+    """Turns new lines of the log into records. ``requests`` counts them."""
+
+    def __init__(self, path: Path, client: Client, ledger: Ledger) -> None:
+        self.requests = 0
+        self._tail = Tail(path)
+        self._client = client
+        self._ledger = ledger
+        self._awaited = ""
+        self._bad_lines = 0
+        self._silent = False
+
+    def poll(self) -> None:
+        """Journal what was completed since the last call."""
+        try:
+            for line in self._tail.poll():
+                self._take(line)
+        except OSError as error:
+            self._tail.lost.append(str(error))
+        for sentence in self._tail.lost:
+            self._ledger.failed("audit", sentence)
+        self._tail.lost.clear()
+
+    async def drain(self) -> None:
+        """Journal everything that was completed before this call.
+
+        A request of our own, for an object that does not exist, marks the place in the log up to which to read.
+        When the API server answers it and the log never shows it, the log is no longer a source: that is
+        journaled as its failure. When the API server does not answer, what is in the log is all there is.
+        """
+        name = f"grovescale-marker-{secrets.token_hex(8)}"
+        self._awaited = name
+        answered = await self._mark(name)
+        deadline = self._ledger.now() + round((DRAIN_S if answered else 0) * 1e9)
+        self.poll()
+        while self._awaited and self._ledger.now() < deadline:
+            await asyncio.sleep(0.005)
+            self.poll()
+        if answered and self._awaited and not self._silent:
+            self._ledger.failed("audit", f"a request of {DRAIN_S:g} s ago is not in the audit log")
+        self._silent = answered and bool(self._awaited)
+        self._awaited = ""
+
+    def close(self) -> None:
+        """Read what is left and let go of the file."""
+        self.poll()
+        self._tail.close()
+
+    async def _mark(self, name: str) -> bool:
+        try:
+            await self._client.request("GET", f"/api/v1/namespaces/{name}", timeout=_ATTEMPT_S)
+        except ApiError as error:
+            # Not found, or not allowed: an answer either way, and a line in the log.
+            return 400 <= error.code < 500
+        return True
+
+    def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            request = parse(line, self._ledger.now())
+        except ValueError as error:
+            self._bad_lines += 1
+            if self._bad_lines == 1:
+                self._ledger.failed("audit", f"a line is no audit event: {error}")
+            return
+        if request is None:
+            return
+        self.requests += 1
+        if self._awaited and request.name == self._awaited:
+            self._awaited = ""
+        self._ledger.add(request)

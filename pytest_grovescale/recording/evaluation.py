@@ -1,0 +1,335 @@
+"""Conditions evaluated over records, in O(1) per record; no clock, no I/O.
+
+The recorder feeds each record as it is made; analysis feeds the same records from the file: both get the same
+milestones at the same times, since nothing but the records counts. A condition is three-valued: unknown while a
+watch that it reads is not complete, or while an object cannot be judged (a user's expression raised); a milestone
+is met when its condition is true, never when it is unknown.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ..errors import RecordingError
+from .conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec
+from .records import (
+    AnyRecord,
+    MilestoneDeclared,
+    MilestoneMet,
+    ObjectRef,
+    ObjectSeen,
+    PhaseEnded,
+    PhaseStarted,
+    WatchCut,
+    WatchGap,
+    WatchLive,
+    WatchOpened,
+)
+from .stores import Counter, ObjectKey, Store, Truth, covers
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A predicate that raised on an object: that object's answer is unknown."""
+
+    phase: str
+    milestone: str
+    object: ObjectRef
+    message: str
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """Why a milestone is not met yet: one count that is off, and the objects that make it so."""
+
+    milestone: str
+    count: Count
+    have: int
+    surplus: bool
+    """True: too many satisfy it, and these do. False: too few, and these do not."""
+    objects: list[ObjectRef]
+
+
+class _Milestone:
+    """One declared milestone: its condition and the counters that it reads."""
+
+    def __init__(self, phase: str, name: str, condition: Condition) -> None:
+        self.phase = phase
+        self.name = name
+        self.condition = condition
+        self.sources: dict[int, tuple[Store, Counter]] = {}
+        """By the identity of the ``Count`` inside ``condition``."""
+        self.started: int | None = None
+        self.met = False
+
+    def holds(self, at: int, condition: Condition | None = None) -> Truth:
+        match self.condition if condition is None else condition:
+            case Count() as count:
+                store, counter = self.sources[id(count)]
+                return counter.holds(count) if store.live else None
+            case Timer(seconds=seconds):
+                return self.started is not None and at >= self.started + _ns(seconds)
+            case AllOf(of=parts):
+                return _all(self.holds(at, part) for part in parts)
+            case AnyOf(of=parts):
+                return _not(_all(_not(self.holds(at, part)) for part in parts))
+
+    def figures(self, at: int) -> tuple[float, float]:
+        """Return how far it is: count and goal, seconds and goal, or parts that hold and parts that must."""
+        match self.condition:
+            case Count() as count:
+                return len(self.sources[id(count)][1].matched), count.n
+            case Timer(seconds=seconds):
+                return (0.0 if self.started is None else min((at - self.started) / 1e9, seconds)), seconds
+            case AllOf(of=parts):
+                return sum(self.holds(at, part) is True for part in parts), len(parts)
+            case AnyOf(of=parts):
+                return sum(self.holds(at, part) is True for part in parts), 1
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _not(truth: Truth) -> Truth:
+    return None if truth is None else not truth
+
+
+def _all(truths: Iterable[Truth]) -> Truth:
+    seen = set(truths)
+    return False if False in seen else None if None in seen else True
+
+
+def _leaves(condition: Condition) -> Iterator[Count | Timer]:
+    match condition:
+        case AllOf(of=parts) | AnyOf(of=parts):
+            for part in parts:
+                yield from _leaves(part)
+        case Count() | Timer():
+            yield condition
+
+
+def count_leaves(condition: Condition) -> list[Count]:
+    """Return every count in a condition, in order."""
+    return [leaf for leaf in _leaves(condition) if isinstance(leaf, Count)]
+
+
+class Engine:
+    """Feed it records in journal order; it returns the milestones that each one met.
+
+    Milestones are judged from their phase's start to its end; at the ``PhaseEnded`` record the phase is let go, so
+    ask `holds` before feeding that. Records of other kinds are taken and say nothing but the time.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Failure] = []
+        """Predicates that raised, in order; whoever reports them may clear the list."""
+        self._stores: dict[str, Store] = {}
+        self._phases: dict[str, list[_Milestone]] = {}
+        self._readers: dict[int, list[_Milestone]] = {}
+        """Identity of a counter → milestones that read it."""
+        self._due: list[tuple[int, int, _Milestone]] = []
+        self._pushed = 0
+
+    # ---- feeding
+
+    def feed(self, record: AnyRecord) -> list[MilestoneMet]:
+        """Take one record; return the milestones met up to and by it, in order.
+
+        Raises UsageError for a declared predicate that cannot be used (a function that this process cannot
+        import), RecordingError for records in an order that no recorder writes.
+        """
+        met = self.advance(record.at)
+        match record:
+            case ObjectSeen():
+                met += self._object(record)
+            case WatchOpened():
+                self._stores[record.watch] = Store(record.watch, record.spec)
+            case WatchLive():
+                met += self._live(record)
+            case WatchCut():
+                self._store(record.watch).cut(record.at, record.length_ns)
+            case WatchGap():
+                self._store(record.watch).gap(record.at, record.length_ns)
+            case MilestoneDeclared():
+                self._declare(record.phase, record.name, record.condition)
+            case PhaseStarted():
+                met += self._start(record)
+            case PhaseEnded():
+                self._end(record.phase)
+            case _:
+                pass
+        return met
+
+    def advance(self, at: int) -> list[MilestoneMet]:
+        """Let time pass up to ``at`` (recorder's clock, ns); return what timers met, at the moments they ran out."""
+        met: list[MilestoneMet] = []
+        while self._due and self._due[0][0] <= at:
+            due, _, milestone = heapq.heappop(self._due)
+            met += self._judge(milestone, due)
+        return met
+
+    # ---- asking
+
+    def serving(self, spec: WatchSpec) -> str | None:
+        """Return the first open watch that tells everything ``spec`` asks for; None when there is none."""
+        return next((store.watch for store in self._stores.values() if covers(store.spec, spec)), None)
+
+    def holds(self, phase: str, name: str, at: int) -> Truth:
+        """Return whether a milestone's condition holds at ``at``, no earlier than the last record; None: unknown.
+
+        Raises KeyError for a milestone that is not declared or whose phase has ended.
+        """
+        for milestone in self._phases.get(phase, []):
+            if milestone.name == name:
+                return milestone.holds(at)
+        raise KeyError((phase, name))
+
+    def open_milestones(self, phase: str) -> list[str]:
+        """Return the names of the phase's milestones that are not met yet."""
+        return [m.name for m in self._phases.get(phase, []) if not m.met]
+
+    def figures(self, phase: str, at: int) -> dict[str, tuple[float, float]]:
+        """Return milestone → (have, want) at ``at``: objects, seconds for a timer, parts for all and any."""
+        return {m.name: m.figures(at) for m in self._phases.get(phase, [])}
+
+    def next_due(self) -> int | None:
+        """Return when the next timer runs out, recorder's clock."""
+        return self._due[0][0] if self._due else None
+
+    def objects(self, watch: str) -> dict[ObjectKey, dict[str, Any]]:
+        """Return (namespace, name) → fields of the objects that a watch has told of and that are not deleted."""
+        return self._store(watch).objects
+
+    def shortfalls(self, phase: str, at: int, limit: int) -> list[Shortfall]:
+        """Return what keeps each open milestone from being met, with up to ``limit`` objects for each count."""
+        return [
+            _shortfall(milestone, leaf, limit)
+            for milestone in self._phases.get(phase, [])
+            if not milestone.met
+            for leaf in count_leaves(milestone.condition)
+            if milestone.holds(at, leaf) is not True
+        ]
+
+    # ---- one record each
+
+    def _object(self, record: ObjectSeen) -> list[MilestoneMet]:
+        store = self._store(record.watch)
+        key = (record.namespace, record.name)
+        fields = None if record.change == "deleted" else record.fields
+        store.put(key, fields)
+        touched: list[_Milestone] = []
+        for counter in store.counters.values():
+            if counter.update(key, fields):
+                readers = self._readers[id(counter)]
+                touched += readers
+                if key in counter.unknown:
+                    for milestone in readers:
+                        self._report(milestone, store, {key: counter.unknown[key]})
+        if not touched or not store.live:
+            return []
+        ref = ObjectRef(resource=store.spec.resource, namespace=record.namespace, name=record.name)
+        met: list[MilestoneMet] = []
+        for milestone in dict.fromkeys(touched):
+            met += self._judge(milestone, record.at, store, ref, record.resource_version)
+        return met
+
+    def _live(self, record: WatchLive) -> list[MilestoneMet]:
+        store = self._store(record.watch)
+        store.live = True
+        met: list[MilestoneMet] = []
+        for milestone in dict.fromkeys(m for c in store.counters.values() for m in self._readers[id(c)]):
+            met += self._judge(milestone, record.at, store, None, record.resource_version)
+        store.complete(record.at)
+        return met
+
+    def _declare(self, phase: str, name: str, condition: Condition) -> None:
+        milestone = _Milestone(phase, name, condition)
+        for leaf in count_leaves(condition):
+            watch = self.serving(leaf.watch)
+            if watch is None:
+                raise RecordingError(
+                    f"milestone {name!r}: no watch on {leaf.watch.path} was opened before it",
+                    next_step="The recording's order is damaged: use the file as the recorder wrote it.",
+                )
+            store = self._stores[watch]
+            counter = store.counter(leaf)
+            milestone.sources[id(leaf)] = store, counter
+            readers = self._readers.setdefault(id(counter), [])
+            if milestone not in readers:
+                readers.append(milestone)
+                self._report(milestone, store, counter.unknown)
+        self._phases.setdefault(phase, []).append(milestone)
+
+    def _start(self, record: PhaseStarted) -> list[MilestoneMet]:
+        met: list[MilestoneMet] = []
+        for milestone in self._phases.get(record.phase, []):
+            milestone.started = record.at
+            met += self._judge(milestone, record.at)
+            for leaf in _leaves(milestone.condition):
+                if isinstance(leaf, Timer) and not milestone.met:
+                    self._pushed += 1
+                    heapq.heappush(self._due, (record.at + _ns(leaf.seconds), self._pushed, milestone))
+        return met
+
+    def _end(self, phase: str) -> None:
+        """Let go of a phase: its counters cost nothing from here on."""
+        ended = self._phases.pop(phase, [])
+        self._due = [entry for entry in self._due if entry[2] not in ended]
+        heapq.heapify(self._due)
+        for store in self._stores.values():
+            for key, counter in list(store.counters.items()):
+                readers = [m for m in self._readers[id(counter)] if m not in ended]
+                self._readers[id(counter)] = readers
+                if not readers:
+                    del store.counters[key], self._readers[id(counter)]
+
+    def _judge(
+        self,
+        milestone: _Milestone,
+        at: int,
+        store: Store | None = None,
+        ref: ObjectRef | None = None,
+        resource_version: str = "",
+    ) -> list[MilestoneMet]:
+        if milestone.met or milestone.started is None or milestone.holds(at) is not True:
+            return []
+        milestone.met = True
+        return [
+            MilestoneMet(
+                at=at,
+                phase=milestone.phase,
+                name=milestone.name,
+                watch=store.watch if store else "",
+                object=ref,
+                resource_version=resource_version,
+                uncertainty_ns=store.uncertainty(at) if store else 0,
+            )
+        ]
+
+    def _report(self, milestone: _Milestone, store: Store, problems: dict[ObjectKey, str]) -> None:
+        for (namespace, name), message in problems.items():
+            ref = ObjectRef(resource=store.spec.resource, namespace=namespace, name=name)
+            self.failures.append(Failure(milestone.phase, milestone.name, ref, message))
+
+    def _store(self, watch: str) -> Store:
+        try:
+            return self._stores[watch]
+        except KeyError:
+            raise RecordingError(
+                f"a record names the watch {watch!r}, which was never opened",
+                next_step="The recording's order is damaged: use the file as the recorder wrote it.",
+            ) from None
+
+
+def _shortfall(milestone: _Milestone, count: Count, limit: int) -> Shortfall:
+    store, counter = milestone.sources[id(count)]
+    have = len(counter.matched)
+    surplus = count.op == "<=" or (count.op == "==" and have > count.n)
+    keys = [
+        key for key in store.objects if (key in counter.matched) is surplus and (not count.name or key[1] == count.name)
+    ]
+    refs = [ObjectRef(resource=store.spec.resource, namespace=ns, name=name) for ns, name in keys[:limit]]
+    return Shortfall(milestone.name, count, have, surplus, refs)

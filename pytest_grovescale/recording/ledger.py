@@ -1,0 +1,86 @@
+"""The one place where records are made: stamped, evaluated, journaled, in one order for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import redaction
+from .clock import RecorderClock
+from .evaluation import Engine
+from .journal import JournalFull, Writer
+from .protocol import SourceBroke, Update
+from .records import AnyRecord, Closed, MilestoneMet, SourceFailed
+
+
+class Ledger:
+    """Journal, engine and clock of one recording.
+
+    Take a time from `now` and hand the record that carries it to `add` before giving up control: the journal's
+    times then never go back, which is what makes the replayed answers equal to the live ones.
+    """
+
+    def __init__(self, writer: Writer, clock: RecorderClock, tell: Callable[[Update], None]) -> None:
+        self.engine = Engine()
+        self.tell = tell
+        self.on_met: Callable[[MilestoneMet], None] = lambda met: None
+        self._writer = writer
+        self._clock = clock
+        self._failed_conditions: set[tuple[str, str]] = set()
+
+    def now(self) -> int:
+        """Return the recorder's time, ns."""
+        return self._clock.now()
+
+    def add(self, record: AnyRecord) -> None:
+        """Journal a record and whatever milestones it meets."""
+        # What timers met before this record stands before it in the file.
+        for met in self.engine.advance(record.at):
+            self._met(met)
+        self._writer.append(record)
+        for met in self.engine.feed(record):
+            self._met(met)
+        if self.engine.failures:
+            self._report_failures(record.at)
+
+    def tick(self) -> None:
+        """Let timers run out."""
+        for met in self.engine.advance(self.now()):
+            self._met(met)
+
+    def failed(self, source: str, message: str, *, fatal: bool = False) -> None:
+        """Journal that a source broke off, and tell the harness."""
+        message = redaction.text(message)
+        self.add(SourceFailed(at=self.now(), source=source, message=message))
+        self.tell(SourceBroke(source=source, message=message, fatal=fatal))
+
+    def flush(self) -> None:
+        """Bring everything so far to the disk. A journal that is full is closed; evaluation goes on."""
+        try:
+            self._writer.flush()
+        except JournalFull as error:
+            self._writer.seal(Closed(at=self.now(), reason="journal-full", message=error.message))
+            self.tell(SourceBroke(source="journal", message=str(error)))
+
+    def close(self, record: Closed) -> None:
+        """Journal the last record and close the file."""
+        self.add(record)
+        self.flush()
+        self._writer.close()
+
+    def _met(self, met: MilestoneMet) -> None:
+        self._writer.append(met)
+        self.on_met(met)
+
+    def _report_failures(self, at: int) -> None:
+        failures, self.engine.failures = self.engine.failures, []
+        for failure in failures:
+            # The first object says it; the next thousand would say the same.
+            condition = failure.phase, failure.milestone
+            if condition in self._failed_conditions:
+                continue
+            self._failed_conditions.add(condition)
+            where = f"{failure.object.resource} {failure.object.namespace}/{failure.object.name}"
+            message = redaction.text(f"{where}: {failure.message}")
+            source = f"condition:{failure.phase}/{failure.milestone}"
+            self._writer.append(SourceFailed(at=at, source=source, message=message))
+            self.tell(SourceBroke(source=source, message=message, fatal=True))

@@ -1,0 +1,182 @@
+"""A phase as the recorder sees it: its edges, its milestones, and the moment when it is complete."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import UsageError
+from ..kube.client import Client
+from . import late
+from .auditing import AuditLog
+from .conditions import Condition, watches
+from .evaluation import count_leaves
+from .ledger import Ledger
+from .predicates import compile_predicate
+from .protocol import BeginPhase, EndPhase, MilestoneReached, PhaseComplete, Progress
+from .records import LateObject, MilestoneDeclared, MilestoneMet, PhaseEnded, PhaseStarted
+from .roster import Roster
+from .scraping import Scrapers
+from .watches import Watches
+
+WATCHES_S = 60.0
+"""How long the watches of a phase may take to become live, s."""
+
+
+class Phases:
+    """Begins and ends phases, one at a time, and tells how the open one gets on."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        client: Client,
+        *,
+        watches: Watches,
+        roster: Roster,
+        scrapers: Scrapers,
+        audit: AuditLog | None,
+    ) -> None:
+        self._ledger = ledger
+        self._client = client
+        self._watches = watches
+        self._roster = roster
+        self._scrapers = scrapers
+        self._audit = audit
+        self._open: PhaseStarted | None = None
+        self._complete = False
+        self._requests_before = 0
+        self._told: tuple[dict[str, tuple[int, int]], int] = ({}, 0)
+        self._told_at = 0
+        ledger.on_met = self._met
+
+    @property
+    def name(self) -> str:
+        """Name of the open phase, or empty."""
+        return self._open.phase if self._open else ""
+
+    async def begin(self, wanted: BeginPhase) -> None:
+        """Open the watches, read the clocks, scrape, and start the phase.
+
+        Raises UsageError for a condition that cannot be used or a phase inside another, RecordingError for a
+        watch that does not come up.
+        """
+        if self._open is not None:
+            raise UsageError(
+                f"phase {wanted.phase!r} begins while {self._open.phase!r} is open",
+                next_step="Phases follow one another: end the first one before.",
+            )
+        for name, condition in wanted.milestones:
+            _check(name, condition)
+        specs = [spec for _, condition in wanted.milestones for spec in sorted(watches(condition), key=str)]
+        await self._watches.ensure(specs, WATCHES_S)
+        for name, condition in wanted.milestones:
+            record = MilestoneDeclared(at=self._ledger.now(), phase=wanted.phase, name=name, condition=condition)
+            self._ledger.add(record)
+        if self._audit is not None:
+            # What came before stands before; and a log that gets no lines is found out now.
+            await self._audit.drain()
+            self._requests_before = self._audit.requests
+        self._roster.read(f"start:{wanted.phase}")
+        await self._scrapers.edge(f"start:{wanted.phase}")
+        self._complete = False
+        self._told = ({}, 0)
+        self._told_at = self._ledger.now()
+        self._open = PhaseStarted(
+            at=self._told_at,
+            phase=wanted.phase,
+            timeout_ns=round(wanted.timeout * 1e9),
+            hold_ns=round(wanted.hold * 1e9),
+        )
+        self._ledger.add(self._open)
+        self._ledger.flush()
+        self.look()
+
+    async def end(self, wanted: EndPhase) -> list[LateObject]:
+        """Account for what is late, read the clocks, scrape, drain the audit log and end the phase.
+
+        Returns the late objects of a phase that timed out. Raises UsageError for a phase that is not open.
+        """
+        if self._open is None or self._open.phase != wanted.phase:
+            raise UsageError(f"phase {wanted.phase!r} is not open", next_step="End the phase that was begun.")
+        self._ledger.tick()
+        objects: list[LateObject] = []
+        if wanted.outcome == "timeout":
+            now = self._ledger.now()
+            shortfalls = self._ledger.engine.shortfalls(wanted.phase, now, late.LIMIT)
+            objects = await late.account(shortfalls, self._client, phase=wanted.phase, at=now)
+            objects = [self._journal_late(found) for found in objects]
+        edge = f"end:{wanted.phase}"
+        self._roster.read(edge)
+        await self._scrapers.edge(edge)
+        if self._audit is not None:
+            await self._audit.drain()
+        self.close(wanted)
+        return objects
+
+    def close(self, wanted: EndPhase) -> None:
+        """End the phase with what is known."""
+        self._open = None
+        self._ledger.add(
+            PhaseEnded(at=self._ledger.now(), phase=wanted.phase, outcome=wanted.outcome, message=wanted.message)
+        )
+        self._ledger.flush()
+
+    def interrupt(self, message: str) -> None:
+        """End the open phase, if there is one, without asking anybody: the harness has gone."""
+        if self._open is not None:
+            self._roster.read(f"end:{self._open.phase}")
+            self.close(EndPhase(id=0, phase=self._open.phase, outcome="interrupted", message=message))
+
+    def next_due(self) -> int | None:
+        """Return when a timer or the hold runs out, recorder's clock; None when nothing waits for time."""
+        moments = [self._ledger.engine.next_due()]
+        if self._open is not None and not self._complete and self._open.hold_ns:
+            hold = self._open.at + self._open.hold_ns
+            moments.append(hold if hold > self._ledger.now() else None)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def look(self) -> None:
+        """Tell, once, when the phase is complete."""
+        if self._open is None or self._complete:
+            return
+        now = self._ledger.now()
+        if now >= self._open.at + self._open.hold_ns and not self._ledger.engine.open_milestones(self._open.phase):
+            self._complete = True
+            self._ledger.tell(PhaseComplete(phase=self._open.phase, at=now))
+
+    def progress(self) -> None:
+        """Tell how far the phase is, when that has changed since it was last told."""
+        if self._open is None:
+            return
+        now = self._ledger.now()
+        figures = self._ledger.engine.figures(self._open.phase, now)
+        counts = {name: (int(have), round(want)) for name, (have, want) in figures.items()}
+        requests = self._audit.requests - self._requests_before if self._audit else 0
+        if (counts, requests) == self._told:
+            return
+        rate = (requests - self._told[1]) / max((now - self._told_at) / 1e9, 1e-3)
+        self._told, self._told_at = (counts, requests), now
+        elapsed = (now - self._open.at) / 1e9
+        self._ledger.tell(
+            Progress(phase=self.name, counts=counts, elapsed=elapsed, api_requests=requests, api_rate=rate)
+        )
+
+    def _met(self, met: MilestoneMet) -> None:
+        started = self._open.at if self._open else met.at
+        elapsed = (met.at - started) / 1e9
+        self._ledger.tell(MilestoneReached(phase=met.phase, name=met.name, at=met.at, elapsed=elapsed))
+        self.look()
+
+    def _journal_late(self, found: LateObject) -> LateObject:
+        # Stamped now: records came in while the API server was asked.
+        record = msgspec.structs.replace(found, at=self._ledger.now())
+        self._ledger.add(record)
+        return record
+
+
+def _check(name: str, condition: Condition) -> None:
+    """Raise UsageError, with the milestone's name, for a predicate that cannot be used."""
+    for count in count_leaves(condition):
+        try:
+            compile_predicate(count.where, count.watch)
+        except UsageError as error:
+            raise UsageError(f"milestone {name!r}: {error.message}", next_step=error.next_step) from error

@@ -1,0 +1,175 @@
+"""The recorder process: reads its configuration from the socket, records until told to stop, closes the journal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import GrovescaleError, UsageError
+from ..kube.client import Client
+from . import protocol, redaction
+from .journal import Writer
+from .protocol import Answer, Configure, Done, RecorderConfig, Refused
+from .session import Reason, Session
+
+_MAX_LINE = 64 << 20
+
+_Say = Callable[[Answer], None]
+
+
+class _Ending:
+    """Why the recording ends: the first cause counts."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self.reason: Reason = "stopped"
+        self.answer: int | None = None
+        self.message = ""
+
+    def because(self, reason: Reason, *, answer: int | None = None, message: str = "") -> None:
+        if not self.event.is_set():
+            self.reason, self.answer, self.message = reason, answer, redaction.text(message)
+            self.event.set()
+
+
+async def _serve(connection: socket.socket) -> RecorderConfig | None:
+    """Record one recording; returns its configuration when the controller has vanished, to clean up after it."""
+    reader, writer = await asyncio.open_connection(sock=connection, limit=_MAX_LINE)
+    line = await _line(reader)
+    if not line:
+        return None
+    configure = protocol.request(line)
+    assert isinstance(configure, Configure)  # the protocol's first line
+    sys.path.extend(entry for entry in configure.import_path if entry not in sys.path)
+
+    def say(answer: Answer) -> None:
+        if not writer.is_closing():
+            writer.write(protocol.encode(answer))
+
+    try:
+        journal = Writer(Path(configure.config.journal))
+    except GrovescaleError as error:
+        say(_refusal(configure.id, error))
+        await _farewell(writer)
+        return None
+    ending = _Ending()
+    _listen_for_the_end(ending, configure.controller)
+    async with Client(configure.config.access, user_agent="grovescale-recorder") as client:
+        session = Session(configure.config, client, journal, say)
+        session.start(lambda: ending.because("failed"))
+        say(Done(id=configure.id))
+        commands = asyncio.create_task(_commands(reader, session, say, ending))
+        await ending.event.wait()
+        commands.cancel()
+        await asyncio.wait({commands})
+        await session.close(ending.reason, ending.message)
+    if ending.answer is not None:
+        say(Done(id=ending.answer))
+    await _farewell(writer)
+    return configure.config if ending.reason == "controller-gone" else None
+
+
+def _listen_for_the_end(ending: _Ending, controller: int) -> None:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, ending.because, "interrupted")
+    # A child that the harness left behind may hold its end of the socket open: the harness' own death counts too.
+    try:
+        pidfd = os.pidfd_open(controller)
+    except ProcessLookupError:
+        ending.because("controller-gone")
+    else:
+        loop.add_reader(pidfd, _controller_gone, ending, pidfd)
+
+
+def _controller_gone(ending: _Ending, pidfd: int) -> None:
+    asyncio.get_running_loop().remove_reader(pidfd)
+    os.close(pidfd)
+    ending.because("controller-gone")
+
+
+async def _commands(reader: asyncio.StreamReader, session: Session, say: _Say, ending: _Ending) -> None:
+    """Hand out commands, to be carried out one after another, until a stop, or until the harness is gone."""
+    waiting: asyncio.Queue[protocol.Command] = asyncio.Queue()
+    worker = asyncio.create_task(_obey(waiting, session, say, ending))
+    try:
+        while line := await _line(reader):
+            command = protocol.request(line)
+            assert not isinstance(command, Configure)  # only the first line is one
+            if isinstance(command, protocol.Stop):
+                # Also while a phase is being begun or ended: after Ctrl-C nobody waits for that.
+                ending.because(command.reason, answer=command.id)
+                return
+            waiting.put_nowait(command)
+        ending.because("controller-gone")
+    except Exception as error:  # noqa: BLE001 - any defect of ours must end the recording, journaled
+        _fault(error, ending)
+    finally:
+        worker.cancel()
+        await asyncio.wait({worker})
+
+
+async def _obey(commands: asyncio.Queue[protocol.Command], session: Session, say: _Say, ending: _Ending) -> None:
+    while True:
+        command = await commands.get()
+        try:
+            say(Done(id=command.id, late=await session.obey(command)))
+        except GrovescaleError as error:
+            say(_refusal(command.id, error))
+        except Exception as error:  # noqa: BLE001 - any defect of ours must end the recording, journaled
+            _fault(error, ending)
+            return
+
+
+def _fault(error: Exception, ending: _Ending) -> None:
+    """End the recording for a defect of ours; the trace goes to the recorder's log."""
+    traceback.print_exception(error)
+    ending.because("failed", message=f"{type(error).__name__}: {error}")
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next whole line; nothing when the other side is gone."""
+    try:
+        line = await reader.readline()
+    except ConnectionError:
+        return b""
+    return line if line.endswith(b"\n") else b""
+
+
+async def _farewell(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    try:
+        await writer.wait_closed()
+    except OSError:
+        # The harness has closed its end: there is nobody to tell.
+        return
+
+
+def _refusal(number: int, error: GrovescaleError) -> Refused:
+    usage = isinstance(error, UsageError)
+    return Refused(id=number, usage=usage, message=redaction.text(error.message), next_step=error.next_step)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the process; ``--control-fd`` names the inherited socket."""
+    parser = argparse.ArgumentParser(prog="python -m pytest_grovescale.recording")
+    parser.add_argument("--control-fd", type=int, required=True)
+    options = parser.parse_args(arguments)
+    # Ctrl-C is for the harness: it decides what is still to be recorded.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=options.control_fd) as connection:
+        connection.set_inheritable(False)
+        connection.setblocking(False)
+        orphaned = asyncio.run(_serve(connection))
+    if orphaned is not None and orphaned.after_close:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execvp(orphaned.after_close[0], orphaned.after_close)
+    return 0

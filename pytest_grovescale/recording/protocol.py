@@ -1,0 +1,203 @@
+"""What the harness and the recorder process say to each other: one JSON document a line, over a socket pair.
+
+The first line is a ``Configure``; credentials travel here, never by argument or environment. Every request is
+answered by one ``Done`` or ``Refused`` with its id; updates come in between, unasked.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ..kube.access import Access
+from .conditions import Condition, WatchSpec
+from .records import LateObject, Opened
+
+Outcome = Literal["passed", "failed", "timeout", "interrupted"]
+
+
+class ProcessTarget(msgspec.Struct, frozen=True):
+    """A process to measure whenever it is in the processes file."""
+
+    name: str
+
+
+class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recorder is to record, and where."""
+
+    journal: str
+    opened: Opened
+    """First record; its ``at`` is set by the recorder."""
+    access: Access
+    audit_log: str = ""
+    """The API server's audit log, JSON lines; empty: none that can be read."""
+    processes_file: str = ""
+    """JSON {name: ProcessInfo}, replaced as a whole at every change."""
+    processes: tuple[ProcessTarget, ...] = ()
+    """Which of them to measure; none named: all."""
+    extra_processes: dict[str, tuple[int, int]] = {}
+    """Name → (pid, started_ticks) of processes that are in no file, as the harness itself."""
+    scrape_targets: dict[str, str] = {}
+    """Name → URL. A URL below the API server's own is read with ``access``."""
+    after_close: tuple[str, ...] = ()
+    """Program that the recorder becomes after it closed the journal because its controller vanished."""
+    timeline_s: float = 1.0
+    """Time between two reads of the CPU clocks within a phase, s."""
+
+
+# ---- harness → recorder
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
+    id: int
+
+
+class Configure(Request, tag="configure", frozen=True, kw_only=True):
+    config: RecorderConfig
+    controller: int
+    """Pid of the harness: it may leave a copy of the socket behind in a child."""
+    import_path: list[str]
+    """Where the harness imports from, for conditions that are functions."""
+
+
+class OpenWatches(Request, tag="watch", frozen=True, kw_only=True):
+    specs: list[WatchSpec]
+    timeout: float
+
+
+class BeginPhase(Request, tag="begin", frozen=True, kw_only=True):
+    phase: str
+    milestones: list[tuple[str, Condition]]
+    timeout: float
+    hold: float
+
+
+class EndPhase(Request, tag="end", frozen=True, kw_only=True):
+    phase: str
+    outcome: Outcome
+    message: str = ""
+
+
+class AddMark(Request, tag="mark", frozen=True, kw_only=True):
+    label: str
+    state: Literal["begin", "end", "now"]
+    detail: str
+    count: int
+
+
+class AddLines(Request, tag="lines", frozen=True, kw_only=True):
+    source: str
+    lines: list[str]
+
+
+class AddTarget(Request, tag="add-target", frozen=True, kw_only=True):
+    name: str
+    url: str
+
+
+class RemoveTarget(Request, tag="remove-target", frozen=True, kw_only=True):
+    name: str
+
+
+class Flush(Request, tag="flush", frozen=True, kw_only=True):
+    pass
+
+
+class Stop(Request, tag="stop", frozen=True, kw_only=True):
+    reason: Literal["stopped", "interrupted", "failed"]
+
+
+Command = OpenWatches | BeginPhase | EndPhase | AddMark | AddLines | AddTarget | RemoveTarget | Flush | Stop
+AnyRequest = Configure | Command
+
+
+# ---- recorder → harness
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="say"):
+    pass
+
+
+class Done(Answer, tag="done", frozen=True, kw_only=True):
+    id: int
+    late: list[LateObject] = []
+
+
+class Refused(Answer, tag="refused", frozen=True, kw_only=True):
+    id: int
+    usage: bool
+    """Whether the request was wrong (UsageError) rather than impossible (RecordingError)."""
+    message: str
+    next_step: str
+
+
+class MilestoneReached(Answer, tag="milestone", frozen=True, kw_only=True):
+    phase: str
+    name: str
+    at: int
+    """Recorder's clock, ns."""
+    elapsed: float
+    """Since the phase's start, s."""
+
+
+class Progress(Answer, tag="progress", frozen=True, kw_only=True):
+    """At most two a second, and only when something changed."""
+
+    phase: str
+    counts: dict[str, tuple[int, int]]
+    """Milestone → (have, want): objects; seconds of a timer; parts of all/any."""
+    elapsed: float
+    api_requests: int
+    """Requests in the audit log since the phase's start, of all identities; 0 without an audit log."""
+    api_rate: float
+    """The same per second, since the last progress."""
+
+
+class PhaseComplete(Answer, tag="complete", frozen=True, kw_only=True):
+    """All milestones are met and the hold is over."""
+
+    phase: str
+    at: int
+
+
+class ProcessStarted(Answer, tag="process-started", frozen=True, kw_only=True):
+    process: str
+    pid: int
+
+
+class ProcessExited(Answer, tag="process-exited", frozen=True, kw_only=True):
+    process: str
+    pid: int
+
+
+class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
+    source: str
+    """As in ``records.SourceFailed``; also ``journal`` and ``condition:<phase>/<milestone>``."""
+    message: str
+    fatal: bool = False
+    """Whether a milestone of the open phase can no longer be judged because of it."""
+
+
+Update = MilestoneReached | Progress | PhaseComplete | ProcessStarted | ProcessExited | SourceBroke
+AnyAnswer = Done | Refused | Update
+
+
+_encoder = msgspec.json.Encoder()
+_requests: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
+_answers: msgspec.json.Decoder[AnyAnswer] = msgspec.json.Decoder(AnyAnswer)
+
+
+def encode(message: Request | Answer) -> bytes:
+    """Return a message as one line."""
+    return _encoder.encode(message) + b"\n"
+
+
+def request(line: bytes) -> AnyRequest:
+    """Return the request in a line; raises msgspec.DecodeError."""
+    return _requests.decode(line)
+
+
+def answer(line: bytes) -> AnyAnswer:
+    """Return the answer or update in a line; raises msgspec.DecodeError."""
+    return _answers.decode(line)

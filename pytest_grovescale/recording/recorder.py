@@ -1,0 +1,240 @@
+"""The harness' side of the recorder: starts the process, gives it orders, and hears what it has to say."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Self
+
+from ..errors import RecordingError, UsageError
+from . import protocol
+from .conditions import Condition, WatchSpec
+from .protocol import Done, Outcome, ProcessTarget, RecorderConfig, Refused, Update
+from .records import LateObject
+
+__all__ = ["ProcessTarget", "Recorder", "RecorderConfig"]
+
+_START_S = 60.0
+_ORDER_S = 60.0
+_BEGIN_S = 120.0
+_END_S = 300.0
+_GRACE_S = 10.0
+_TAIL_LINES = 20
+
+
+class _Gone:
+    """The process has closed its end of the socket."""
+
+
+class Recorder:
+    """A recorder process; make it with `start`. Every call may be interrupted by Ctrl-C and the next still works.
+
+    All methods but `stop` raise RecordingError when the process has died. Not for use by several threads at once.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, journal: Path, log: Path) -> None:
+        self.journal = journal
+        self.pid = process.pid
+        self._process = process
+        self._connection = connection
+        self._log = log
+        self._ids = itertools.count(1)
+        self._heard: queue.SimpleQueue[protocol.AnyAnswer | _Gone] = queue.SimpleQueue()
+        self._updates: deque[Update] = deque()
+        self._gone = False
+        # Bytes are taken in by a thread: Ctrl-C, which strikes the main thread, can then lose none of them, and the
+        # recorder is never held up by a test that does something else, or by a debugger.
+        self._ear = threading.Thread(target=self._listen, name="grovescale-recorder", daemon=True)
+        self._ear.start()
+
+    @classmethod
+    def start(cls, config: RecorderConfig, *, log: Path) -> Self:
+        """Start the process, in a session of its own, and return when it records.
+
+        ``log`` takes its standard output and error. Raises RecordingError when it does not start, or when the
+        journal cannot be written.
+        """
+        journal = Path(config.journal)
+        ours, theirs = socket.socketpair()
+        package_root = str(Path(__file__).resolve().parents[2])
+        paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        with theirs, log.open("ab") as output:
+            process = subprocess.Popen(
+                # -P: a json.py in the test's folder must not become the standard library's.
+                [sys.executable, "-P", "-m", "pytest_grovescale.recording", "--control-fd", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                start_new_session=True,
+            )
+        recorder = cls(process, ours, journal, log)
+        configure = protocol.Configure(
+            id=0, config=config, controller=os.getpid(), import_path=[path or str(Path.cwd()) for path in sys.path]
+        )
+        try:
+            recorder._order(configure, _START_S)
+        except BaseException:
+            recorder.stop("failed")
+            raise
+        return recorder
+
+    # ---- orders
+
+    def watch(self, specs: Sequence[WatchSpec], timeout: float) -> None:
+        """Open the watches that are not open yet; return when all are live.
+
+        Raises RecordingError with the API's message when one is refused or not live within ``timeout`` seconds.
+        """
+        self._order(protocol.OpenWatches(id=self._id(), specs=list(specs), timeout=timeout), timeout + _ORDER_S)
+
+    def begin_phase(
+        self, name: str, milestones: Sequence[tuple[str, Condition]], *, timeout: float, hold: float = 0.0
+    ) -> None:
+        """Begin a phase: every watch is live, the CPU clocks are read and the targets scraped when this returns.
+
+        ``timeout`` (s) is journaled; keeping it is the caller's. ``hold`` (s) keeps the phase from being complete.
+        Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
+        """
+        self._order(
+            protocol.BeginPhase(id=self._id(), phase=name, milestones=list(milestones), timeout=timeout, hold=hold),
+            _BEGIN_S,
+        )
+
+    def end_phase(self, name: str, outcome: Outcome, message: str = "") -> list[LateObject]:
+        """End the phase: the audit log is read up to now, clocks and targets are read again when this returns.
+
+        Returns the objects that are late, and why, when ``outcome`` is ``timeout``.
+        """
+        return self._order(protocol.EndPhase(id=self._id(), phase=name, outcome=outcome, message=message), _END_S).late
+
+    def mark(
+        self, label: str, *, state: Literal["begin", "end", "now"] = "now", detail: str = "", count: int = 0
+    ) -> None:
+        """Journal something that the harness does; it stands in the journal before anything that follows from it."""
+        self._order(protocol.AddMark(id=self._id(), label=label, state=state, detail=detail, count=count), _ORDER_S)
+
+    def lines(self, source: str, lines: Sequence[str]) -> None:
+        """Journal text as evidence, as the last lines of a log; credentials in it are blotted out."""
+        self._order(protocol.AddLines(id=self._id(), source=source, lines=list(lines)), _ORDER_S)
+
+    def add_target(self, name: str, url: str) -> None:
+        """Scrape an endpoint from the next phase edge on; a known name gets a new address."""
+        self._order(protocol.AddTarget(id=self._id(), name=name, url=url), _ORDER_S)
+
+    def remove_target(self, name: str) -> None:
+        """Scrape an endpoint no longer."""
+        self._order(protocol.RemoveTarget(id=self._id(), name=name), _ORDER_S)
+
+    def flush(self) -> None:
+        """Return when everything received so far is on disk: the journal may be analysed."""
+        self._order(protocol.Flush(id=self._id()), _ORDER_S)
+
+    def wait(self, timeout: float) -> Update | None:
+        """Return the next update, or None when none came within ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        while not self._updates:
+            left = deadline - time.monotonic()
+            heard = self._hear(max(left, 0.0))
+            if heard is None:
+                if left <= 0:
+                    return None
+            elif not isinstance(heard, Done | Refused):
+                # An answer here is that to an order which Ctrl-C interrupted.
+                self._updates.append(heard)
+        return self._updates.popleft()
+
+    def alive(self) -> bool:
+        """Return whether the process runs."""
+        return not self._gone and self._process.poll() is None
+
+    def stop(self, reason: Literal["stopped", "interrupted", "failed"] = "stopped") -> None:
+        """Close the journal and end the process; killed when it does not within 10 s. May be called again."""
+        if self._process.poll() is None:
+            with contextlib.suppress(RecordingError):
+                self._order(protocol.Stop(id=self._id(), reason=reason), _GRACE_S)
+        self._connection_down()
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._ear.join(_GRACE_S)
+
+    # ---- the line
+
+    def _id(self) -> int:
+        return next(self._ids)
+
+    def _order(self, request: protocol.Request, timeout: float) -> Done:
+        try:
+            self._connection.sendall(protocol.encode(request))
+        except OSError:
+            raise self._died() from None
+        deadline = time.monotonic() + timeout
+        while True:
+            heard = self._hear(max(deadline - time.monotonic(), 0.0))
+            match heard:
+                case None if time.monotonic() >= deadline:
+                    raise RecordingError(
+                        f"the recorder did not answer within {timeout:g} s",
+                        next_step=f"See its log: {self._log}.",
+                    )
+                case Done(id=number) if number == request.id:
+                    return heard
+                case Refused(id=number) if number == request.id:
+                    raise (UsageError if heard.usage else RecordingError)(heard.message, next_step=heard.next_step)
+                case None | Done() | Refused():
+                    pass
+                case _:
+                    self._updates.append(heard)
+
+    def _hear(self, timeout: float) -> protocol.AnyAnswer | None:
+        if self._gone:
+            raise self._died()
+        try:
+            heard = self._heard.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(heard, _Gone):
+            self._gone = True
+            raise self._died()
+        return heard
+
+    def _listen(self) -> None:
+        with self._connection.makefile("rb") as lines:
+            try:
+                for line in lines:
+                    self._heard.put(protocol.answer(line))
+            except OSError:
+                # The process died with bytes of ours unread.
+                pass
+            finally:
+                self._heard.put(_Gone())
+
+    def _connection_down(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+    def _died(self) -> RecordingError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        code = self._process.poll()
+        how = "runs but has closed its line" if code is None else f"ended with code {code}"
+        tail = self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if self._log.exists() else []
+        return RecordingError(
+            "\n".join([f"the recorder process {how}", *(f"  {line}" for line in tail)]),
+            next_step=f"What it recorded is in {self.journal}; its log is {self._log}.",
+        )

@@ -1,0 +1,281 @@
+"""The journal's records: what a recording holds, line by line.
+
+A recording is a file of JSON lines, one record each, in the order in which the recorder learned of them. The
+first record is ``Opened``; a complete one ends with ``Closed``; a file that ends anywhere else was cut short
+and is still readable up to its last whole line.
+
+All times are integers, ns. ``at`` is the recorder's clock: the wall clock at its start plus monotonic time
+since, so it never steps. Times named ``*_wall`` were read from somebody else's wall clock (the API server's);
+``ClockStep`` says by how much the wall clock and the recorder's clock differ from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from .conditions import Condition, WatchSpec
+
+SCHEMA_VERSION = 1
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Base of all records."""
+
+    at: int
+    """Recorder's clock, ns since the epoch."""
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run ran on. ``fingerprint`` is equal where absolute figures may be compared."""
+
+    fingerprint: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    kernel: str
+    python: str
+
+
+class ObjectRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One object, by name."""
+
+    resource: str
+    """Plural with group, as ``pods`` or ``podcliquesets.grove.io``."""
+    namespace: str = ""
+    name: str = ""
+
+
+class Opened(Record, tag="opened", frozen=True, kw_only=True):
+    schema_version: int
+    run: str
+    """Id of the run (one pytest session or command); several recordings may share it."""
+    test: str
+    """What is recorded: a pytest node id or a command's name."""
+    version: str
+    """Version of pytest-grovescale that wrote it."""
+    machine: Machine
+    cluster: dict[str, str | int | float | bool] = {}
+    """Facts about the cluster and the limits in force, flat: backend, kubernetes, nodes, apiserver flags …"""
+    identities: dict[str, str] = {}
+    """Role → user name in the audit log: operator, harness, recorder, kube-scheduler, kwok …"""
+    parameters: dict[str, str | int | float | bool] = {}
+    """What the run was asked to do: operator, variant, replicas …"""
+    audited: bool = False
+    """Whether the API server's audit log is a source of this recording."""
+
+
+class PhaseStarted(Record, tag="phase-started", frozen=True, kw_only=True):
+    phase: str
+    timeout_ns: int
+    hold_ns: int = 0
+
+
+class PhaseEnded(Record, tag="phase-ended", frozen=True, kw_only=True):
+    phase: str
+    outcome: Literal["passed", "failed", "timeout", "interrupted"]
+    message: str = ""
+
+
+class MilestoneDeclared(Record, tag="milestone", frozen=True, kw_only=True):
+    phase: str
+    name: str
+    condition: Condition
+
+
+class MilestoneMet(Record, tag="met", frozen=True, kw_only=True):
+    """The first moment at which the condition held; a milestone latches."""
+
+    phase: str
+    name: str
+    watch: str = ""
+    """The watch whose event tipped it; empty for a timer and for one that held from the start."""
+    object: ObjectRef | None = None
+    """The object whose event tipped it."""
+    resource_version: str = ""
+    uncertainty_ns: int = 0
+    """How much earlier it may have been: length of the cut or gap in the watch that it fell into."""
+
+
+class Mark(Record, tag="mark", frozen=True, kw_only=True):
+    """Something the harness did: ``apply``, ``trigger``, ``scale``, ``delete``, ``operator-start`` …"""
+
+    label: str
+    state: Literal["begin", "end", "now"] = "now"
+    detail: str = ""
+    count: int = 0
+
+
+class WatchOpened(Record, tag="watch-opened", frozen=True, kw_only=True):
+    watch: str
+    """Id by which later records name this watch."""
+    spec: WatchSpec
+    mode: Literal["stream", "list"]
+    """``stream``: sendInitialEvents; ``list``: LIST, then WATCH (older servers)."""
+
+
+class WatchLive(Record, tag="watch-live", frozen=True, kw_only=True):
+    """The initial events are in; from here on the store is complete."""
+
+    watch: str
+    objects: int
+    resource_version: str = ""
+
+
+class WatchCut(Record, tag="watch-cut", frozen=True, kw_only=True):
+    """The stream ended and was taken up again at the same resourceVersion: nothing lost, but late."""
+
+    watch: str
+    reason: str
+    resource_version: str = ""
+    length_ns: int = 0
+    """From the last event or bookmark before the cut to the moment the stream was open again."""
+
+
+class WatchGap(Record, tag="watch-gap", frozen=True, kw_only=True):
+    """The resourceVersion was gone (410): a new list stands for whatever happened in between."""
+
+    watch: str
+    reason: str
+    length_ns: int = 0
+
+
+class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
+    """One watch event, reduced to the fields that this watch projects."""
+
+    watch: str
+    change: Literal["added", "modified", "deleted"]
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    initial: bool = False
+    """Part of the initial events, or made up from a new list after a gap."""
+    fields: dict[str, Any] = {}
+    """Field path → value; a path that the object lacks is left out."""
+
+
+class Request(Record, tag="request", frozen=True, kw_only=True):
+    """One line of the API server's audit log (level Metadata)."""
+
+    user: str
+    verb: str
+    stage: Literal["ResponseStarted", "ResponseComplete", "Panic"] = "ResponseComplete"
+    group: str = ""
+    resource: str = ""
+    """Plural; empty for a request that is not for a resource."""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    """Only for non-resource requests."""
+    code: int = 0
+    received_wall: int = 0
+    completed_wall: int = 0
+    """The write's commit lies between these two."""
+    dry_run: bool = False
+
+
+class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
+    """A source of the recording broke off; what it would have told is missing, not zero."""
+
+    source: str
+    """``audit``, ``cpu:<process>``, ``scrape:<target>``, ``watch:<id>``."""
+    message: str
+
+
+class ProcessSeen(Record, tag="process", frozen=True, kw_only=True):
+    """A process that is measured from here on; a restarted one is seen again with its new pid."""
+
+    process: str
+    pid: int
+    started_ticks: int
+    """Field 22 of /proc/PID/stat: with the pid it names the process for certain."""
+
+
+class ProcessGone(Record, tag="process-gone", frozen=True, kw_only=True):
+    process: str
+    pid: int
+
+
+class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
+    """Exact CPU time of one process and its children since its start."""
+
+    process: str
+    pid: int
+    cpu_ns: int
+    rss_bytes: int
+    peak_rss_bytes: int = 0
+    edge: str = ""
+    """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; empty for the 1 s timeline."""
+
+
+class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
+    """One scrape; ``samples`` holds only the series whose value changed since the target's last one."""
+
+    target: str
+    edge: str = ""
+    took_ns: int = 0
+    samples: dict[str, float] = {}
+    """Series as exposed, ``name{label="value",…}`` with labels sorted by name → value."""
+    special: dict[str, str] = {}
+    """Series whose value changed to one that JSON has no number for: ``NaN``, ``+Inf``, ``-Inf``."""
+    gone: list[str] = []
+    """Series of the last scrape that this one no longer has, or has in ``special`` instead of ``samples``.
+    Any scrape is rebuilt from the records before: take out ``gone``, then put in ``samples`` and ``special``."""
+
+
+class Lines(Record, tag="lines", frozen=True, kw_only=True):
+    """Text kept as evidence: a process's last log lines, a stack dump."""
+
+    source: str
+    lines: list[str]
+
+
+class LateObject(Record, tag="late", frozen=True, kw_only=True):
+    """An object that kept a milestone from being met at its phase's timeout, and why, as far as the API tells."""
+
+    phase: str
+    milestone: str
+    object: ObjectRef
+    owner: str = ""
+    reason: str = ""
+    """Conditions that are not True, scheduling gates, finalizers, deletionTimestamp: in words."""
+    events: list[str] = []
+
+
+class ClockStep(Record, tag="clock-step", frozen=True, kw_only=True):
+    """The wall clock was set: wall clock - recorder's clock is ``offset_ns`` from here on (0 at the start)."""
+
+    offset_ns: int
+
+
+class Closed(Record, tag="closed", frozen=True, kw_only=True):
+    reason: Literal["stopped", "controller-gone", "interrupted", "journal-full", "failed"]
+    message: str = ""
+
+
+AnyRecord = (
+    Opened
+    | PhaseStarted
+    | PhaseEnded
+    | MilestoneDeclared
+    | MilestoneMet
+    | Mark
+    | WatchOpened
+    | WatchLive
+    | WatchCut
+    | WatchGap
+    | ObjectSeen
+    | Request
+    | SourceFailed
+    | ProcessSeen
+    | ProcessGone
+    | CpuRead
+    | Scraped
+    | Lines
+    | LateObject
+    | ClockStep
+    | Closed
+)

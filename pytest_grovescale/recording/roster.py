@@ -1,0 +1,103 @@
+"""The processes being measured, by name: learned from the supervisor's file, watched for their exit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from .ledger import Ledger
+from .processes import Identity, ProcessesFile, open_pidfd, usage
+from .protocol import ProcessExited, ProcessStarted
+from .records import CpuRead, ProcessGone, ProcessSeen
+
+
+class Roster:
+    """Measures named processes; a name whose process is replaced goes on with the new one."""
+
+    def __init__(
+        self, ledger: Ledger, *, file: Path | None, wanted: Collection[str], extra: Mapping[str, Identity]
+    ) -> None:
+        self._ledger = ledger
+        self._file = ProcessesFile(file) if file else None
+        self._wanted = frozenset(wanted)
+        self._running: dict[str, Identity] = {}
+        self._pidfds: dict[str, int] = {}
+        self._file_bad = False
+        for name, process in extra.items():
+            self._see(name, process)
+
+    def look(self) -> None:
+        """Take in what changed in the processes file."""
+        try:
+            listed = self._file.changed() if self._file else None
+        except (ValueError, OSError) as error:
+            if not self._file_bad:
+                self._file_bad = True
+                self._ledger.failed("cpu", f"the list of processes cannot be read: {error}")
+            return
+        for name, process in (listed or {}).items():
+            if (not self._wanted or name in self._wanted) and self._running.get(name) != process:
+                self._forget(name)
+                self._see(name, process)
+
+    def read(self, edge: str = "") -> None:
+        """Journal the CPU clock and memory of every process."""
+        self.look()
+        for name in list(self._running):
+            self._read(name, edge)
+
+    def close(self) -> None:
+        """Watch no longer for exits."""
+        for name in list(self._running):
+            self._forget(name)
+
+    def _see(self, name: str, process: Identity) -> None:
+        pidfd = open_pidfd(process)
+        if pidfd is None:
+            # It ended before it was ever measured: the exit is all there is to tell.
+            self._ledger.tell(ProcessExited(process=name, pid=process.pid))
+            return
+        self._running[name] = process
+        self._pidfds[name] = pidfd
+        asyncio.get_running_loop().add_reader(pidfd, self._exited, name)
+        self._ledger.add(
+            ProcessSeen(at=self._ledger.now(), process=name, pid=process.pid, started_ticks=process.started_ticks)
+        )
+        self._read(name, "")
+        self._ledger.tell(ProcessStarted(process=name, pid=process.pid))
+
+    def _exited(self, name: str) -> None:
+        process = self._running[name]
+        # Until its parent reaps it, its clock can still be read: the CPU of a crash is not lost.
+        self._read(name, "")
+        self._forget(name)
+        self._ledger.add(ProcessGone(at=self._ledger.now(), process=name, pid=process.pid))
+        self._ledger.tell(ProcessExited(process=name, pid=process.pid))
+
+    def _read(self, name: str, edge: str) -> None:
+        process = self._running[name]
+        at = self._ledger.now()
+        used = usage(process)
+        if used is None:
+            # Gone between two looks; its pidfd tells.
+            return
+        self._ledger.add(
+            CpuRead(
+                at=at,
+                process=name,
+                pid=process.pid,
+                cpu_ns=used.cpu_ns,
+                rss_bytes=used.rss_bytes,
+                peak_rss_bytes=used.peak_rss_bytes,
+                edge=edge,
+            )
+        )
+
+    def _forget(self, name: str) -> None:
+        pidfd = self._pidfds.pop(name, None)
+        if pidfd is not None:
+            asyncio.get_running_loop().remove_reader(pidfd)
+            os.close(pidfd)
+        self._running.pop(name, None)

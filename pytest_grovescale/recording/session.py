@@ -1,0 +1,160 @@
+"""One recording in progress: the sources, and the rhythms that drive them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..kube.client import Client
+from . import protocol, redaction
+from .auditing import POLL_S, AuditLog
+from .clock import RecorderClock
+from .journal import Writer
+from .ledger import Ledger
+from .phases import Phases
+from .processes import Identity, started_ticks
+from .protocol import Answer, RecorderConfig
+from .records import ClockStep, Closed, LateObject, Lines, Mark
+from .roster import Roster
+from .scraping import Scrapers
+from .watches import Watches
+
+FLUSH_S = 0.1
+PROGRESS_S = 0.5
+
+Reason = Literal["stopped", "controller-gone", "interrupted", "failed"]
+"""Why a recording ends; see ``records.Closed``."""
+
+
+class Session:
+    """One recording in progress: the sources, and the tasks that drive them."""
+
+    def __init__(self, config: RecorderConfig, client: Client, writer: Writer, say: Callable[[Answer], None]) -> None:
+        self.config = config
+        self.clock = RecorderClock()
+        self.ledger = Ledger(writer, self.clock, say)
+        self.ledger.add(msgspec.structs.replace(config.opened, at=self.clock.now()))
+        self.ledger.flush()
+        self.watches = Watches(client, self.ledger)
+        self.scrapers = Scrapers(client, self.ledger, server=config.access.server)
+        for name, url in config.scrape_targets.items():
+            self.scrapers.add(name, url)
+        self.audit = AuditLog(Path(config.audit_log), client, self.ledger) if config.audit_log else None
+        extra = {name: Identity(pid, ticks) for name, (pid, ticks) in config.extra_processes.items()}
+        self.roster = Roster(
+            self.ledger,
+            file=Path(config.processes_file) if config.processes_file else None,
+            wanted=[target.name for target in config.processes],
+            extra={**extra, "recorder": Identity(os.getpid(), started_ticks(os.getpid()))},
+        )
+        self.phases = Phases(
+            self.ledger,
+            client,
+            watches=self.watches,
+            roster=self.roster,
+            scrapers=self.scrapers,
+            audit=self.audit,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, broken: Callable[[], None]) -> None:
+        """Start what runs by itself; ``broken`` is called when one of them fails."""
+        rhythms: list[tuple[float, Callable[[], None]]] = [
+            (FLUSH_S, self.ledger.flush),
+            (POLL_S, self._poll),
+            (PROGRESS_S, self.phases.progress),
+            (self.config.timeline_s, self._timeline),
+        ]
+        for seconds, act in rhythms:
+            self._run(_every(seconds, act), broken)
+        self._run(self._timers(), broken)
+
+    def _run(self, work: Coroutine[None, None, None], broken: Callable[[], None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda done: None if done.cancelled() else broken())
+        self._tasks.append(task)
+
+    async def close(self, reason: Reason, message: str = "") -> None:
+        """Stop all sources, take in what they still hold, and close the journal."""
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        faults = [r for r in results if isinstance(r, Exception)]
+        for fault in faults:
+            traceback.print_exception(fault)
+        await self.watches.close()
+        self.ledger.tick()
+        if reason != "stopped":
+            self.phases.interrupt({"controller-gone": "the test process is gone"}.get(reason, "the recorder was ended"))
+        else:
+            self.roster.read()
+        if self.audit is not None:
+            self.audit.close()
+        self.roster.close()
+        await self.scrapers.close()
+        if faults:
+            reason, message = "failed", redaction.text(f"{type(faults[0]).__name__}: {faults[0]}")
+        self.ledger.close(Closed(at=self.clock.now(), reason=reason, message=message))
+
+    async def obey(self, command: protocol.Command) -> list[LateObject]:
+        """Carry out one command of the harness; returns late objects, if it has any."""
+        match command:
+            case protocol.OpenWatches():
+                await self.watches.ensure(command.specs, command.timeout)
+            case protocol.BeginPhase():
+                await self.phases.begin(command)
+            case protocol.EndPhase():
+                return await self.phases.end(command)
+            case protocol.AddMark(label=label, state=state, detail=detail, count=count):
+                detail = redaction.text(detail)
+                self.ledger.add(Mark(at=self.clock.now(), label=label, state=state, detail=detail, count=count))
+            case protocol.AddLines(source=source, lines=lines):
+                redacted = redaction.text("\n".join(lines)).split("\n")
+                self.ledger.add(Lines(at=self.clock.now(), source=source, lines=redacted))
+            case protocol.AddTarget(name=name, url=url):
+                self.scrapers.add(name, url)
+            case protocol.RemoveTarget(name=name):
+                self.scrapers.remove(name)
+            case protocol.Flush():
+                self._poll()
+                self.ledger.flush()
+            case protocol.Stop():
+                pass
+        return []
+
+    def _poll(self) -> None:
+        if self.audit is not None:
+            self.audit.poll()
+        self.roster.look()
+
+    def _timeline(self) -> None:
+        offset = self.clock.step()
+        if offset is not None:
+            self.ledger.add(ClockStep(at=self.clock.now(), offset_ns=offset))
+        self.roster.read()
+
+    async def _timers(self) -> None:
+        """Let timers and holds run out when they are due."""
+        while True:
+            due = self.phases.next_due()
+            wait = PROGRESS_S if due is None else max((due - self.clock.now()) / 1e9, 0.0)
+            # A phase that begins meanwhile is looked at within this time; its timers answer with their own moment.
+            await asyncio.sleep(min(wait, 0.05))
+            self.ledger.tick()
+            self.phases.look()
+
+
+async def _every(seconds: float, act: Callable[[], None]) -> None:
+    """Act in a steady rhythm; beats that were slept through are left out."""
+    loop = asyncio.get_running_loop()
+    due = loop.time() + seconds
+    while True:
+        await asyncio.sleep(max(due - loop.time(), 0))
+        act()
+        due = max(due + seconds, loop.time())

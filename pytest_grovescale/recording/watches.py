@@ -1,0 +1,119 @@
+"""All watches of a recording: opened when a condition first needs them, kept open until the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from ..errors import RecordingError
+from ..kube.client import Client
+from . import redaction
+from .conditions import WatchSpec
+from .ledger import Ledger
+from .stores import covers
+from .watching import Watch
+
+
+class Watches:
+    """Opens watches; one that is open serves every later one that asks for no more than it tells."""
+
+    def __init__(self, client: Client, ledger: Ledger) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._watches: dict[str, Watch] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._made = 0
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    async def ensure(self, specs: Iterable[WatchSpec], within: float) -> None:
+        """Return when every watch is live.
+
+        Raises UsageError for a path that cannot be read or may not be recorded, RecordingError with the API's
+        message when one is refused or not live ``within`` seconds; such a watch is given up.
+        """
+        serving = [self._serving(spec) for spec in _merged(specs)]
+        waiting = [asyncio.ensure_future(_live_or_ended(watch, self._tasks[watch.watch])) for watch in serving]
+        if not waiting:
+            return
+        try:
+            await asyncio.wait(waiting, timeout=within)
+        finally:
+            for waiter in waiting:
+                waiter.cancel()
+        late = [watch for watch in serving if not watch.live.is_set()]
+        if late:
+            await self._give_up(late)
+            raise _not_live(late[0], within)
+
+    async def close(self) -> None:
+        """Close all streams."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+
+    def _serving(self, spec: WatchSpec) -> Watch:
+        for watch in self._watches.values():
+            if covers(watch.spec, spec):
+                return watch
+        redaction.check_watch(spec)
+        self._made += 1
+        watch = Watch(f"w{self._made}", spec, self._client, self._ledger)
+        self._watches[watch.watch] = watch
+        task = asyncio.create_task(watch.run(), name=f"watch {spec.path}")
+        task.add_done_callback(lambda done: self._ended(watch, done))
+        self._tasks[watch.watch] = task
+        return watch
+
+    def _ended(self, watch: Watch, task: asyncio.Task[None]) -> None:
+        # A defect of ours must not look like a quiet cluster.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = f"{watch.spec.path}: {type(error).__name__}: {error}"
+            self._ledger.failed(f"watch:{watch.watch}", message, fatal=True)
+
+    async def _give_up(self, watches: list[Watch]) -> None:
+        for watch in watches:
+            task = self._tasks.pop(watch.watch)
+            task.cancel()
+            await asyncio.wait({task})
+            del self._watches[watch.watch]
+
+
+def _merged(specs: Iterable[WatchSpec]) -> list[WatchSpec]:
+    """Return one spec for all that differ only in their fields: the widest."""
+    merged: dict[tuple[str, str, str], WatchSpec] = {}
+    for spec in specs:
+        key = (spec.path, spec.label_selector, spec.field_selector)
+        fields = set(spec.fields) | set(merged[key].fields if key in merged else ())
+        merged[key] = msgspec.structs.replace(spec, fields=tuple(sorted(fields)))
+    return list(merged.values())
+
+
+async def _live_or_ended(watch: Watch, task: asyncio.Task[None]) -> None:
+    live = asyncio.ensure_future(watch.live.wait())
+    try:
+        await asyncio.wait({live, task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        live.cancel()
+
+
+def _not_live(watch: Watch, within: float) -> RecordingError:
+    error = watch.refused or watch.trouble
+    if watch.refused is not None and watch.refused.code in (404, 405):
+        return RecordingError(
+            f"{watch.spec.resource} cannot be watched: {watch.refused.message}",
+            next_step="Check the kind's name, and that its CRD is installed before the phase begins.",
+        )
+    if error is not None:
+        return RecordingError(
+            f"{watch.spec.resource} cannot be watched: {redaction.text(error.message)}",
+            next_step="Check that the recorder's identity may list and watch it, and that the API server is up.",
+        )
+    return RecordingError(
+        f"the watch on {watch.spec.path} did not deliver all present objects within {within:g} s",
+        next_step="Narrow it with a label selector, or give it more time.",
+    )

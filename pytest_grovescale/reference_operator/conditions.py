@@ -1,0 +1,52 @@
+"""Conditions and errors in a status: they keep their time for as long as they say the same."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+
+from .api_errors import ApiError, error_type
+from .objects import Condition, LastError
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def now() -> str:
+    """Return the time as the API writes it."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def age(timestamp: str) -> float:
+    """Return the seconds since a time that the API wrote."""
+    then = datetime.datetime.fromisoformat(timestamp)
+    return (datetime.datetime.now(datetime.UTC) - then).total_seconds()
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a duration such as ``4h`` or ``1h30m0s`` (the schema admits no other)."""
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+
+
+def find(conditions: Sequence[Condition], kind: str) -> Condition | None:
+    return next((c for c in conditions if c.type == kind), None)
+
+
+def condition(before: Sequence[Condition], kind: str, status: str, reason: str, message: str = "") -> Condition:
+    """Return a condition; its transition time is the old one's if its status is."""
+    old = find(before, kind)
+    since = old.last_transition_time if old is not None and old.status == status else now()
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=since)
+
+
+def last_errors(before: Sequence[LastError], error: Exception | None) -> list[LastError]:
+    """Return what a status says of an error: nothing of one that mends itself, the old entry if it is the same."""
+    if error is None:
+        return []
+    if not isinstance(error, ApiError) or not (error.persistent or error.already_exists):
+        return list(before)
+    code, text = f"ERR_{error_type(error).upper()}", error.message[:1024]
+    if before and before[0].code == code and before[0].description == text:
+        return list(before)
+    return [LastError(code=code, description=text, observed_at=now())]

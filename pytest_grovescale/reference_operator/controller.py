@@ -1,0 +1,108 @@
+"""One controller: workers that take keys from its queue and reconcile them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from .api_errors import ERROR_TYPES, ApiError, TerminalError, error_type
+from .histograms import Histogram
+from .work_queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+RESULTS = ("success", "error", "requeue", "requeue_after")
+# controller-runtime's buckets for the time of a reconcile, in seconds.
+_TIME_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0),
+    *(25.0, 30.0, 40.0, 50.0, 60.0),
+)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a reconcile wants next."""
+
+    requeue_after: float | None = None
+    """Seconds; None: nothing until an event comes."""
+
+
+DONE = Result()
+
+
+class Controller:
+    """Reconciles keys, ``concurrency`` at a time."""
+
+    def __init__(self, name: str, reconcile: Callable[[str], Awaitable[Result]], *, concurrency: int) -> None:
+        self.name = name
+        self.queue = WorkQueue(name)
+        self.concurrency = concurrency
+        self.active = 0
+        self.results: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
+        self.error_types: Counter[str] = Counter(dict.fromkeys(ERROR_TYPES, 0))
+        self.errors = 0
+        self.terminal_errors = 0
+        self.status_conflicts: Counter[str] = Counter()
+        """409 answers to status writes, by the kind written."""
+        self.times = Histogram(_TIME_BUCKETS)
+        self._reconcile = reconcile
+        self._workers: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start the workers."""
+        self._workers = [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.concurrency)]
+
+    async def stop(self, grace: float) -> bool:
+        """Take no more work, let reconciles in flight finish for ``grace`` seconds; returns whether they did."""
+        self.queue.close()
+        if not self._workers:
+            return True
+        _, late = await asyncio.wait(self._workers, timeout=grace)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        return not late
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            self.active += 1
+            start = time.perf_counter()
+            try:
+                result = await self._reconcile(key)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker goes on and the key is retried
+                self._failed(key, error)
+            else:
+                self._succeeded(key, result)
+            finally:
+                self.times.observe(time.perf_counter() - start)
+                self.active -= 1
+                self.queue.done(key)
+
+    def _succeeded(self, key: str, result: Result) -> None:
+        self.queue.forget(key)
+        if result.requeue_after is None:
+            self.results["success"] += 1
+        else:
+            self.results["requeue_after"] += 1
+            self.queue.add_after(key, result.requeue_after)
+
+    def _failed(self, key: str, error: Exception) -> None:
+        # Both counters move here and nowhere else, so their sums agree.
+        self.results["error"] += 1
+        self.errors += 1
+        self.error_types[error_type(error)] += 1
+        if isinstance(error, TerminalError):
+            self.terminal_errors += 1
+            self.queue.forget(key)
+            log.error("%s %s: %s", self.name, key, error)
+            return
+        delay = self.queue.add_rate_limited(key)
+        if isinstance(error, ApiError | TimeoutError):
+            log.warning("%s %s: %s (again in %.3f s)", self.name, key, error, delay)
+        else:
+            log.error("%s %s: unexpected error", self.name, key, exc_info=error)

@@ -1,0 +1,206 @@
+"""Which event wakes which controller, for which object: predicates and mappings, in one place.
+
+An event whose change no loop looks at wakes nobody. Events of which many belong together (the pods of a clique
+becoming ready, the cliques of a set becoming available) wake with a short delay, so that one reconcile sees them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from . import naming
+from .caches import Caches
+from .defects import HOT_LOOP, Defects
+from .objects import Object, Pod, PodClique, PodCliqueSet, PodGang, ScalingGroup
+from .store import Handler, Store
+from .template_hashes import compute
+from .work_queue import WorkQueue
+
+T = TypeVar("T", bound=Object)
+
+POD_PROGRESS_S = 0.1
+"""Delay for pods that become scheduled or ready, or end."""
+CHILD_CHANGE_S = 0.2
+"""Delay for what happens to the children of a set or of a scaling group."""
+
+
+def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQueue, defects: Defects) -> None:
+    """Let every change in the caches wake the controllers that it concerns."""
+    _set_events(caches, sets, cliques, groups, status_wakes=HOT_LOOP in defects)
+    _clique_events(caches, sets, cliques, groups)
+    _group_events(caches, sets, groups)
+    _pod_events(caches, sets, cliques)
+    _gang_events(caches, sets, cliques)
+    infrastructure: tuple[Store[Any], ...] = (
+        caches.services.store,
+        caches.accounts.store,
+        caches.roles.store,
+        caches.bindings.store,
+        caches.secrets.store,
+        caches.autoscalers.store,
+    )
+    for store in infrastructure:
+        _infrastructure_events(store, sets)
+
+
+def _own_events(
+    store: Store[T], queue: WorkQueue, changed: Callable[[T, T], bool], *, and_then: Handler[T] | None = None
+) -> None:
+    def handle(old: T | None, new: T | None) -> None:
+        if new is not None and (old is None or changed(old, new)):
+            queue.add(new.key)
+        if and_then is not None:
+            and_then(old, new)
+
+    store.on_change(handle)
+
+
+def _spec_changed(old: Object, new: Object) -> bool:
+    """Spec (a deletion counts as one: it moves the generation) or finalizers."""
+    return (
+        old.metadata.generation != new.metadata.generation
+        or old.metadata.finalizers != new.metadata.finalizers
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    )
+
+
+def _triggered(old: Object, new: Object) -> bool:
+    return old.metadata.annotations.get(naming.TRIGGER) != new.metadata.annotations.get(naming.TRIGGER)
+
+
+def _part_of(obj: Object) -> Iterable[str]:
+    name = obj.metadata.labels.get(naming.PART_OF)
+    return (f"{obj.metadata.namespace}/{name}",) if name else ()
+
+
+def _set_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQueue, *, status_wakes: bool) -> None:
+    def changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
+        own_finalizer = naming.SET_FINALIZER in new.metadata.finalizers
+        if own_finalizer and naming.SET_FINALIZER not in old.metadata.finalizers:
+            # The reconcile that added it is still at work; nothing else has changed.
+            return old.metadata.generation != new.metadata.generation
+        # Defect hot-loop: the status that a reconcile wrote is an event like any other.
+        return _spec_changed(old, new) or _triggered(old, new) or (status_wakes and old.status != new.status)
+
+    def children(old: PodCliqueSet | None, new: PodCliqueSet | None) -> None:
+        """A trigger, and a template that replaces pods, concern the children too."""
+        if old is None or new is None:
+            return
+        replaced = old.metadata.generation != new.metadata.generation and compute(old) != compute(new)
+        if not replaced and not _triggered(old, new):
+            return
+        for clique in caches.cliques.store.by("part_of", new.key):
+            cliques.add(clique.key)
+        for group in caches.groups.store.by("part_of", new.key):
+            groups.add(group.key)
+
+    _own_events(caches.sets.store, sets, changed, and_then=children)
+
+
+def _clique_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQueue) -> None:
+    def owners(old: PodClique | None, new: PodClique | None) -> None:
+        clique = new or old
+        if clique is None or (old is None and new is not None and not new.status.observed_generation):
+            return
+        if old is not None and new is not None and old.status == new.status and not _spec_changed(old, new):
+            return
+        for key in _part_of(clique):
+            sets.add_after(key, CHILD_CHANGE_S)
+        group = clique.metadata.labels.get(naming.SCALING_GROUP)
+        if group is not None:
+            groups.add_after(f"{clique.namespace}/{group}", CHILD_CHANGE_S)
+        if new is not None and new.available and not (old is not None and old.available):
+            _wake_later_cliques(caches, cliques, new)
+
+    _own_events(caches.cliques.store, cliques, _spec_changed, and_then=owners)
+
+
+def _wake_later_cliques(caches: Caches, cliques: WorkQueue, earlier: PodClique) -> None:
+    gang = earlier.metadata.labels.get(naming.PODGANG, "")
+    for clique in caches.cliques.store.by("gang", f"{earlier.namespace}/{gang}"):
+        if earlier.name in clique.spec.starts_after:
+            cliques.add(clique.key)
+
+
+def _group_events(caches: Caches, sets: WorkQueue, groups: WorkQueue) -> None:
+    def owners(old: ScalingGroup | None, new: ScalingGroup | None) -> None:
+        group = new or old
+        if group is None or (old is not None and new is not None and old.status == new.status):
+            return
+        for key in _part_of(group):
+            sets.add_after(key, CHILD_CHANGE_S)
+
+    _own_events(caches.groups.store, groups, _spec_changed, and_then=owners)
+
+
+def _pod_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
+    doomed = caches.pods.store.doomed
+
+    def handle(old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        clique = pod.metadata.labels.get(naming.PODCLIQUE)
+        if clique is None:
+            return
+        key = f"{pod.namespace}/{clique}"
+        if old is None or new is None or doomed(old) != doomed(new):
+            # The number of pods has changed: for the clique, and for the gang that lists them.
+            cliques.add(key)
+            for parent in _part_of(pod):
+                sets.add_after(parent, CHILD_CHANGE_S)
+        elif old.finished != new.finished:
+            cliques.add(key)
+        elif old.ready != new.ready or old.scheduled != new.scheduled:
+            cliques.add_after(key, POD_PROGRESS_S)
+
+    caches.pods.store.on_change(handle)
+
+
+def _gang_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
+    def handle(old: PodGang | None, new: PodGang | None) -> None:
+        if new is None:
+            if old is not None:
+                for key in _part_of(old):
+                    sets.add_after(key, CHILD_CHANGE_S)
+            return
+        listed = old is None or old.spec != new.spec
+        if new.initialized and (listed or not (old is not None and old.initialized)):
+            for group in new.spec.podgroups:
+                cliques.add(f"{new.namespace}/{group.name}")
+        if old is not None and listed and not new.terminating:
+            for key in _part_of(new):
+                sets.add_after(key, CHILD_CHANGE_S)
+
+    caches.gangs.store.on_change(handle)
+
+
+def _infrastructure_events(store: Store[T], sets: WorkQueue) -> None:
+    def handle(old: T | None, new: T | None) -> None:
+        """What was just created is as it should be; what was deleted or changed may not be."""
+        obj = new or old
+        if obj is None or old is None:
+            return
+        if new is not None and _same_content(old, new):
+            return
+        for key in _part_of(obj):
+            sets.add_after(key, CHILD_CHANGE_S)
+
+    store.on_change(handle)
+
+
+def _same_content(old: Object, new: Object) -> bool:
+    """Whether two versions differ in nothing but bookkeeping."""
+    ours = (
+        old.metadata.labels,
+        old.metadata.deletion_timestamp,
+        getattr(old, "spec", None),
+        getattr(old, "rules", None),
+    )
+    return ours == (
+        new.metadata.labels,
+        new.metadata.deletion_timestamp,
+        getattr(new, "spec", None),
+        getattr(new, "rules", None),
+    )

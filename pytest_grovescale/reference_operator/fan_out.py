@@ -1,0 +1,35 @@
+"""Many requests of one reconcile at a time, carefully."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+Call = Callable[[], Awaitable[object]]
+
+
+async def fan_out(calls: Iterable[Call], limit: int) -> None:
+    """Make the calls, ``limit`` at a time.
+
+    The first is made alone: where all would fail (quota, admission, a terminating namespace), one is enough to know.
+    After a failure no further call starts; those in flight end, then the first failure is raised.
+    """
+    pending = iter(calls)
+    first = next(pending, None)
+    if first is None:
+        return
+    await first()
+    failures: list[Exception] = []
+
+    async def worker() -> None:
+        for call in pending:
+            try:
+                await call()
+            except Exception as error:  # noqa: BLE001 - raised below, when the calls in flight have ended
+                failures.append(error)
+            if failures:
+                return
+
+    await asyncio.gather(*(worker() for _ in range(limit)))
+    if failures:
+        raise failures[0]

@@ -1,0 +1,71 @@
+"""Names, labels and hashes of the objects (the public API's)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from .objects import CliqueTemplate
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+PART_OF = "app.kubernetes.io/part-of"
+COMPONENT = "app.kubernetes.io/component"
+PODCLIQUE = "grove.io/podclique"
+PODGANG = "grove.io/podgang"
+SCALING_GROUP = "grove.io/podcliquescalinggroup"
+SCALING_GROUP_REPLICA = "grove.io/podcliquescalinggroup-replica-index"
+REPLICA_INDEX = "grove.io/podcliqueset-replica-index"
+POD_INDEX = "grove.io/podclique-pod-index"
+TEMPLATE = "grove.io/podclique-template"
+"""Name of the clique's template within its set."""
+TEMPLATE_HASH = "grove.io/pod-template-hash"
+
+MANAGER = "grove-operator"
+MANAGED_SELECTOR = f"{MANAGED_BY}%3D{MANAGER}"
+"""Label selector, escaped for a URL: everything that this operator made."""
+
+TRIGGER = "grove.io/reconcile-trigger"
+"""Annotation of a PodCliqueSet: any new value reconciles it and its children once, whatever they hold."""
+TEMPLATE_REPLICAS = "grove.io/template-replicas"
+"""Annotation of a child that can be scaled by others: the template's replicas when they were last applied. Only
+a template that changed since overrides what a user or an autoscaler has set."""
+
+SET_FINALIZER = "grove.io/podcliqueset.grove.io"
+CLIQUE_FINALIZER = "grove.io/podclique.grove.io"
+SCALING_GROUP_FINALIZER = "grove.io/podcliquescalinggroup.grove.io"
+GATE = "grove.io/podgang-pending-creation"
+
+
+def set_replica(pcs: str, replica: int) -> str:
+    """Return the name of a set replica's headless Service and of its PodGang."""
+    return f"{pcs}-{replica}"
+
+
+def clique(owner: str, replica: int, template: str) -> str:
+    """Return the name of a PodClique; ``owner`` is a set or a scaling group."""
+    return f"{owner}-{replica}-{template}"
+
+
+def scaling_group(pcs: str, replica: int, template: str) -> str:
+    return f"{pcs}-{replica}-{template}"
+
+
+def token_secret(pcs: str) -> str:
+    return f"{pcs}-token"
+
+
+def labels(part_of: str, component: str) -> dict[str, str]:
+    """Return the labels that every object of a set carries."""
+    return {MANAGED_BY: MANAGER, PART_OF: part_of, COMPONENT: component}
+
+
+def digest(value: Any) -> str:
+    """Return a short hash of a JSON-like value that does not depend on the order of keys."""
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:12]
+
+
+def pod_template_hash(template: CliqueTemplate, priority_class: str) -> str:
+    """Return the hash of everything of a clique's template that goes into its pods."""
+    return digest([template.labels, template.annotations, template.spec.pod_spec, priority_class])

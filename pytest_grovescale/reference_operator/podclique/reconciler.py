@@ -1,0 +1,158 @@
+"""Brings the pods of one clique to what its spec says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from functools import partial
+
+import msgspec
+
+from .. import naming
+from ..api_errors import ApiError
+from ..caches import Caches
+from ..controller import DONE, Controller, Result
+from ..fan_out import fan_out
+from ..objects import Pod, PodClique
+from ..reads import PodSelection, Reads, SetReader
+from ..settings import Settings
+from ..status_timing import StatusTiming
+from ..template_hashes import TemplateHashes
+from ..writes import Writer
+from .pods import plan, pod_body
+from .status import gated, settled, wanted_status
+
+# How long a clique leaves its pods to the set's deletion of all pods before it looks again.
+_BULK_DELETE_CHECK_S = 5.0
+
+
+class CliqueReconciler:
+    """The reconcile function of the PodClique controller."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        sets: SetReader,
+        selection: PodSelection,
+        timing: StatusTiming,
+        hashes: TemplateHashes,
+        settings: Settings,
+        bulk_deletions: Container[str],
+        controller: Callable[[], Controller],
+    ) -> None:
+        self._caches = caches
+        self._writer = writer
+        self._sets = sets
+        self._selection = selection
+        self._timing = timing
+        self._hashes = hashes
+        self._settings = settings
+        self._bulk_deletions = bulk_deletions
+        self._controller = controller
+
+    async def __call__(self, key: str) -> Result:
+        clique = self._caches.cliques.store.get(key)
+        if clique is None:
+            return DONE
+        parent = f"{clique.namespace}/{clique.metadata.labels.get(naming.PART_OF, '')}"
+        reads = Reads(self._sets, self._selection, parent, memoise=self._settings.switches.memoise)
+        if self._caches.cliques.store.doomed(clique):
+            return await self._delete(clique, reads)
+        pcs = reads.podcliqueset()
+        if pcs is None or pcs.terminating:
+            # Made by nobody, or about to go: nothing is started for it any more.
+            return DONE
+        if naming.CLIQUE_FINALIZER not in clique.metadata.finalizers:
+            clique = await self._writer.add_finalizer(self._caches.cliques, clique, naming.CLIQUE_FINALIZER)
+        failure: Exception | None = None
+        try:
+            await self._sync_pods(clique, reads)
+            await self._open_gates(clique, reads)
+        except (ApiError, TimeoutError) as error:
+            failure = error
+        result = await self._sync_status(clique, reads, failure)
+        if failure is not None:
+            raise failure
+        return result
+
+    def _active(self, clique: PodClique, reads: Reads) -> list[Pod]:
+        doomed = self._caches.pods.store.doomed
+        return [pod for pod in reads.pods(clique) if not doomed(pod)]
+
+    async def _sync_pods(self, clique: PodClique, reads: Reads) -> None:
+        todo = plan(clique, self._active(clique, reads))
+        if not todo.create and not todo.delete:
+            return
+        pcs = reads.podcliqueset()
+        if pcs is None:
+            return
+        reads.forget_pods()
+        pods, limit = self._caches.pods, self._settings.concurrency
+        await fan_out((partial(self._writer.delete, pods, pod) for pod in todo.delete), limit)
+        await fan_out((partial(self._writer.create, pods, pod_body(clique, pcs, n)) for n in todo.create), limit)
+
+    async def _open_gates(self, clique: PodClique, reads: Reads) -> None:
+        """Let those pods be scheduled that are listed in an initialised gang, once all they start after is there."""
+        waiting = [pod for pod in self._active(clique, reads) if gated(pod)]
+        if not waiting:
+            return
+        gang = self._caches.gangs.store.get(f"{clique.namespace}/{clique.metadata.labels.get(naming.PODGANG, '')}")
+        if gang is None or not gang.initialized or not self._may_start(clique):
+            return
+        listed = {r.name for group in gang.spec.podgroups if group.name == clique.name for r in group.pod_references}
+        ready = [pod for pod in waiting if pod.name in listed]
+        if ready:
+            reads.forget_pods()
+            await fan_out((partial(self._open_gate, pod) for pod in ready), self._settings.concurrency)
+
+    def _may_start(self, clique: PodClique) -> bool:
+        return all(
+            (earlier := self._caches.cliques.store.get(f"{clique.namespace}/{name}")) is not None and earlier.available
+            for name in clique.spec.starts_after
+        )
+
+    async def _open_gate(self, pod: Pod) -> None:
+        position = next(n for n, gate in enumerate(pod.spec.scheduling_gates) if gate.name == naming.GATE)
+        path = f"/spec/schedulingGates/{position}"
+        # The test makes sure that it is this gate and no other that goes.
+        operations = [{"op": "test", "path": f"{path}/name", "value": naming.GATE}, {"op": "remove", "path": path}]
+        await self._writer.json_patch(self._caches.pods, pod, operations)
+
+    async def _sync_status(self, clique: PodClique, reads: Reads, failure: Exception | None) -> Result:
+        pcs = reads.podcliqueset()
+        if pcs is None:
+            return DONE
+        wanted = wanted_status(clique, self._active(clique, reads), self._hashes.of(pcs), failure)
+        final = settled(clique, wanted) or wanted.last_errors != clique.status.last_errors
+        delay = self._timing.delay(clique.uid, clique.status, wanted, settled=final)
+        if delay is None:
+            return DONE
+        if delay > 0:
+            return Result(requeue_after=delay)
+        current = self._caches.cliques.store.get(clique.key)
+        if current is None or current.uid != clique.uid:
+            return DONE
+        await self._writer.patch_status(self._controller(), self._caches.cliques, current, msgspec.to_builtins(wanted))
+        self._timing.written(clique.uid)
+        return DONE
+
+    async def _delete(self, clique: PodClique, reads: Reads) -> Result:
+        """Delete the pods, and let the clique go when they are gone."""
+        if not clique.terminating or naming.CLIQUE_FINALIZER not in clique.metadata.finalizers:
+            # Its deletion was accepted and the watch has yet to tell; or it waits for someone else's finalizer.
+            return DONE
+        pods = reads.pods(clique)
+        if not pods:
+            await self._writer.remove_finalizer(self._caches.cliques, clique, naming.CLIQUE_FINALIZER)
+            self._caches.cliques.store.doom(clique)
+            return DONE
+        left = self._active(clique, reads)
+        if not left:
+            return DONE
+        pcs = reads.podcliqueset()
+        if pcs is not None and pcs.uid in self._bulk_deletions:
+            return Result(requeue_after=_BULK_DELETE_CHECK_S)
+        reads.forget_pods()
+        calls = (partial(self._writer.delete, self._caches.pods, pod) for pod in left)
+        await fan_out(calls, self._settings.concurrency)
+        return DONE

@@ -1,0 +1,163 @@
+"""Brings everything that one PodCliqueSet owns to what its spec says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from .. import naming
+from ..api_errors import ApiError
+from ..conditions import now
+from ..controller import DONE, Result
+from ..defects import HOT_LOOP
+from ..objects import PodCliqueSet
+from ..reads import PodSelection
+from ..status_timing import StatusTiming
+from .cliques import Cliques
+from .component import Component, Workshop
+from .gang_termination import GangTermination
+from .gangs import Gangs
+from .infrastructure import Autoscalers, HeadlessServices, Rights, ServiceAccounts, TokenSecrets
+from .scaling_groups import ScalingGroups
+from .status import settled, urgent, wanted_status
+
+# Deletions that were accepted are told by events; this is for what an event cannot tell.
+_DELETE_CHECK_S = 2.0
+
+
+class SetReconciler:
+    """The reconcile function of the PodCliqueSet controller.
+
+    Finalizer, components in dependency order, then the status with the generation observed.
+    """
+
+    def __init__(self, workshop: Workshop, selection: PodSelection, timing: StatusTiming) -> None:
+        self._workshop = workshop
+        self._timing = timing
+        caches = workshop.caches
+        infrastructure: list[Component] = [
+            ServiceAccounts(workshop, caches.accounts),
+            Rights(workshop),
+            TokenSecrets(workshop, caches.secrets),
+            HeadlessServices(workshop),
+            Autoscalers(workshop),
+            GangTermination(workshop),
+        ]
+        self._groups: Sequence[Sequence[Component]] = (
+            infrastructure,
+            [Cliques(workshop)],
+            [ScalingGroups(workshop), Gangs(workshop, selection)],
+        )
+        self._components = [component for group in self._groups for component in group]
+        self._at_once = 0
+
+    async def __call__(self, key: str) -> Result:
+        cached = self._workshop.caches.sets
+        pcs = cached.store.get(key)
+        if pcs is None:
+            return DONE
+        if pcs.terminating:
+            return await self._delete(pcs)
+        if naming.SET_FINALIZER not in pcs.metadata.finalizers:
+            pcs = await self._workshop.writer.add_finalizer(cached, pcs, naming.SET_FINALIZER)
+        failure: Exception | None = None
+        again: float | None = None
+        try:
+            again = await self._sync(pcs)
+        except (ApiError, TimeoutError) as error:
+            failure = error
+        delay = await self._sync_status(pcs, failure)
+        if failure is not None:
+            raise failure
+        waits = [seconds for seconds in (again, delay) if seconds is not None]
+        return Result(requeue_after=min(waits)) if waits else DONE
+
+    # ---- components
+
+    async def _sync(self, pcs: PodCliqueSet) -> float | None:
+        waits: list[float] = []
+        for group in self._in_order():
+            results = await asyncio.gather(*(self._one(c, pcs) for c in group), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    # What comes later depends on this group.
+                    raise result
+                if result is not None:
+                    waits.append(result)
+        return min(waits, default=None)
+
+    def _in_order(self) -> Sequence[Sequence[Component]]:
+        if self._workshop.settings.switches.parallel_groups:
+            return self._groups
+        return [[component] for component in self._components]
+
+    async def _one(self, component: Component, pcs: PodCliqueSet) -> float | None:
+        with _Concurrent(self):
+            return await component.sync(pcs)
+
+    async def _delete_one(self, component: Component, pcs: PodCliqueSet) -> None:
+        with _Concurrent(self):
+            await component.delete(pcs)
+
+    # ---- status
+
+    async def _sync_status(self, pcs: PodCliqueSet, failure: Exception | None) -> float | None:
+        """Write the status if it is due; returns the seconds after which it will be, or None."""
+        shop = self._workshop
+        current = shop.caches.sets.store.get(pcs.key)
+        if current is None or current.uid != pcs.uid:
+            return None
+        wanted = wanted_status(current, shop.caches, shop.hashes.of(pcs), pcs.metadata.generation, failure)
+        if HOT_LOOP in shop.settings.defects:
+            # Defect hot-loop: a status that says when it was written, and so is another one each time.
+            for condition in wanted.conditions:
+                condition.message = f"observed at {now()}"
+                condition.last_transition_time = now()
+            current = msgspec.structs.replace(current, status=type(wanted)())
+        final = settled(current, wanted) or urgent(current, wanted)
+        delay = self._timing.delay(pcs.uid, current.status, wanted, settled=final)
+        if delay == 0:
+            await shop.patch_status(shop.caches.sets, current, msgspec.to_builtins(wanted))
+            self._timing.written(pcs.uid)
+            return None
+        return delay
+
+    # ---- deletion
+
+    async def _delete(self, pcs: PodCliqueSet) -> Result:
+        if naming.SET_FINALIZER not in pcs.metadata.finalizers or "orphan" in pcs.metadata.finalizers:
+            # Not ours to act on, or the garbage collector is about to take the owner off the children.
+            return DONE
+        if self._workshop.settings.switches.parallel_groups:
+            results = await asyncio.gather(
+                *(self._delete_one(component, pcs) for component in self._components), return_exceptions=True
+            )
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+        else:
+            for component in self._components:
+                await self._delete_one(component, pcs)
+        if any(component.left(pcs) for component in self._components):
+            return Result(requeue_after=_DELETE_CHECK_S)
+        await self._workshop.writer.remove_finalizer(self._workshop.caches.sets, pcs, naming.SET_FINALIZER)
+        self._workshop.hashes.forget(pcs.uid)
+        self._timing.forget(pcs.uid)
+        return DONE
+
+
+class _Concurrent:
+    """Counts components in progress, for the high-water mark that proves the switch parallel-groups."""
+
+    def __init__(self, reconciler: SetReconciler) -> None:
+        self._reconciler = reconciler
+
+    def __enter__(self) -> None:
+        self._reconciler._at_once += 1
+        counts = self._reconciler._workshop.counts
+        counts.components_at_once_max = max(counts.components_at_once_max, self._reconciler._at_once)
+
+    def __exit__(self, *_: object) -> None:
+        self._reconciler._at_once -= 1

@@ -1,0 +1,165 @@
+"""The running operator: everything put together, started in order and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from . import credentials, event_mapping, http_servers, metrics
+from .api_client import METADATA_ONLY, ApiClient
+from .caches import Cached, Caches
+from .controller import Controller
+from .counts import Counts
+from .defects import EVENT_DROP
+from .informer import Informer
+from .leader_election import Leadership
+from .objects import Object
+from .podclique.reconciler import CliqueReconciler
+from .podcliqueset.component import Workshop
+from .podcliqueset.reconciler import SetReconciler
+from .reads import PodSelection, SetReader
+from .scalinggroup.reconciler import ScalingGroupReconciler
+from .settings import Settings
+from .status_timing import StatusTiming
+from .template_hashes import TemplateHashes
+from .writes import Writer
+
+log = logging.getLogger(__name__)
+
+
+class Operator:
+    """Three controllers over one set of caches."""
+
+    def __init__(self, api: ApiClient, settings: Settings) -> None:
+        self._api = api
+        self._settings = settings
+        self.counts = Counts()
+        self.caches = Caches()
+        self._build_controllers()
+        self.informers = [self._informer(cached) for cached in self.caches]
+        self.registry = metrics.registry(self.controllers, api)
+
+    def _build_controllers(self) -> None:
+        settings, caches, counts = self._settings, self.caches, self.counts
+        writer = Writer(self._api, counts, settings.defects)
+        selection = PodSelection(caches, counts, settings.switches, settings.defects)
+        timing = StatusTiming(settings.status_interval, counts, skip_noop=settings.switches.skip_noop_status)
+        hashes, sets = TemplateHashes(), SetReader(caches, counts)
+        workshop = Workshop(caches, writer, counts, hashes, settings, lambda: self._set_controller)
+        parts = (caches, writer, sets, selection, timing, hashes, settings)
+        concurrency = settings.concurrency
+        self._set_controller = Controller(
+            "podcliqueset-controller", SetReconciler(workshop, selection, timing), concurrency=concurrency
+        )
+        self._clique_controller = Controller(
+            "podclique-controller",
+            CliqueReconciler(*parts, workshop.bulk_deletions, lambda: self._clique_controller),
+            concurrency=concurrency,
+        )
+        self._group_controller = Controller(
+            "podcliquescalinggroup-controller",
+            ScalingGroupReconciler(*parts, lambda: self._group_controller),
+            concurrency=concurrency,
+        )
+        self.controllers = [self._set_controller, self._clique_controller, self._group_controller]
+        event_mapping.connect(
+            caches,
+            self._set_controller.queue,
+            self._clique_controller.queue,
+            self._group_controller.queue,
+            settings.defects,
+        )
+        for store in (caches.cliques.store, caches.groups.store):
+            store.on_change(lambda old, new: timing.forget(old.uid) if old is not None and new is None else None)
+
+    def _informer(self, cached: Cached[Object]) -> Informer[Object]:
+        return Informer(
+            self._api,
+            cached.resource,
+            cached.kind,
+            cached.store,
+            self.counts,
+            selector=cached.selector,
+            # Where only metadata is kept, only metadata is asked for: tokens of Secrets never come here.
+            accept=METADATA_ONLY if cached.kind is Object else "application/json",
+            resumes=EVENT_DROP not in self._settings.defects,
+        )
+
+    def ready(self) -> bool:
+        """Whether all caches hold what was there at the start."""
+        return all(informer.synced.is_set() for informer in self.informers)
+
+    async def run(self) -> None:
+        """Work until cancelled; then let reconciles in flight finish."""
+        watches = [asyncio.create_task(informer.run()) for informer in self.informers]
+        synced = asyncio.create_task(self._work_when_synced())
+        try:
+            # None of these ends by itself: if one does, its error is the operator's.
+            done, _ = await asyncio.wait([*watches, synced], return_when=asyncio.FIRST_COMPLETED)
+            while done == {synced} and synced.exception() is None:
+                done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            results = await asyncio.gather(*(c.stop(self._settings.shutdown_grace) for c in self.controllers))
+            if not all(results):
+                log.warning("some reconciles did not end in time and were cancelled")
+            for task in [*watches, synced]:
+                task.cancel()
+            await asyncio.gather(*watches, synced, return_exceptions=True)
+
+    async def _work_when_synced(self) -> None:
+        # No reconcile before all is known: it would create what is there.
+        await asyncio.gather(*(informer.synced.wait() for informer in self.informers))
+        log.info("caches synced; %d PodCliqueSets, %d pods", len(self.caches.sets.store), len(self.caches.pods.store))
+        for controller in self.controllers:
+            controller.start()
+
+
+async def run(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT. Raises CredentialsError, OSError (a port is taken), LeadershipLost."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    servers = http_servers.HttpServers(settings.bind_address)
+    async with ApiClient(credentials.load(settings.kubeconfig, settings.context)) as api:
+        operator = Operator(api, settings)
+        try:
+            await servers.serve(settings.metrics_port, http_servers.metrics_routes(operator.registry))
+            await servers.serve(settings.health_port, http_servers.health_routes(operator.ready, operator.counts))
+            log.info("started: switches %s, defects %s", settings.switches, sorted(settings.defects.names))
+            await _until(stop, _lead(api, operator, settings) if settings.leader_election else operator.run())
+        finally:
+            await servers.close()
+    log.info("stopped")
+
+
+async def _lead(api: ApiClient, operator: Operator, settings: Settings) -> None:
+    leadership = Leadership(api, settings.leader_election_namespace)
+    await leadership.acquire()
+    work = asyncio.create_task(operator.run())
+    keep = asyncio.create_task(leadership.keep())
+    try:
+        done, _ = await asyncio.wait([work, keep], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in (work, keep):
+            task.cancel()
+        await asyncio.gather(work, keep, return_exceptions=True)
+        await leadership.release()
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` until ``stop`` is set; an error of it is raised."""
+    task, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if task.done():
+        task.result()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

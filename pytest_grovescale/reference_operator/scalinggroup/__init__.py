@@ -1,0 +1,1 @@
+"""The controller of PodCliqueScalingGroups: cliques that scale together."""

@@ -1,0 +1,139 @@
+"""A cache of one kind's objects, with indexes, fed by a watch and by the answers to the operator's own writes.
+
+Own writes go in at once ("read your writes"), so the next reconcile never works on a state older than what it did
+itself, and creates no duplicates; the watch's echo of the same resourceVersion is then dropped. That rests on
+resourceVersions of one resource being ordered numbers, which holds for all storage of the API server and is
+promised since KEP-5504. What a write's answer must not do is bring back an object whose deletion the watch has
+told already: deletions are remembered for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from .objects import Object
+
+T = TypeVar("T", bound=Object)
+Indexer = Callable[[T], Iterable[str]]
+Handler = Callable[[T | None, T | None], None]
+"""Called with (old, new): (None, new) added, (old, new) changed, (old, None) deleted."""
+
+_TOMBSTONES = 20_000
+
+
+def version(obj: Object) -> int:
+    """Return an object's resourceVersion as the number that orders it."""
+    return int(obj.metadata.resource_version or 0)
+
+
+class Store(Generic[T]):
+    """Objects by ``namespace/name``. Single-threaded: all calls come from the event loop, handlers run inside."""
+
+    def __init__(self, **indexers: Indexer[T]) -> None:
+        self._objects: dict[str, T] = {}
+        self._indexers = indexers
+        self._indexes: dict[str, dict[str, dict[str, T]]] = {name: {} for name in indexers}
+        self._deleted: dict[str, int] = {}
+        self._doomed: set[str] = set()
+        self._handlers: list[Handler[T]] = []
+
+    def on_change(self, handler: Handler[T]) -> None:
+        self._handlers.append(handler)
+
+    # ---- reading
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._objects.values()))
+
+    def get(self, key: str) -> T | None:
+        return self._objects.get(key)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """Return the objects that an indexer put under a value."""
+        bucket = self._indexes[index].get(value)
+        return list(bucket.values()) if bucket else []
+
+    def doomed(self, obj: Object) -> bool:
+        """Whether an object is on its way out: terminating, or its deletion was accepted and not yet seen."""
+        return obj.metadata.deletion_timestamp is not None or obj.metadata.uid in self._doomed
+
+    # ---- writing
+
+    def upsert(self, obj: T) -> bool:
+        """Take an object in, unless what is known is as new or newer; returns whether it was taken."""
+        key = obj.key
+        old = self._objects.get(key)
+        new_version = version(obj)
+        if old is not None:
+            if version(old) >= new_version:
+                return False
+        elif self._deleted.get(key, -1) >= new_version:
+            return False
+        if old is not None and old.metadata.uid != obj.metadata.uid:
+            self._drop(key, old)
+            self._notify(old, None)
+            old = None
+        self._put(key, obj, old)
+        self._notify(old, obj)
+        return True
+
+    def remove(self, obj: Object) -> None:
+        """Take an object out: the watch says that it is gone. ``obj`` carries the deletion's resourceVersion."""
+        key = obj.key
+        self._deleted[key] = max(version(obj), self._deleted.get(key, 0))
+        if len(self._deleted) > _TOMBSTONES:
+            for oldest in list(self._deleted)[: _TOMBSTONES // 2]:
+                del self._deleted[oldest]
+        known = self._objects.get(key)
+        if known is None or version(known) > version(obj):
+            return
+        self._drop(key, known)
+        self._notify(known, None)
+
+    def doom(self, obj: Object) -> None:
+        """Note that the API server has accepted the deletion of an object."""
+        known = self._objects.get(obj.key)
+        if known is not None and known.metadata.uid == obj.metadata.uid:
+            self._doomed.add(obj.metadata.uid)
+
+    def retain(self, keys: set[str], upto: int) -> None:
+        """After a full list: drop what it did not hold, unless it is newer than the list (resourceVersion)."""
+        for key, obj in list(self._objects.items()):
+            if key not in keys and version(obj) <= upto:
+                self._drop(key, obj)
+                self._notify(obj, None)
+
+    def _put(self, key: str, obj: T, old: T | None) -> None:
+        self._objects[key] = obj
+        for name, indexer in self._indexers.items():
+            index = self._indexes[name]
+            values = list(indexer(obj))
+            if old is not None:
+                for value in indexer(old):
+                    if value not in values:
+                        self._unindex(index, value, key)
+            for value in values:
+                index.setdefault(value, {})[key] = obj
+
+    def _drop(self, key: str, obj: T) -> None:
+        del self._objects[key]
+        self._doomed.discard(obj.metadata.uid)
+        for name, indexer in self._indexers.items():
+            for value in indexer(obj):
+                self._unindex(self._indexes[name], value, key)
+
+    @staticmethod
+    def _unindex(index: dict[str, dict[str, T]], value: str, key: str) -> None:
+        bucket = index.get(value)
+        if bucket is not None:
+            bucket.pop(key, None)
+            if not bucket:
+                del index[value]
+
+    def _notify(self, old: T | None, new: T | None) -> None:
+        for handler in self._handlers:
+            handler(old, new)

@@ -1,0 +1,42 @@
+"""Hashes of a set's template, computed once per generation."""
+
+from __future__ import annotations
+
+import msgspec
+
+from . import naming
+from .objects import PodCliqueSet
+
+
+class SetHashes(msgspec.Struct, frozen=True):
+    """What tells one version of a set's pods from another."""
+
+    generation: str
+    """Over all cliques."""
+    cliques: dict[str, str]
+    """Pod template hash by the name of the clique's template."""
+
+
+class TemplateHashes:
+    """Hashes by uid and generation of the set."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, SetHashes]] = {}
+
+    def of(self, pcs: PodCliqueSet) -> SetHashes:
+        known = self._known.get(pcs.uid)
+        if known is None or known[0] != pcs.metadata.generation:
+            known = pcs.metadata.generation, compute(pcs)
+            self._known[pcs.uid] = known
+        return known[1]
+
+    def forget(self, uid: str) -> None:
+        """The set is gone."""
+        self._known.pop(uid, None)
+
+
+def compute(pcs: PodCliqueSet) -> SetHashes:
+    """Return the hashes of a set's template. Replica counts are in none of them: scaling is no update."""
+    template = pcs.spec.template
+    cliques = {c.name: naming.pod_template_hash(c, template.priority_class_name) for c in template.cliques}
+    return SetHashes(generation=naming.digest(cliques), cliques=cliques)

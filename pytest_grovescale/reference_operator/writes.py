@@ -1,0 +1,135 @@
+"""Every write to the API server: what it is, and what the caches learn from its answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any, TypeVar
+
+from . import naming
+from .api_client import JSON_PATCH, ApiClient
+from .api_errors import ApiError, NotOwned
+from .caches import Cached
+from .controller import Controller
+from .counts import Counts
+from .defects import CRASH, Defects
+from .objects import Object
+from .resources import POD
+
+log = logging.getLogger(__name__)
+T = TypeVar("T", bound=Object)
+Body = dict[str, Any]
+
+
+class Writer:
+    """Creates, patches and deletes. All methods raise ApiError."""
+
+    def __init__(self, api: ApiClient, counts: Counts, defects: Defects) -> None:
+        self._api = api
+        self._counts = counts
+        self._defects = defects
+
+    async def create(self, cached: Cached[T], body: Body) -> T:
+        """Create an object.
+
+        AlreadyExists is expected: the cache may be behind, or an earlier answer was lost. The object that is there
+        is then taken instead, if the owner that ``body`` names controls it; else NotOwned is raised.
+        """
+        metadata = body["metadata"]
+        body = {"apiVersion": cached.resource.api_version, "kind": cached.resource.kind, **body}
+        try:
+            answer = await self._api.post(cached.resource.collection(metadata["namespace"]), body)
+        except ApiError as error:
+            if not error.already_exists or "name" not in metadata:
+                raise
+            return await self._existing(cached, body)
+        obj = cached.decode(answer)
+        cached.store.upsert(obj)
+        if cached.resource is POD:
+            self._counts.pods_created += 1
+            self._crash_if_due()
+        return obj
+
+    async def _existing(self, cached: Cached[T], body: Body) -> T:
+        metadata = body["metadata"]
+        obj = cached.decode(await self._api.get(cached.resource.path(metadata["namespace"], metadata["name"])))
+        owner = next((o["uid"] for o in metadata.get("ownerReferences", ())), None)
+        if owner is not None and not obj.controlled_by(owner):
+            raise NotOwned(cached.resource.kind, obj.key)
+        cached.store.upsert(obj)
+        return obj
+
+    async def patch(self, cached: Cached[T], obj: T, body: Body) -> T:
+        """Merge-patch an object, as it was when it was read: a change since then is a 409."""
+        return await self._patch(cached, obj, body, subresource="")
+
+    async def patch_status(self, controller: Controller, cached: Cached[T], obj: T, status: Any) -> T:
+        """Write a status, as ``patch``. A 409 is counted per kind, and raised."""
+        self._counts.status_writes += 1
+        try:
+            return await self._patch(cached, obj, {"status": status}, subresource="status")
+        except ApiError as error:
+            if error.conflict:
+                controller.status_conflicts[cached.resource.kind] += 1
+            raise
+
+    async def _patch(self, cached: Cached[T], obj: T, body: Body, *, subresource: str) -> T:
+        path = cached.resource.path(obj.namespace, obj.name, subresource)
+        metadata = {"resourceVersion": obj.metadata.resource_version, **body.get("metadata", {})}
+        new = cached.decode(await self._api.patch(path, {**body, "metadata": metadata}))
+        cached.store.upsert(new)
+        return new
+
+    async def json_patch(self, cached: Cached[T], obj: T, operations: list[Body]) -> T:
+        """Apply a JSON patch; its ``test`` operations are what guards it."""
+        path = cached.resource.path(obj.namespace, obj.name)
+        new = cached.decode(await self._api.patch(path, operations, content_type=JSON_PATCH))
+        cached.store.upsert(new)
+        return new
+
+    async def add_finalizer(self, cached: Cached[T], obj: T, finalizer: str) -> T:
+        """Put a finalizer onto an object that lacks it."""
+        return await self.patch(cached, obj, {"metadata": {"finalizers": [*obj.metadata.finalizers, finalizer]}})
+
+    async def remove_finalizer(self, cached: Cached[T], obj: T, finalizer: str) -> None:
+        """Let a terminating object go. That it has gone is the watch's to say."""
+        rest = [f for f in obj.metadata.finalizers if f != finalizer]
+        path = cached.resource.path(obj.namespace, obj.name)
+        body = {"metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": rest}}
+        try:
+            await self._api.patch(path, body)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+    async def delete(self, cached: Cached[T], obj: T) -> None:
+        """Delete this very object (not a later one of its name). That it is gone already is fine."""
+        path = cached.resource.path(obj.namespace, obj.name)
+        try:
+            await self._api.delete(path, {"preconditions": {"uid": obj.uid}})
+        except ApiError as error:
+            # 409: another object has the name now.
+            if not error.not_found and not error.conflict:
+                raise
+        cached.store.doom(obj)
+
+    async def delete_part(
+        self, cached: Cached[T], namespace: str, pcs: str, objects: list[T], *, among: str = ""
+    ) -> None:
+        """Delete all objects of one kind that carry a set's labels, in one request.
+
+        ``among`` narrows the label selector (escaped for a URL, with a leading comma). ``objects`` are those that the
+        caller has found to be the ones so labelled.
+        """
+        selector = f"{naming.MANAGED_SELECTOR},{naming.PART_OF}%3D{pcs}{among}"
+        await self._api.delete_collection(f"{cached.resource.collection(namespace)}?labelSelector={selector}")
+        for obj in objects:
+            cached.store.doom(obj)
+
+    def _crash_if_due(self) -> None:
+        # Defect crash: no cleanup, no flush, as a panic would do it.
+        if CRASH in self._defects and self._counts.pods_created >= self._defects.number(CRASH):
+            sys.stderr.write(f"fatal: crash after {self._counts.pods_created} pods, as asked for\n")
+            sys.stderr.flush()
+            os._exit(70)

@@ -1,0 +1,89 @@
+"""A run's phases as a small Markdown table, for a CI summary or a pull request."""
+
+from __future__ import annotations
+
+import re
+
+from ..analysis import figures
+from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
+from ..errors import NotMeasuredError
+from .terminal import how_far
+from .wording import NONE, count, percent, plain, seconds, three
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+
+
+def summary(result: Result) -> str:
+    """Return the run's phases: outcome, time, milestones, and the operator's CPU, writes and reconciles."""
+    parts = [_test(test) for test in result.tests]
+    if result.warnings:
+        parts.append("\n".join(f"- {escape(warning)}" for warning in result.warnings) + "\n")
+    return "\n".join(parts)
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, in one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
+
+
+def _test(test: TestResult) -> str:
+    lines = [f"### {escape(test.test)}: {test.outcome}", ""]
+    for phase in test.phases:
+        if phase.saturation is not None and phase.saturation.saturated:
+            lines += [
+                f"**Machine saturated in {escape(phase.name)}** ({percent(phase.saturation.busy_share)} of"
+                f" {test.machine.cores} cores): its wall times measure the machine.",
+                "",
+            ]
+    lines += [
+        "| phase | outcome | took | milestones | operator CPU | object writes | reconciles |",
+        "|---|---|--:|---|--:|--:|--:|",
+        *(_row(phase) for phase in test.phases),
+        "",
+    ]
+    facts = [f"{test.machine.cores} × {test.machine.cpu}", *(f"{name} {value}" for name, value in test.cluster.items())]
+    lines += [escape(", ".join(facts[:8])), ""]
+    lines += [f"- {escape(warning)}" for warning in test.warnings]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _row(phase: PhaseResult) -> str:
+    cells = [
+        escape(phase.name),
+        phase.outcome,
+        seconds(phase.seconds),
+        "<br>".join(_milestone(milestone) for milestone in phase.milestones) or NONE,
+        _operator_cpu(phase),
+        _operator_writes(phase),
+        _reconciles(phase),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _milestone(milestone: MilestoneResult) -> str:
+    name = escape(milestone.name)
+    if milestone.seconds is not None:
+        clock = "" if milestone.clock == "server" else f" ({milestone.clock})"
+        return f"{name} {seconds(milestone.seconds)}{clock}"
+    return f"{name} **not met**: {escape(how_far(milestone))}"
+
+
+def _operator_cpu(phase: PhaseResult) -> str:
+    row = next((row for row in phase.cpu if row.process == "operator"), None)
+    if row is None:
+        return NONE
+    return f"{'≥ ' if row.lower_bound else ''}{three(row.seconds)} s"
+
+
+def _operator_writes(phase: PhaseResult) -> str:
+    try:
+        return count(figures.api(phase, "operator").object_writes)
+    except NotMeasuredError:
+        return NONE
+
+
+def _reconciles(phase: PhaseResult) -> str:
+    if not phase.reconciles:
+        return NONE
+    least = "≥ " if any(row.lower_bound for row in phase.reconciles) else ""
+    return least + count(sum(row.count for row in phase.reconciles))

@@ -1,0 +1,228 @@
+"""What a running test does, as it does it: a live block in a terminal, plain lines elsewhere, nothing when quiet.
+
+Nothing is drawn but from within a call: no thread draws over a debugger's prompt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from .wording import count, plain, seconds, three
+
+PLAIN_EVERY_S = 5.0
+"""Without a terminal: at most one line in this time, but for milestones and phases."""
+
+_DRAW_EVERY_S = 0.1
+_RATE_OVER_S = 5.0
+
+
+class Rate:
+    """How fast a count moves: over the last seconds, per second."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, int]] = deque()
+
+    def add(self, at: float, value: int) -> None:
+        """Take in the count at a moment, s."""
+        self._points.append((at, value))
+        while len(self._points) > 2 and at - self._points[0][0] > _RATE_OVER_S:
+            self._points.popleft()
+
+    def per_second(self) -> float | None:
+        """Return the rate, positive for growing and shrinking alike; None until there are two moments."""
+        if len(self._points) < 2 or self._points[-1][0] <= self._points[0][0]:
+            return None
+        (first, before), (last, after) = self._points[0], self._points[-1]
+        return abs(after - before) / (last - first)
+
+
+class _Phase:
+    """What is known of the phase that runs."""
+
+    def __init__(self, name: str, timeout_s: float, started: float) -> None:
+        self.name = name
+        self.started = started
+        self.elapsed = 0.0
+        self.left = timeout_s
+        self.counts: dict[str, tuple[int, int]] = {}
+        self.first: dict[str, int] = {}
+        self.rates: dict[str, Rate] = {}
+        self.met: dict[str, float] = {}
+
+    def update(self, counts: Mapping[str, tuple[int, int]], elapsed: float, left: float) -> None:
+        self.elapsed, self.left = elapsed, left
+        for name, (have, want) in counts.items():
+            self.counts[name] = (have, want)
+            self.first.setdefault(name, have)
+            self.rates.setdefault(name, Rate()).add(elapsed, have)
+
+    def share(self, name: str) -> float:
+        """Return how far a milestone is, 0 to 1; one that counts down began at its first count."""
+        have, want = self.counts[name]
+        first = self.first[name]
+        if name in self.met or have == want:
+            return 1.0
+        whole = abs(want - first)
+        return min(1.0, max(0.0, 1 - abs(want - have) / whole)) if whole else 0.0
+
+    def rate_text(self, name: str) -> str:
+        """Return rate and time left at that rate, or nothing."""
+        have, want = self.counts[name]
+        rate = self.rates[name].per_second()
+        if name in self.met or have == want or not rate:
+            return ""
+        return f"{three(rate)}/s, {seconds(abs(want - have) / rate)} to go"
+
+
+class Progress:
+    """Shows a run's progress on a text stream. A stream that can't be written to any more ends it silently.
+
+    ``live`` redraws in place (default: when the stream is a terminal); ``quiet`` shows nothing at all.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        live: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._quiet = quiet
+        self._live_wanted = stream.isatty() if live is None else live
+        self._clock = clock
+        self._phase: _Phase | None = None
+        self._live: Live | None = None
+        self._last = float("-inf")
+        self._shown: dict[str, tuple[int, int]] = {}
+
+    def say(self, text: str) -> None:
+        """Tell of a step outside of phases: a build, a start, a wait for a lease."""
+        self._line(plain(text))
+
+    def phase(self, name: str, timeout_s: float) -> None:
+        """A phase begins."""
+        self._close_live()
+        self._phase = _Phase(name, timeout_s, self._clock())
+        self._last, self._shown = self._clock(), {}
+        if self._live_wanted and not self._quiet:
+            self._open_live()
+        else:
+            self._line(f"{plain(name)}: begins, at most {seconds(timeout_s)}")
+
+    def update(
+        self, counts: Mapping[str, tuple[int, int]], *, elapsed: float, left: float, rate: float | None = None
+    ) -> None:
+        """Counts have moved: milestone → (have, want). Times in s; ``rate``: API requests per second."""
+        if self._phase is None:
+            return
+        self._phase.update(counts, elapsed, left)
+        now = self._clock()
+        if self._live is not None:
+            if now - self._last >= _DRAW_EVERY_S:
+                self._last = now
+                self._draw()
+        elif now - self._last >= PLAIN_EVERY_S and self._phase.counts != self._shown:
+            self._last, self._shown = now, dict(self._phase.counts)
+            self._line(self._plain_update(self._phase, rate))
+
+    def milestone(self, name: str, after: float) -> None:
+        """A milestone was met, ``after`` seconds from the phase's start."""
+        if self._phase is None:
+            return
+        self._phase.met[name] = after
+        if self._live is not None:
+            self._draw()
+        else:
+            self._line(f"{plain(self._phase.name)}: {plain(name)} after {seconds(after)}")
+
+    def done(self, outcome: str) -> None:
+        """The phase is over."""
+        phase, self._phase = self._phase, None
+        if phase is None:
+            return
+        self._close_live()
+        self._line(f"{plain(phase.name)}: {outcome} after {seconds(self._clock() - phase.started)}")
+
+    def close(self) -> None:
+        """Stop drawing; may be called at any time, and again."""
+        self._phase = None
+        self._close_live()
+
+    def _plain_update(self, phase: _Phase, rate: float | None) -> str:
+        parts = []
+        for name, (have, want) in phase.counts.items():
+            if name in phase.met:
+                continue
+            pace = phase.rate_text(name)
+            parts.append(f"{plain(name)} {_count(have, want)}" + (f" ({pace})" if pace else ""))
+        if rate:
+            parts.append(f"{three(rate)} API requests/s")
+        parts.append(f"{seconds(phase.left)} left")
+        return f"{plain(phase.name)}, {seconds(phase.elapsed)}: {', '.join(parts)}"
+
+    def _line(self, text: str) -> None:
+        if self._quiet:
+            return
+        try:
+            self._stream.write(text + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._quiet = True  # closed under us: a run must not fail because nobody watches it
+
+    def _open_live(self) -> None:
+        console = Console(file=self._stream, highlight=False, markup=False, emoji=False, force_terminal=True)
+        self._live = Live(
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            get_renderable=self._block,
+        )
+        self._guard(self._live.start)
+
+    def _close_live(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            self._guard(live.stop)
+
+    def _draw(self) -> None:
+        if self._live is not None:
+            self._guard(self._live.refresh)
+
+    def _guard(self, draw: Callable[[], None]) -> None:
+        try:
+            draw()
+        except (OSError, ValueError):
+            self._quiet, self._live = True, None
+
+    def _block(self) -> Group:
+        phase = self._phase
+        if phase is None:
+            return Group()
+        head = Text(f"{plain(phase.name)}  {seconds(phase.elapsed)}, {seconds(phase.left)} left", style="bold")
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for name, (have, want) in phase.counts.items():
+            done = f"after {seconds(phase.met[name])}" if name in phase.met else phase.rate_text(name)
+            table.add_row(
+                Text(f"  {plain(name)}"),
+                ProgressBar(total=1.0, completed=phase.share(name), width=24, finished_style="green"),
+                Text(_count(have, want), justify="right"),
+                Text(done, style="green" if name in phase.met else "dim"),
+            )
+        return Group(head, table)
+
+
+def _count(have: int, want: int) -> str:
+    return f"{count(have)} of {count(want)}" if want else f"{count(have)} left"

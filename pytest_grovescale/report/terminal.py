@@ -1,0 +1,300 @@
+"""A test's result as text: what the pytest terminal section and ``grovescale show`` print, byte for byte the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..analysis import figures
+from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
+from .tables import Column, Sheet
+from .traffic_table import write_per_object, write_traffic
+from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
+
+_STYLE = {
+    "passed": "green",
+    "failed": "bold red",
+    "timeout": "bold red",
+    "interrupted": "yellow",
+    "unfinished": "yellow",
+}
+_HEADING = "bold"
+_WARNING = "yellow"
+
+_CLUSTER_FACTS = ("backend", "kubernetes", "nodes", "priority_and_fairness")
+"""Facts about the cluster that are shown; all of them are in result.json."""
+
+_PHASES_PER_TABLE = 5
+_LATE_SHOWN = 5
+_EVIDENCE_LINES = 30
+
+
+def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> str:
+    """Return one test's tables. The same result gives the same bytes; ``width`` is in characters."""
+    sheet = Sheet(width=width, color=color)
+    _saturation(sheet, test)
+    _head(sheet, test)
+    if test.phases:
+        _phases(sheet, test.phases)
+        for phases in _few(test.phases):
+            _cpu_table(sheet, phases)
+        write_traffic(sheet, test.phases)
+        write_per_object(sheet, test)
+        for phases in _few(test.phases):
+            _reconciles(sheet, phases)
+    _noop(sheet, test.phases)
+    _late(sheet, test.phases)
+    _evidence(sheet, test)
+    _recorder(sheet, test)
+    _warnings(sheet, test.warnings)
+    return sheet.text()
+
+
+def render_result(result: Result, *, width: int = 100, color: bool = False) -> str:
+    """Return the tables of all tests of a run, one after the other."""
+    parts = [render_test(test, width=width, color=color) for test in result.tests]
+    if result.warnings:
+        sheet = Sheet(width=width, color=color)
+        _warnings(sheet, result.warnings)
+        parts.append(sheet.text())
+    return "\n".join(parts)
+
+
+def _saturation(sheet: Sheet, test: TestResult) -> None:
+    for phase in test.phases:
+        found = phase.saturation
+        if found is not None and found.saturated:
+            busiest = ", ".join(found.busiest)
+            sheet.line(
+                f"Machine saturated in {phase.name}: {percent(found.busy_share)} of {test.machine.cores} cores busy"
+                f" ({busiest}). Wall times of this phase measure the machine.",
+                _WARNING,
+            )
+
+
+def _head(sheet: Sheet, test: TestResult) -> None:
+    number = len(test.phases)
+    phases = "no phase" if not number else "1 phase" if number == 1 else f"{number} phases"
+    what = f"{phases} {test.outcome}" if test.outcome == "passed" or not number else test.outcome
+    sheet.line(f"{test.test}: {what} in {seconds(test.seconds)}", _STYLE[test.outcome])
+    machine = test.machine
+    sheet.line(
+        f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}, Linux {machine.kernel},"
+        f" Python {machine.python}, pytest-grovescale {test.version}",
+        "dim",
+    )
+    shown = {name: test.cluster[name] for name in _CLUSTER_FACTS if name in test.cluster}
+    for facts in (test.parameters, shown):
+        given = [f"{name} {_fact(value)}" for name, value in facts.items() if value != ""]
+        if given:
+            sheet.line(", ".join(given), "dim")
+
+
+def _fact(value: str | int | float | bool) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return three(value) if isinstance(value, float) else str(value)
+
+
+def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    columns = [
+        Column("phase"),
+        Column("outcome"),
+        Column("took", figures=True),
+        Column("milestone"),
+        Column("seen after", figures=True),
+        Column("API server's clock", figures=True),
+        Column("remark", wraps=True),
+    ]
+    rows: list[list[str]] = []
+    styles: list[str] = []
+    for phase in phases:
+        first = [phase.name, phase.outcome, seconds(phase.seconds)]
+        holds = [mark.detail for mark in phase.marks if mark.label == "hold"]
+        held = f"held {plain(holds[-1])}" if holds else f"held {seconds(phase.hold_s)}" if phase.hold_s else ""
+        entries = [_milestone(phase, milestone) for milestone in phase.milestones] or [["", "", "", held]]
+        for index, entry in enumerate(entries):
+            rows.append([*(first if index == 0 else ["", "", ""]), *entry])
+            styles.append(_STYLE[phase.outcome] if phase.outcome != "passed" else "")
+    sheet.line()
+    sheet.line("Phases and milestones", _HEADING)
+    sheet.table(columns, rows, styles=styles)
+    for phase in phases:
+        if phase.outcome != "passed" and phase.message:
+            sheet.item(f"{phase.name}: {phase.message}", _STYLE[phase.outcome])
+    _why_no_server_time(sheet, phases)
+
+
+def _milestone(phase: PhaseResult, milestone: MilestoneResult) -> list[str]:
+    if not milestone.met or milestone.observed_s is None:
+        still = "not met" if phase.outcome != "unfinished" else "not met yet"
+        return [milestone.name, NONE, NONE, f"{still}: {how_far(milestone)}"]
+    remarks = ["recorder's clock"] if milestone.clock == "recorder" else []
+    if milestone.uncertainty_s:
+        remarks.append(f"± {seconds(milestone.uncertainty_s)}")
+    if milestone.held_to_end is False:
+        remarks.append("did not hold to the end")
+    return [milestone.name, seconds(milestone.observed_s), _interval(milestone.server_s), ", ".join(remarks)]
+
+
+def how_far(milestone: MilestoneResult) -> str:
+    """Return how far a milestone came that was not met: ``963 of 1,000``, ``12 left``, or what it waits for."""
+    if milestone.reached is None or milestone.wanted is None:
+        return milestone.condition
+    if milestone.wanted == 0:
+        return f"{count(milestone.reached)} left"
+    return f"{count(milestone.reached)} of {count(milestone.wanted)}"
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    """Return an interval with as many digits as tell its ends apart, at least three figures."""
+    if interval is None:
+        return NONE
+    low, high = interval
+    if seconds(low) == seconds(high):
+        return seconds(high)
+    if high < 0.9995:
+        return f"{three(low * 1000)} to {three(high * 1000)} ms"
+    return f"{low:.3f} to {high:.3f} s" if high < 119.95 else f"{seconds(low)} to {seconds(high)}"
+
+
+def _why_no_server_time(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    reasons: dict[str, list[str]] = {}
+    for phase in phases:
+        for milestone in phase.milestones:
+            if milestone.met and milestone.clock == "watch":
+                reasons.setdefault(milestone.why_not_server, []).append(milestone.name)
+    for why, names in reasons.items():
+        sheet.item(f"{', '.join(names)}: by the watch's clock only: {why}", "dim")
+
+
+def _few(phases: Sequence[PhaseResult]) -> Iterator[Sequence[PhaseResult]]:
+    """Yield phases in groups that fit beside each other in a table with a column for each."""
+    for start in range(0, len(phases), _PHASES_PER_TABLE):
+        yield phases[start : start + _PHASES_PER_TABLE]
+
+
+def _cpu_table(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    total: dict[str, float] = {}
+    for phase in phases:
+        for row in phase.cpu:
+            total[row.process] = total.get(row.process, 0.0) + row.seconds
+    if not total:
+        sheet.line()
+        sheet.line(f"CPU: not measured ({'; '.join(_reasons(phases, 'saturation'))})", _WARNING)
+        return
+    rows = []
+    for process in sorted(total, key=lambda name: (name != "operator", -total[name], name)):
+        found = [next((row for row in phase.cpu if row.process == process), None) for phase in phases]
+        cells = [
+            NONE if row is None else ("≥ " if row.lower_bound else "") + f"{three(row.seconds)} s" for row in found
+        ]
+        present = [row for row in found if row is not None]
+        peak = max(row.peak_rss_bytes for row in present)
+        rows.append([process, *cells, bytes_(present[-1].rss_bytes), bytes_(peak)])
+    shares = [NONE if phase.saturation is None else percent(phase.saturation.busy_share) for phase in phases]
+    rows.append(["all, of the machine", *shares, "", ""])
+    if any(phase.saturation is not None and phase.saturation.terminated_watchers for phase in phases):
+        cut = [
+            NONE if s is None or s.terminated_watchers is None else count(s.terminated_watchers)
+            for s in (phase.saturation for phase in phases)
+        ]
+        rows.append(["watches cut by the server", *cut, "", ""])
+    columns = [Column("process"), *(Column(phase.name, figures=True) for phase in phases)]
+    sheet.line()
+    sheet.line("CPU time and memory", _HEADING)
+    sheet.table([*columns, Column("memory", figures=True), Column("peak", figures=True)], rows)
+
+
+def _reasons(phases: Sequence[PhaseResult], figure: str) -> list[str]:
+    return list(dict.fromkeys(phase.missing[figure] for phase in phases if figure in phase.missing))
+
+
+def _reconciles(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    controllers = sorted({row.controller for phase in phases for row in phase.reconciles})
+    sheet.line()
+    if not controllers:
+        sheet.line(f"Reconciles: not measured ({'; '.join(_reasons(phases, 'reconciles'))})", "dim")
+        return
+    rows = [[controller, *(_reconcile_cell(phase, controller) for phase in phases)] for controller in controllers]
+    sheet.line("Reconciles", _HEADING)
+    sheet.table([Column("controller"), *(Column(phase.name, figures=True) for phase in phases)], rows)
+
+
+def _reconcile_cell(phase: PhaseResult, controller: str) -> str:
+    rows = [row for row in phase.reconciles if row.controller == controller]
+    if not rows:
+        return NONE
+    errors = sum(row.count for row in rows if row.result == "error")
+    least = "≥ " if any(row.lower_bound for row in rows) else ""
+    failed = f" ({count(errors)} failed)" if errors else ""
+    return f"{least}{count(sum(row.count for row in rows))}{failed}"
+
+
+def _noop(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    for phase in phases:
+        if not phase.triggers:
+            continue
+        found = figures.noop(phase)
+        triggers = "1 trigger" if phase.triggers == 1 else f"{count(phase.triggers)} triggers"
+        made = ", ".join(f"{count(n)} of {controller}" for controller, n in found.reconciles.items() if n)
+        text = f"No-op in {phase.name}: {triggers}"
+        text += f", reconciles: {made}" if made else ""
+        text += f", object writes: {found.object_writes}" if found.object_writes is not None else ""
+        text += f", reads: {found.object_reads}" if found.object_reads is not None else ""
+        text += f". Inconclusive: {'; '.join(found.why)}" if found.state == "inconclusive" else "."
+        sheet.line()
+        sheet.line(text, "" if found.state == "no-writes" else _WARNING)
+
+
+def _late(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    for phase in phases:
+        for milestone in dict.fromkeys(late.milestone for late in phase.late):
+            late = [item for item in phase.late if item.milestone == milestone]
+            sheet.line()
+            sheet.line(f"What {milestone} waited for in {phase.name}", _HEADING)
+            for item in late[:_LATE_SHOWN]:
+                where = "/".join(part for part in (item.object.namespace, item.object.name) if part)
+                owner = f", of {item.owner}" if item.owner else ""
+                reason = item.reason or "the API tells no reason"
+                sheet.item(f"{item.object.resource} {where}{owner}: {reason}")
+                for event in item.events[-2:]:
+                    sheet.item(event, "dim", mark="    ")
+            if len(late) > _LATE_SHOWN:
+                sheet.line(f"and {len(late) - _LATE_SHOWN} more in the recording", "dim")
+
+
+def _evidence(sheet: Sheet, test: TestResult) -> None:
+    for evidence in test.evidence:
+        during = f" (in {evidence.phase})" if evidence.phase else ""
+        sheet.line()
+        sheet.line(f"{evidence.source}{during}, last {min(len(evidence.lines), _EVIDENCE_LINES)} lines", _HEADING)
+        for line in evidence.lines[-_EVIDENCE_LINES:]:
+            sheet.verbatim(line)
+
+
+def _recorder(sheet: Sheet, test: TestResult) -> None:
+    parts = []
+    if test.recorder is not None:
+        share = f" ({percent(test.recorder.share)} of all)" if test.recorder.share is not None else ""
+        parts.append(f"{seconds(test.recorder.cpu_s)} CPU{share}, {bytes_(test.recorder.peak_rss_bytes)} at most")
+    if test.watch_lag is not None:
+        lag = test.watch_lag
+        parts.append(
+            f"watch behind the API server by {milliseconds(lag.p50_ms)} (median), {milliseconds(lag.p99_ms)} (p99)"
+            f" over {count(lag.events)} events"
+        )
+    cuts = sum(watch.cuts for watch in test.watches)
+    if cuts:
+        parts.append(f"{count(cuts)} cuts of watches, {seconds(sum(watch.cut_s for watch in test.watches))} in all")
+    if parts:
+        sheet.line()
+        sheet.line("Recorder: " + "; ".join(parts), "dim")
+
+
+def _warnings(sheet: Sheet, warnings: Sequence[str]) -> None:
+    if not warnings:
+        return
+    sheet.line()
+    sheet.line("Warnings", _HEADING)
+    for warning in warnings:
+        sheet.item(plain(warning), _WARNING)

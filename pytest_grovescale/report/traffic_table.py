@@ -1,0 +1,117 @@
+"""API traffic as tables: requests by identity and verb in each phase, and the operator's for each object."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from ..analysis.result import ApiRow, PhaseResult, TestResult
+from .tables import Column, Sheet
+from .wording import NONE, count, milliseconds, three
+
+OPERATOR = "operator"
+
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_SMALL = 0.01
+"""Identities with less than this share of a phase's requests are added up in one row."""
+
+
+def write_traffic(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    """Write requests by phase, identity and verb."""
+    sheet.line()
+    if not any(phase.api for phase in phases):
+        why = dict.fromkeys(phase.missing["audit"] for phase in phases if "audit" in phase.missing)
+        sheet.line("API requests: " + (f"not measured ({'; '.join(why)})" if why else "none"), "dim")
+        return
+    verbs = _verbs(row for phase in phases for row in phase.api)
+    rows: list[list[str]] = []
+    styles: list[str] = []
+    for phase in phases:
+        rows.append([phase.name if phase.audit_complete else f"{phase.name} (at least)", *[""] * (len(verbs) + 4)])
+        styles.append("bold")
+        for name, found in _by_identity(phase) or [("nobody", [])]:
+            rows.append([f"  {name}", *_cells(found, verbs)])
+            styles.append("")
+    sheet.line("API requests by identity", "bold")
+    columns = [Column("phase, identity"), Column("all", figures=True)]
+    columns += [Column(_short(verb), figures=True) for verb in verbs]
+    columns += [Column(name, figures=True) for name in ("other", "refused", "p99")]
+    sheet.table(columns, rows, styles=styles)
+    for phase in phases:
+        if not phase.audit_complete:
+            sheet.item(f"{phase.name}: {phase.missing.get('audit', '')}", "yellow")
+    sheet.line(
+        "Verbs: for objects. other: Leases, Events, reviews, dry runs, non-resource. p99: slowest kind.",
+        "dim",
+    )
+
+
+def write_per_object(sheet: Sheet, test: TestResult) -> None:
+    """Write the operator's requests by verb for each object, in every phase."""
+    phases = [phase for phase in test.phases if phase.audit_complete and _rows_of(phase, OPERATOR)]
+    if not phases or not test.objects:
+        return
+    verbs = _verbs(row for phase in phases for row in _rows_of(phase, OPERATOR))
+    rows = []
+    for phase in phases:
+        by_verb = _by_verb(_rows_of(phase, OPERATOR))
+        rows.append([phase.name, *(three(by_verb[verb] / test.objects) for verb in verbs)])
+    sheet.line()
+    kind = test.objects_resource.partition(".")[0]
+    sheet.line(f"Operator's requests for each of {count(test.objects)} {kind}", "bold")
+    sheet.table([Column("phase"), *(Column(verb, figures=True) for verb in verbs)], rows)
+
+
+def _rows_of(phase: PhaseResult, identity: str) -> list[ApiRow]:
+    return [row for row in phase.api if row.identity == identity]
+
+
+def _by_identity(phase: PhaseResult) -> list[tuple[str, list[ApiRow]]]:
+    """Return (identity, rows), the operator first, then by requests; small ones together at the end."""
+    found: dict[str, list[ApiRow]] = defaultdict(list)
+    for row in phase.api:
+        found[row.identity].append(row)
+    total = sum(row.count for row in phase.api)
+    size = {name: sum(row.count for row in rows) for name, rows in found.items()}
+    ordered = sorted(found, key=lambda name: (name != OPERATOR, -size[name], name))
+    small = [name for name in ordered if name != OPERATOR and size[name] < _SMALL * total]
+    if len(small) < 2:
+        small = []
+    shown = [(name, found[name]) for name in ordered if name not in small]
+    if small:
+        shown.append((f"{len(small)} others", [row for name in small for row in found[name]]))
+    return shown
+
+
+def _cells(rows: Sequence[ApiRow], verbs: Sequence[str]) -> list[str]:
+    by_verb = _by_verb(rows)
+    total = sum(row.count for row in rows)
+    return [
+        count(total),
+        *(count(by_verb[verb]) if by_verb[verb] else NONE for verb in verbs),
+        *(count(n) if n else NONE for n in (total - by_verb.total(),)),
+        count(sum(row.count for row in rows if row.code >= 400)),
+        milliseconds(_slowest_p99(rows)) if rows else NONE,
+    ]
+
+
+def _slowest_p99(rows: Iterable[ApiRow]) -> float:
+    """Return the largest p99 of any kind of request but watches (theirs is the wait for the first event)."""
+    return max((row.p99_ms for row in rows if row.verb != "watch"), default=0.0)
+
+
+def _by_verb(rows: Iterable[ApiRow]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in rows:
+        if row.category == "object" and not row.dry_run:
+            found[row.verb] += row.count
+    return found
+
+
+def _verbs(rows: Iterable[ApiRow]) -> list[str]:
+    seen = {row.verb for row in rows if row.category == "object" and not row.dry_run}
+    return [verb for verb in _VERBS if verb in seen] + sorted(seen - set(_VERBS))
+
+
+def _short(verb: str) -> str:
+    return "del.coll." if verb == "deletecollection" else verb

@@ -1,0 +1,64 @@
+"""Figures in words: with their unit, three significant figures, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+NONE = "–"
+"""Stands where a figure was not measured or does not apply."""
+
+
+def plain(text: str) -> str:
+    """Return text without control characters and escape sequences: names and messages come from elsewhere."""
+    return _CONTROL.sub("", text.replace("\t", "    "))
+
+
+def three(value: float) -> str:
+    """Return a number with three significant figures and no exponent: ``0.0123``, ``1.20``, ``123``, ``12,345``."""
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.3g}")
+    if abs(rounded) >= 100:
+        return f"{value:,.0f}"
+    digits = 2 if abs(rounded) >= 1 else 3
+    if abs(rounded) >= 10:
+        digits = 1
+    return f"{value:.{digits}f}" if abs(rounded) >= 0.1 else f"{rounded:.4f}".rstrip("0")
+
+
+def seconds(value: float) -> str:
+    """Return a time: ``412 ms``, ``3.42 s``, ``41.3 s``, ``2m05s``."""
+    if abs(value) < 0.9995:
+        return f"{three(value * 1000)} ms" if abs(value) >= 1e-6 else "0 s"
+    if abs(value) < 119.95:
+        return f"{three(value)} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m{rest:02d}s" if hours else f"{minutes}m{rest:02d}s"
+
+
+def bytes_(value: float) -> str:
+    """Return a size in MB or GB (powers of ten): ``96.4 MB``."""
+    if value >= 999.5e6:
+        return f"{three(value / 1e9)} GB"
+    return f"{three(value / 1e6)} MB"
+
+
+def percent(share: float) -> str:
+    """Return a share: ``97 %``, ``3.4 %``, ``0.02 %``."""
+    value = share * 100
+    if value >= 9.95 or value == 0:
+        return f"{value:.0f} %"
+    return f"{value:.1f} %" if value >= 0.095 else f"{value:.2f} %"
+
+
+def count(value: int) -> str:
+    """Return a count: ``12,345``."""
+    return f"{value:,}"
+
+
+def milliseconds(value: float) -> str:
+    """Return a latency given in ms: ``0.84 ms``, ``12.3 ms``, ``1.20 s``."""
+    return seconds(value / 1000) if value >= 999.5 else f"{three(value)} ms"

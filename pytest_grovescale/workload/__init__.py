@@ -1,0 +1,1 @@
+"""Makes and removes the objects that the operator works on."""

@@ -1,0 +1,198 @@
+"""A namespace per test: made with the run's label, and removed with all that is in it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from ..errors import WorkloadError
+from ..kube.client import Client
+from ..kube.errors import ApiError, Conflict, Forbidden, NotFound
+from ..kube.resources import Resource
+from ..operator.following import Followed, follow
+from ..operator.installed import MANAGED
+from ..operator.manifests import Object
+from .absence import account, shortened, wait_gone
+from .actions import CONCURRENCY, delete
+from .pace import Pace, in_parallel
+from .template import RUN_LABEL
+
+TEST_ANNOTATION = "grovescale.io/test"
+
+_NAME_LENGTH = 40
+_OBJECTS_S = 300.0
+_NAMESPACE_S = 60.0
+_STRIPPED_S = 30.0
+
+Progress = Callable[[str], None]
+
+
+def name_for(test: str) -> str:
+    """Return a namespace name that tells which test made it, and that no other test has."""
+    slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:_NAME_LENGTH].strip("-")
+    return f"{slug or 'test'}-{secrets.token_hex(3)}"
+
+
+async def create(client: Client, *, test: str, run_id: str) -> str:
+    """Make a namespace for a test and return its name. It carries the run's id, and the test's as an annotation."""
+    name = name_for(test)
+    labels = {RUN_LABEL: run_id, MANAGED: "true"}
+    metadata = {"name": name, "labels": labels, "annotations": {TEST_ANNOTATION: test}}
+    try:
+        await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    except ApiError as error:
+        raise WorkloadError(
+            f"no namespace for {test}: {error.message}",
+            next_step="The harness' identity needs `create` on namespaces.",
+        ) from error
+    return name
+
+
+async def remove(
+    client: Client,
+    namespace: str,
+    *,
+    run_id: str = "",
+    objects: Sequence[Object] = (),
+    objects_timeout: float = _OBJECTS_S,
+    timeout: float = _NAMESPACE_S,
+    at_once: bool = False,
+    progress: Progress = lambda text: None,
+) -> list[str]:
+    """Remove a test's namespace and return when it is gone; times in seconds.
+
+    ``objects`` (the workload) go first, while the operator lives to take its finalizers off. Where it does not, or
+    something else holds the namespace, the finalizers of what is left in it are taken off: the namespace was made by
+    a run, and so was all in it. Returns one line for each object that had to be freed so; empty when all went well.
+    ``at_once``: do not wait for the namespace controller, which lets 5 s pass before it looks, but empty and finalise
+    the namespace here. For clusters with one API server: with several, another may not have heard yet that the
+    namespace takes no new objects. Raises WorkloadError for a namespace that no run (or not run ``run_id``) has made,
+    and for one that stays.
+    """
+    resource = await client.resource("Namespace", "v1")
+    if not await _is_ours(client, resource, namespace, run_id):
+        return []
+    try:
+        await delete(client, objects)
+        await wait_gone(client, objects, timeout=objects_timeout)
+    except WorkloadError as error:
+        progress(f"namespace {namespace}: {error.message}")
+    await _ask(client, resource, namespace)
+    if at_once:
+        await _finalise(client, resource, namespace)
+    if await _gone(client, resource, namespace, timeout):
+        return []
+    freed = await _free(client, namespace)
+    for line in freed:
+        progress(f"namespace {namespace}: freed {line}")
+    if await _gone(client, resource, namespace, _STRIPPED_S):
+        return freed
+    raise WorkloadError(
+        f"namespace {namespace} does not go:\n" + shortened(await _held(client, resource, namespace)),
+        next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
+    )
+
+
+async def _is_ours(client: Client, resource: Resource, namespace: str, run_id: str) -> bool:
+    """Return whether there is something to remove; raises WorkloadError where it is somebody else's."""
+    try:
+        found = await client.get(resource, namespace)
+    except NotFound:
+        return False
+    label = found["metadata"].get("labels", {}).get(RUN_LABEL)
+    if label is None or (run_id and label != run_id):
+        raise WorkloadError(
+            f"namespace {namespace} was not made by {f'run {run_id}' if run_id else 'a run'}; it stays as it is",
+            next_step="Remove it by hand if it is yours.",
+        )
+    return True
+
+
+async def _ask(client: Client, resource: Resource, namespace: str) -> None:
+    try:
+        await client.delete(resource, namespace)
+    except (NotFound, Conflict):
+        # Conflict: its deletion was asked for before.
+        return
+
+
+async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
+    """Do the namespace controller's work, if that is easy: nothing left that has a finalizer or takes its time."""
+    kinds = {found.qualified: found for found, _ in await _contents(client, namespace)}
+    for kind in kinds.values():
+        if "deletecollection" in kind.verbs:
+            await client.delete_collection(kind, namespace)
+    if await _contents(client, namespace):
+        return
+    try:
+        found = await client.get(resource, namespace)
+        found["spec"] = {"finalizers": []}
+        path = resource.path(name=namespace, subresource="finalize")
+        await client.request("PUT", path, body=msgspec.json.encode(found))
+    except (NotFound, Conflict, Forbidden):
+        # The namespace controller was faster, or is the only one who may.
+        return
+
+
+async def _gone(client: Client, resource: Resource, namespace: str, timeout: float) -> bool:
+    changes = follow(client, resource, field_selector=f"metadata.name={namespace}")
+    live = False
+    try:
+        async with asyncio.timeout(timeout), aclosing(changes) as watched:
+            async for change in watched:
+                live = live or change.kind == "live"
+                if live and not change.present:
+                    return True
+    except TimeoutError:
+        return False
+    raise AssertionError("following never ends by itself")
+
+
+async def _free(client: Client, namespace: str) -> list[str]:
+    """Take the finalizers off everything in a namespace; return a line for each object that had some."""
+    freed: list[str] = []
+    for resource, found in await _contents(client, namespace):
+        if not found.metadata.finalizers:
+            continue
+        freed.append(account(resource.kind, found))
+        try:
+            await client.patch(resource, found.metadata.name, namespace, body={"metadata": {"finalizers": None}})
+        except NotFound:
+            continue
+    return freed
+
+
+async def _contents(client: Client, namespace: str) -> list[tuple[Resource, Followed]]:
+    """Return every object in a namespace, of every kind that can be listed, one version of each."""
+    kinds: dict[tuple[str, str], Resource] = {}
+    for resource in await client.resources(refresh=True):
+        if resource.namespaced and {"list", "delete"} <= set(resource.verbs):
+            kinds.setdefault((resource.group, resource.plural), resource)
+    found: list[tuple[Resource, Followed]] = []
+
+    async def look(resource: Resource) -> None:
+        try:
+            listing = await client.list(resource, namespace)
+        except (Forbidden, NotFound):
+            return
+        found.extend((resource, msgspec.convert(item, Followed)) for item in listing.items)
+
+    await in_parallel(kinds.values(), look, concurrency=CONCURRENCY, pace=Pace(None))
+    return found
+
+
+async def _held(client: Client, resource: Resource, namespace: str) -> list[str]:
+    """Return what holds a namespace, as its own conditions and its contents tell."""
+    try:
+        found = await client.get(resource, namespace)
+    except NotFound:
+        return []
+    conditions = found.get("status", {}).get("conditions", [])
+    lines = [f"{c['type']}: {c.get('message', '')}" for c in conditions if c.get("status") == "True"]
+    lines += [account(kind.kind, item) for kind, item in await _contents(client, namespace)]
+    return lines or ["nothing is left in it: does the namespace controller (kube-controller-manager) run?"]

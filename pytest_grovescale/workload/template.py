@@ -1,0 +1,181 @@
+"""Workload templates: Kubernetes manifests with parameters, in jinja2.
+
+Strict in both directions: a parameter that the template needs and was not given is an error, and so is one that it
+does not know. Two parameters are always there: ``namespace``, the test's own, and ``run_id``. A parameter with a
+default is written ``{{ replicas | default(500) }}``, or once, at the top:
+``{% set replicas = replicas | default(500) %}``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import jinja2.meta
+import msgspec
+
+from .. import bundled
+from ..errors import DefinitionError
+from ..operator import manifests
+from ..operator.manifests import Object
+
+FOLDER = "workloads"
+RUN_LABEL = "grovescale.io/run"
+"""On every object of a workload, and on every namespace that a run makes: the run's id."""
+
+PROVIDED = ("namespace", "run_id")
+
+_EXCERPT = 2
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects of one template, ready to be applied."""
+
+    source: str
+    """The template's absolute path."""
+    objects: list[Object]
+    """In the template's order; each has a name, a namespace (cluster-scoped kinds ignore it) and the run's label."""
+    parameters: dict[str, Any]
+
+
+def render(
+    template: str,
+    parameters: Mapping[str, Any],
+    *,
+    namespace: str,
+    run_id: str,
+    base: Path | None = None,
+) -> Rendered:
+    """Return the objects of a template.
+
+    ``template`` is a path (relative to ``base``), or a name in ``base/workloads`` or the bundled workloads. Raises
+    DefinitionError with ``file:line`` for a template that is missing or no jinja2, a parameter too many or too few,
+    and for rendered text that is no Kubernetes object.
+    """
+    path = bundled.find(FOLDER, template, base=base)
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FileSystemLoader(path.parent),
+        extensions=["jinja2.ext.do"],
+        keep_trailing_newline=True,
+    )
+    known = _parameters(environment, path)
+    _refuse_unknown(path, parameters, known)
+    values = {name: _json_safe(path, name, value) for name, value in parameters.items()}
+    text = _text(environment, path, {**values, "namespace": namespace, "run_id": run_id}, known)
+    objects = [_owned(manifest.object, namespace, run_id) for manifest in _objects(path, text)]
+    if not objects:
+        raise DefinitionError(f"{path}:1: renders to no object", next_step="Check its conditions and loops.")
+    _refuse_duplicates(path, objects)
+    return Rendered(source=str(path), objects=objects, parameters=values)
+
+
+def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
+    """Return every name that the template, or one that it includes by a fixed name, takes from outside."""
+    found: set[str] = set()
+    waiting, seen = [path.name], {path.name}
+    while waiting:
+        name = waiting.pop()
+        try:
+            source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
+            tree = environment.parse(source, name, str(path.parent / name))
+        except jinja2.TemplateSyntaxError as error:
+            raise DefinitionError(f"{path.parent / name}:{error.lineno}: not a template: {error.message}") from error
+        except jinja2.TemplateNotFound as error:
+            raise DefinitionError(f"{path}:1: includes {error.name}, which is not in {path.parent}") from error
+        except UnicodeDecodeError as error:
+            raise DefinitionError(f"{path.parent / name}:1: cannot be read: {error}") from error
+        found |= jinja2.meta.find_undeclared_variables(tree)
+        included = {other for other in jinja2.meta.find_referenced_templates(tree) if other}
+        waiting += included - seen
+        seen |= included
+    return found - set(PROVIDED)
+
+
+def _refuse_unknown(path: Path, parameters: Mapping[str, Any], known: set[str]) -> None:
+    for name in parameters:
+        if name in PROVIDED:
+            raise DefinitionError(f"{path}:1: {name}: is given to every template by the run itself")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=2)
+            hint = f"Did you mean {' or '.join(near)}? " if near else ""
+            raise DefinitionError(f"{path}:1: {name}: the template has no such parameter", next_step=hint + _has(known))
+
+
+def _json_safe(path: Path, name: str, value: Any) -> Any:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise DefinitionError(
+            f"{path}:1: {name}: {value!r:.80} cannot be written as JSON: {error}",
+            next_step="Parameters are texts, numbers, booleans, lists and mappings.",
+        ) from error
+
+
+def _text(environment: jinja2.Environment, path: Path, values: Mapping[str, Any], known: set[str]) -> str:
+    try:
+        return environment.get_template(path.name).render(values)
+    except jinja2.UndefinedError as error:
+        raise DefinitionError(
+            f"{path}:{_line_of(error, path)}: {error.message}", next_step=f"Give it a value. {_has(known)}"
+        ) from error
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise DefinitionError(f"{path}:{_line_of(error, path)}: {type(error).__name__}: {error}") from error
+
+
+def _line_of(error: BaseException, path: Path) -> int:
+    """Return the template's line: jinja2 rewrites the traceback's innermost template frame to it."""
+    line, trace = 1, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _objects(path: Path, text: str) -> list[manifests.Manifest]:
+    """Return the objects of the rendered text; an error shows the lines around it, since their numbers are its own."""
+    source = f"{path} (rendered)"
+    try:
+        return manifests.parse(text, source)
+    except DefinitionError as error:
+        lines = text.splitlines()
+        # A text that ends too early is wrong in the line after its last.
+        number = min(int(error.message.removeprefix(f"{source}:").partition(":")[0]), len(lines))
+        first = max(0, number - 1 - _EXCERPT)
+        excerpt = "\n".join(
+            f"  {'>' if index == number else ' '} {index:4} {line}"
+            for index, line in enumerate(lines[first : number + _EXCERPT], start=first + 1)
+        )
+        raise DefinitionError(f"{error.message}\n{excerpt}", next_step=error.next_step) from None
+
+
+def _owned(obj: Object, namespace: str, run_id: str) -> Object:
+    metadata = obj["metadata"]
+    labels = {**(metadata.get("labels") or {}), RUN_LABEL: run_id}
+    return {**obj, "metadata": {"namespace": namespace, **metadata, "labels": labels}}
+
+
+def _refuse_duplicates(path: Path, objects: list[Object]) -> None:
+    seen: set[tuple[str, str, str, str]] = set()
+    for obj in objects:
+        metadata = obj["metadata"]
+        if "name" not in metadata:
+            raise DefinitionError(
+                f"{path}:1: {manifests.title(obj)} has a generateName",
+                next_step="Give each object a name of its own, e.g. with {{ loop.index }}: a test must find it again.",
+            )
+        identity = (obj["apiVersion"], obj["kind"], metadata["namespace"], metadata["name"])
+        if identity in seen:
+            raise DefinitionError(
+                f"{path}:1: two objects are {manifests.title(obj)}",
+                next_step="Objects in a loop need names that differ, e.g. with {{ loop.index }}.",
+            )
+        seen.add(identity)
+
+
+def _has(known: set[str]) -> str:
+    return f"Its parameters: {', '.join(sorted(known))}." if known else "It has no parameters."

@@ -1,0 +1,69 @@
+"""A control plane for the tests: one for the whole run, shared by all workers, and state folders for those of their own.
+
+The state folder's name has a space in it, so that everything is proven to work with one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster import binaries as lookup
+from pytest_grovescale.cluster import handle, versions
+from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
+from pytest_grovescale.cluster.handle import Cluster
+
+NODES = 10
+
+
+def _quiet(text: str) -> None:
+    return None
+
+
+@pytest.fixture(scope="session")
+def definition() -> ClusterDefinition:
+    """The default cluster with a few nodes."""
+    return load_definition("default").with_nodes(NODES)
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Callable[[str], Path]:
+    """Return the path of a control plane binary by its name."""
+    found = lookup.find(versions.NEEDED, versions.DEFAULT_KUBERNETES, given={}, progress=_quiet)
+    return lambda name: Path(found[name].path)
+
+
+@pytest.fixture(scope="session")
+def cluster(definition: ClusterDefinition, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One cluster for all tests and workers that leave it as they found it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GROVESCALE_STATE_DIR", str(shared / "shared state"))
+        held = handle.acquire(definition, name="tests", progress=_quiet)
+    yield held
+    held.release()
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of this test's own, for clusters that it starts and kills."""
+    folder = tmp_path / "own state"
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object], str], None]:
+    """Wait for something that nothing announces, and fail with what it was."""
+
+    def wait(holds: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline, f"not within 60 s: {what}"
+            time.sleep(0.02)
+
+    return wait

@@ -1,0 +1,163 @@
+"""What an operator's start puts into the cluster, and what its removal takes out."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pytest_grovescale.cluster import locks
+from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.errors import OperatorError
+from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.portal import Portal
+from pytest_grovescale.operator import installed, process
+from pytest_grovescale.operator.definition import OperatorDefinition, load
+from pytest_grovescale.operator.installed import wait_established
+
+pytestmark = pytest.mark.cluster
+
+DATA = Path(__file__).parents[1] / "data/operators"
+
+
+@pytest.fixture(autouse=True)
+def turn(cluster: Cluster) -> Iterator[None]:
+    """One operator per cluster: workers that share one take turns."""
+    with locks.held(cluster.directory / "operator-tests.lock"):
+        yield
+
+
+def crd(group: str, plural: str = "widgets", kind: str = "Widget") -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind, "singular": kind.lower()},
+            "versions": [version],
+        },
+    }
+
+
+def definition(folder: Path, **fields: Any) -> OperatorDefinition:
+    content = yaml.safe_load((DATA / "plain.yaml").read_text())
+    content["identity"] = {"namespace": f"grovescale-{secrets.token_hex(3)}"}
+    content["name"] = content["identity"]["namespace"]
+    content |= {"workdir": str(DATA)} | fields
+    path = folder / "definition.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return load(str(path))
+
+
+def write(folder: Path, name: str, *objects: dict[str, Any]) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(yaml.safe_dump_all(objects))
+    return str(folder / name)
+
+
+async def present(client: Client, *wanted: tuple[str, str, str]) -> list[bool]:
+    """Return which of (kind, name, namespace) exist and are not on their way out."""
+    found = []
+    for kind, name, namespace in wanted:
+        resource = await client.resource(kind)
+        there = await client.exists(resource, name, namespace or None)
+        gone = there and "deletionTimestamp" in (await client.get(resource, name, namespace or None))["metadata"]
+        found.append(there and not gone)
+    return found
+
+
+def test_all_is_made_and_all_is_removed_but_what_was_there(cluster: Cluster, tmp_path: Path) -> None:
+    group = f"{secrets.token_hex(4)}.test.grovescale.io"
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
+    before = crd(f"before.{group}")
+    operator_definition = definition(
+        tmp_path,
+        crds=[write(tmp_path / "crds", "one.yaml", crd(group), before)],
+        manifests=[write(tmp_path / "manifests", "settings.yaml", settings)],
+    )
+    namespace = operator_definition.identity.namespace
+    role = f"grovescale-{operator_definition.name}"
+    ours = [
+        ("CustomResourceDefinition", f"widgets.{group}", ""),
+        ("ConfigMap", "settings", "default"),
+        ("Namespace", namespace, ""),
+        ("ServiceAccount", operator_definition.service_account, namespace),
+        ("ClusterRole", role, ""),
+        ("ClusterRoleBinding", role, ""),
+    ]
+    theirs = ("CustomResourceDefinition", f"widgets.before.{group}", "")
+    said: list[str] = []
+    with Portal() as portal:
+        client = portal.client(cluster.access_as("harness"))
+        portal.run(client.apply(before))
+        operator = process.start(operator_definition, cluster, directory=tmp_path / "logs", progress=said.append)
+        try:
+            assert all(portal.run(present(client, *ours, theirs)))
+            assert portal.run(client.resource("Widget", f"{group}/v1")).plural == "widgets"
+        finally:
+            operator.stop()
+        assert all(portal.run(present(client, *ours, theirs)))
+        operator.uninstall()
+        assert portal.run(present(client, *ours, theirs)) == [False] * len(ours) + [True]
+        portal.run(client.delete(portal.run(client.resource(theirs[0])), theirs[1]))
+    assert any("widgets.before" in line and "is left as it is" in line for line in said)
+
+
+def test_a_second_start_while_the_first_ones_namespace_goes(cluster: Cluster, tmp_path: Path) -> None:
+    again = definition(tmp_path)
+    for _ in range(2):
+        operator = process.start(again, cluster, directory=tmp_path / "logs", progress=lambda text: None)
+        operator.stop()
+        operator.uninstall()
+
+
+def test_crd_whose_names_are_taken_is_told(cluster: Cluster) -> None:
+    group = f"{secrets.token_hex(4)}.test.grovescale.io"
+    crds = [crd(group), crd(group, plural="gadgets", kind="Widget")]
+
+    async def applied(client: Client) -> None:
+        try:
+            for obj in crds:
+                await client.apply(obj)
+            await wait_established(client, crds, timeout=1)
+        finally:
+            await installed.remove(client, crds)
+
+    with Portal() as portal, pytest.raises(OperatorError) as raised:
+        portal.run(applied(portal.client(cluster.access_as("harness"))))
+    # KindConflict or ListKindConflict, whichever name the server looked at last.
+    assert re.search(rf"gadgets\.{group}: (List)?KindConflict: ", raised.value.message)
+    assert f"widgets.{group}" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        ({"apiVersion": "gone.example/v1", "kind": "Lost", "metadata": {"name": "x"}}, "serves no resource 'Lost'"),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "dta": {}},
+            "field not declared in schema",
+        ),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "X_"}}, "metadata.name: Invalid value"),
+    ],
+)
+def test_refused_manifest_is_told_with_file_and_line(
+    cluster: Cluster, tmp_path: Path, obj: dict[str, Any], message: str
+) -> None:
+    file = write(tmp_path / "manifests", "bad.yaml", obj)
+    with pytest.raises(OperatorError) as raised:
+        process.start(
+            definition(tmp_path, manifests=[file]), cluster, directory=tmp_path / "logs", progress=lambda text: None
+        )
+    assert raised.value.message.startswith(f"{file}:1: ")
+    assert message in raised.value.message
+    assert not (tmp_path / "logs").exists()

@@ -1,0 +1,36 @@
+"""Plugin tests that need a cluster share a running one per worker; it is found by name, as a user's own would be."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster import handle
+from pytest_grovescale.cluster.definition import load_definition
+from pytest_grovescale.cluster.handle import Cluster
+
+
+@pytest.fixture(scope="session")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state folder of this worker's own: its runs then wait for no other worker's turn."""
+    folder = tmp_path_factory.mktemp("state")
+    before = os.environ.get("GROVESCALE_STATE_DIR")
+    os.environ["GROVESCALE_STATE_DIR"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["GROVESCALE_STATE_DIR"]
+    else:
+        os.environ["GROVESCALE_STATE_DIR"] = before
+
+
+@pytest.fixture(scope="session")
+def running_cluster(state_dir: Path) -> Iterator[Cluster]:
+    """A cluster with three nodes that stays between runs."""
+    definition = load_definition("default").with_nodes(3)
+    cluster = handle.acquire(definition, name=f"plugin-{secrets.token_hex(2)}", progress=lambda text: None)
+    yield cluster
+    cluster.release()

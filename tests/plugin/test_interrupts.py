@@ -1,0 +1,127 @@
+"""Ctrl-C and SIGKILL in each phase: nothing is left running, nothing that was measured is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import Result, TestResult
+from pytest_grovescale.recording.journal import read
+from pytest_grovescale.recording.records import Closed
+from tests.processes import carrying, wait_none
+
+# Each phase waits for what never comes, after telling through a pipe that it is open.
+TEST = """
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale import count
+
+
+def tell(phase):
+    Path("here").open("w").write(phase)
+
+
+@pytest.mark.grovescale(nodes=2)
+def test_it(scale):
+    stop_in = scale.parameter("stop_in", "")
+    pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
+    with scale.phase("deploy", timeout="5m") as deploy:
+        deploy.milestone("ready", count("pods", 999 if stop_in == "deploy" else 4, ready=True))
+        pcs.apply()
+        if stop_in == "deploy":
+            tell("deploy")
+    with scale.phase("steady-state", timeout="5m") as steady:
+        pcs.trigger_reconcile()
+        if stop_in == "steady-state":
+            tell("steady-state")
+            steady.hold("4m")
+    with scale.phase("delete", timeout="5m") as delete:
+        delete.milestone("gone", count("pods", 999 if stop_in == "delete" else 0))
+        pcs.delete()
+        if stop_in == "delete":
+            tell("delete")
+"""
+
+PHASES = ("deploy", "steady-state", "delete")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project with one scale test, and clusters of its own to be looked for afterwards."""
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    os.mkfifo(tmp_path / "here")
+    yield tmp_path
+    wait_none(str(tmp_path))
+
+
+def _pytest(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def _stopped_in(folder: Path, phase: str, number: signal.Signals) -> tuple[int, str]:
+    process = _pytest(folder, f"--grovescale-param=stop_in={phase}")
+    assert (folder / "here").open(encoding="utf-8").read() == phase
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    return process.returncode, output
+
+
+def _recorded(folder: Path) -> TestResult:
+    result = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
+    (test,) = result.tests
+    return test
+
+
+def _last_record(folder: Path) -> Closed:
+    (journal,) = (folder / "reports/latest/recordings").glob("*.jsonl")
+    last = list(read(journal))[-1]
+    assert isinstance(last, Closed)
+    return last
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("phase", PHASES)
+def test_ctrl_c(folder: Path, phase: str) -> None:
+    code, output = _stopped_in(folder, phase, signal.SIGINT)
+    assert code == pytest.ExitCode.INTERRUPTED, output
+    wait_none(str(folder))
+    assert "Traceback" not in output
+    _last_record(folder)
+    test = _recorded(folder)
+    assert [p.name for p in test.phases] == list(PHASES[: PHASES.index(phase) + 1])
+    assert test.phases[-1].outcome == "interrupted"
+    assert test.phases[-1].api, "what was measured until then is there"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("phase", PHASES)
+def test_sigkill(folder: Path, phase: str) -> None:
+    code, _ = _stopped_in(folder, phase, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    wait_none(str(folder))
+    assert _last_record(folder).reason == "controller-gone"
+    test = _recorded(folder)
+    assert test.phases[-1].name == phase
+    assert test.phases[-1].outcome == "unfinished"
+
+
+@pytest.mark.cluster
+def test_the_next_run_works(folder: Path) -> None:
+    _stopped_in(folder, "deploy", signal.SIGKILL)
+    process = _pytest(folder)
+    output, _ = process.communicate(timeout=90)
+    assert process.returncode == 0, output
+    assert [phase.outcome for phase in _recorded(folder).phases] == ["passed"] * 3
+    assert not carrying(str(folder / "state")), "the cluster of a run ends with it"

@@ -1,0 +1,124 @@
+"""What the plugin does when no scale test runs: next to nothing, and says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCALE_TEST = """
+import pytest
+
+@pytest.mark.grovescale(nodes=3)
+def test_it(scale):
+    raise AssertionError("must not run")
+"""
+
+
+def test_scale_tests_are_skipped_with_the_reason(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SCALE_TEST)
+    result = pytester.runpytest("-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*scale test: run it with --grovescale*"])
+
+
+def test_users_of_the_fixtures_are_skipped_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(grovescale_cluster): pass\ndef test_other(): pass")
+    pytester.runpytest().assert_outcomes(skipped=1, passed=1)
+
+
+def test_collecting_needs_no_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SCALE_TEST)
+    result = pytester.runpytest("--collect-only", "--grovescale", "-q")
+    result.stdout.fnmatch_lines(["*::test_it", "1 test collected*"])
+    assert not (pytester.path / "reports").exists()
+
+
+def test_help_names_every_option(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--help")
+    names = ("cluster", "operator", "kubernetes", "nodes", "set", "param", "start", "reports", "keep")
+    result.stdout.fnmatch_lines_random(["  --grovescale *", *(f"  --grovescale-{name}*" for name in names)])
+
+
+def test_marker_is_registered(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--markers")
+    result.stdout.fnmatch_lines(["@pytest.mark.grovescale(*nodes*)*"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("3", "keyword arguments only"),
+        ("nods=3", "no argument 'nods'; it has *nodes*"),
+        ("nodes='3'", "not of type int"),
+        ("nodes=True", "not of type int"),
+        ("nodes=0", "at least one node"),
+        ("start='never'", "'test' or 'session'"),
+    ],
+)
+def test_a_wrong_marker_is_a_usage_error_at_collection(
+    pytester: pytest.Pytester, arguments: str, message: str
+) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.grovescale({arguments})\ndef test_it(scale): pass")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *::test_it: *{message}*"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--grovescale-nodes=many", "not a number of nodes"),
+        ("--grovescale-nodes=0", "not a number of nodes"),
+        ("--grovescale-set=variant", "not NAME=VALUE"),
+        ("--grovescale-param==3", "not NAME=VALUE"),
+        ("--grovescale-start=never", "`test` or `session`"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(pytester: pytest.Pytester, argument: str, message: str) -> None:
+    result = pytester.runpytest(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{message}*"])
+
+
+def test_ini_sets_what_the_command_line_leaves_open(pytester: pytest.Pytester) -> None:
+    pytester.makepyprojecttoml('[tool.pytest]\ngrovescale_nodes = "7"\ngrovescale_set = ["a=1", "b=2"]')
+    pytester.makeconftest(
+        """
+        from pytest_grovescale import options
+
+        def pytest_report_header(config):
+            settings = options.read(config)
+            return f"nodes {settings.nodes} values {settings.values} given {sorted(settings.given)}"
+        """
+    )
+    pytester.runpytest().stdout.fnmatch_lines(["nodes 7 values {'a': '1', 'b': '2'} given []"])
+    result = pytester.runpytest("--grovescale-nodes=9", "--grovescale-set=a=3")
+    result.stdout.fnmatch_lines(["nodes 9 values {'a': '3'} given ['nodes', 'set']"])
+
+
+def test_the_plugin_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, pytest\n"
+        "before = set(sys.modules)\n"
+        "import pytest_grovescale.plugin\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "['pytest_grovescale']"
+
+
+def test_a_bare_command_line_says_what_there_is() -> None:
+    done = subprocess.run([sys.executable, "-m", "pytest_grovescale.cli"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "usage: grovescale" in done.stderr
+
+
+def test_showing_what_is_no_recording_says_what_to_name(tmp_path: object) -> None:
+    command = [sys.executable, "-m", "pytest_grovescale.cli", "show", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no recording" in done.stderr
+    assert "reports/latest" in done.stderr

@@ -1,0 +1,48 @@
+"""Processes that a test's run has started, found by a mark that all of them carry, and waited for without sleeping."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def carrying(mark: str) -> dict[int, str]:
+    """Return pid → command line of every process, other than this one, with ``mark`` in it or its environment."""
+    found = {}
+    for pid in _pids():
+        folder = Path("/proc") / str(pid)
+        try:
+            command = (folder / "cmdline").read_bytes()
+            texts = (command, (folder / "environ").read_bytes())
+            state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if pid != os.getpid() and state != "Z" and any(mark.encode() in text for text in texts):
+            found[pid] = command.replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+def wait_none(mark: str, timeout: float = 30) -> None:
+    """Return when no process carries ``mark``; raise AssertionError with those that are left after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    while left := carrying(mark):
+        poller = select.poll()
+        descriptors = []
+        for pid in left:
+            try:
+                descriptors.append(os.pidfd_open(pid))
+            except ProcessLookupError:
+                continue
+            poller.register(descriptors[-1], select.POLLIN)
+        ended = poller.poll(max(0.0, deadline - time.monotonic()) * 1000) if descriptors else True
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if not ended:
+            raise AssertionError(f"still running after {timeout:g} s: {carrying(mark)}")
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())

@@ -1,0 +1,1 @@
+"""Tests of the analysis room; a package, so that they share the simulated recording."""

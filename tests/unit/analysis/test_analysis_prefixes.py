@@ -1,0 +1,75 @@
+"""A recording may end after any record: analysis never fails on one, and what it said early stays true."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.analysis.analyse import analyse, result_of
+from pytest_grovescale.analysis.contents import Contents
+from pytest_grovescale.analysis.result import TestResult
+from pytest_grovescale.errors import RecordingError
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.report.terminal import render_test
+
+from .simulated import full_run
+
+
+@cache
+def whole() -> tuple[list[rec.AnyRecord], TestResult]:
+    records = full_run(12).records()
+    return records, analyse(records)
+
+
+@given(st.integers(1, 400))
+def test_any_prefix_can_be_analysed_and_rendered(length: int) -> None:
+    records, _ = whole()
+    result = analyse(records[:length])
+    assert render_test(result)
+    assert msgspec.json.decode(msgspec.json.encode(result), type=TestResult) == result
+    if length < len(records):
+        assert result.outcome == "unfinished"
+        assert result.closed == ""
+
+
+@given(st.integers(1, 400))
+def test_what_a_prefix_says_of_an_ended_phase_stays_true(length: int) -> None:
+    records, final = whole()
+    cut = analyse(records[:length])
+    for early, late in zip(cut.phases, final.phases, strict=False):
+        for before, after in zip(early.milestones, late.milestones, strict=False):
+            if before.met:
+                assert before.observed_s == after.observed_s
+            if before.server_s is not None and after.server_s is not None:
+                # Later records may narrow an interval; they never contradict it.
+                assert max(before.server_s[0], after.server_s[0]) <= min(before.server_s[1], after.server_s[1])
+        if early.outcome != "unfinished":
+            assert early.cpu == late.cpu or len(early.cpu) < len(late.cpu)
+            assert sum(row.count for row in early.api) <= sum(row.count for row in late.api)
+
+
+def test_feeding_on_after_a_result_gives_the_same_as_all_at_once() -> None:
+    records, final = whole()
+    contents = Contents()
+    for record in records:
+        contents.feed(record)
+        if isinstance(record, rec.PhaseEnded):
+            result_of(contents)
+    assert result_of(contents) == final
+
+
+@given(st.data())
+def test_records_that_are_missing_do_no_harm(data: st.DataObject) -> None:
+    records, _ = whole()
+    lost = data.draw(st.sets(st.integers(1, len(records) - 1), max_size=20))
+    assert render_test(analyse(record for index, record in enumerate(records) if index not in lost))
+
+
+def test_an_empty_recording_is_an_error_with_a_next_step() -> None:
+    with pytest.raises(RecordingError, match="no records") as caught:
+        analyse([])
+    assert caught.value.next_step

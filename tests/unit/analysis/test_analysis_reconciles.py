@@ -1,0 +1,79 @@
+"""Reconciles from the operator's own counters: differences, new series, restarts, missing scrapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_grovescale.analysis import figures
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.errors import NotMeasuredError
+from pytest_grovescale.recording import records as rec
+
+from .simulated import Simulation
+
+
+def series(controller: str, result: str = "success") -> str:
+    return f'controller_runtime_reconcile_total{{controller="{controller}",result="{result}"}}'
+
+
+def phase(*scrapes: tuple[float, str, dict[str, float]], extra: rec.AnyRecord | None = None) -> PhaseResult:
+    sim = Simulation()
+    sim.phase("p", 100, 1000)
+    for moment, edge, samples in scrapes:
+        sim.scrape(moment, samples, edge=edge)
+    if extra is not None:
+        sim.add(extra)
+    return analyse(sim.records()).phases[0]
+
+
+def test_unchanged_series_are_left_out_of_a_scrape_and_still_count() -> None:
+    found = phase((90, "start:p", {series("a"): 5, series("b"): 7}), (1001, "end:p", {series("a"): 9}))
+    assert figures.reconciles(found, "a") == 4
+    assert figures.reconciles(found, "b") == 0
+
+
+def test_a_series_that_appears_began_at_zero() -> None:
+    found = phase((90, "start:p", {series("a"): 5}), (1001, "end:p", {series("a", "error"): 2}))
+    assert figures.reconciles(found, "a", result="error") == 2
+    assert figures.reconciles(found, "a") == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {}),  # the counter fell
+        ({"process_start_time_seconds": 100.0}, {"process_start_time_seconds": 200.0}),
+    ],
+)
+def test_a_restart_is_a_lower_bound(before: dict[str, float], after: dict[str, float]) -> None:
+    value = 3.0 if not before else 50.0
+    found = phase((90, "start:p", {series("a"): 5, **before}), (1001, "end:p", {series("a"): value, **after}))
+    (row,) = found.reconciles
+    assert (row.count, row.lower_bound) == (value, True)
+    with pytest.raises(NotMeasuredError, match=f"at least {value:.0f} reconciles"):
+        figures.reconciles(found, "a")
+
+
+def test_a_process_that_went_between_the_scrapes_restarted() -> None:
+    gone = rec.ProcessGone(at=1_790_000_000_000_000_000 + 500_000_000, process="operator", pid=10)
+    found = phase((90, "start:p", {series("a"): 5}), (1001, "end:p", {series("a"): 6}), extra=gone)
+    assert found.reconciles[0].lower_bound is True
+
+
+def test_a_failed_scrape_is_not_zero() -> None:
+    failed = rec.SourceFailed(at=1_790_000_000_000_000_000 + 999_000_000, source="scrape:operator", message="refused")
+    found = phase((90, "start:p", {series("a"): 5}), extra=failed)
+    with pytest.raises(NotMeasuredError, match="end failed: refused"):
+        figures.reconciles(found, "a")
+
+
+def test_an_operator_without_the_counter() -> None:
+    found = phase((90, "start:p", {"go_goroutines": 5}), (1001, "end:p", {}))
+    with pytest.raises(NotMeasuredError, match="have no controller_runtime_reconcile_total"):
+        figures.reconciles(found, "a")
+
+
+def test_label_values_with_escapes() -> None:
+    found = phase((90, "start:p", {series(r"a\"b"): 5}), (1001, "end:p", {series(r"a\"b"): 6}))
+    assert found.reconciles[0].controller == 'a"b'

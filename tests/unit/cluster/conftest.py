@@ -1,0 +1,104 @@
+"""State folders and supervisors without a control plane."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster import launch, lease, processes, protocol, state
+from pytest_grovescale.cluster.protocol import ProcessInfo, ProcessSpec
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of this test's own, with a space in its name and longer than a socket's address may be."""
+    folder = tmp_path / ("a long name " * 10).strip()
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object], str], None]:
+    """Wait for something that nothing announces, and fail with what it was."""
+
+    def wait(holds: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + 30
+        while not holds():
+            assert time.monotonic() < deadline, f"not within 30 s: {what}"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def python() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Run Python code in a process of its own; killed at the end of the test if it still runs."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(code: str, *arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+class Supervised:
+    """A supervisor with nothing to supervise yet, and this test's lease on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.lease = lease.take(folder, run_id="run-1")
+        with launch.supervisor(folder, []):
+            pass
+        owner = state.owner(folder)
+        assert owner is not None
+        self.owner = owner
+
+    def spec(self, name: str, code: str, **fields: object) -> ProcessSpec:
+        """Return a process that runs Python code."""
+        argv = [sys.executable, "-c", textwrap.dedent(code)]
+        return ProcessSpec(name=name, argv=argv, log=str(self.folder / f"{name}.log"), **fields)  # type: ignore[arg-type]
+
+    def start(self, spec: ProcessSpec, *, lease: str = "", rank: int = 9) -> ProcessInfo:
+        answer = protocol.ask(self.folder, protocol.StartProcess(spec=spec, lease=lease, rank=rank))
+        assert answer.process is not None
+        return answer.process
+
+    def stop(self, name: str) -> ProcessInfo:
+        answer = protocol.ask(self.folder, protocol.StopProcess(name=name))
+        assert answer.process is not None
+        return answer.process
+
+    def listed(self, name: str) -> ProcessInfo:
+        return state.process_list(self.folder)[name]
+
+    def gone(self) -> bool:
+        return processes.wait_gone(self.owner.pid, self.owner.started_ticks, 30)
+
+
+@pytest.fixture
+def supervised(state_dir: Path) -> Iterator[Supervised]:
+    folder = state_dir / "clusters" / "one"
+    made = Supervised(folder)
+    yield made
+    made.lease.release()
+    if (owner := state.owner(folder)) is not None:
+        launch.end(folder, owner)
+    state.clear_stale(folder)

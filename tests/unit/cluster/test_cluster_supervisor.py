@@ -1,0 +1,274 @@
+"""The supervisor: what it starts, it owns; it ends with the last lease, and nothing outlives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_grovescale.cluster import lease, processes, protocol, state
+from pytest_grovescale.cluster.protocol import ProcessInfo, ProcessSpec
+from pytest_grovescale.errors import ClusterError
+
+if TYPE_CHECKING:
+    from conftest import Supervised
+
+Eventually = Callable[[Callable[[], object], str], None]
+Python = Callable[..., subprocess.Popen[str]]
+
+WAIT = "import signal; signal.pause()"
+HOLDER = """
+    import sys
+    from pathlib import Path
+    from pytest_grovescale.cluster import lease
+    held = lease.take(Path(sys.argv[1]), run_id="run-2")
+    print(held.id, flush=True)
+    sys.stdin.read()
+"""
+
+
+def alive(info: ProcessInfo) -> bool:
+    return processes.alive(info.pid, info.started_ticks)
+
+
+def log_of(info: ProcessInfo) -> str:
+    return Path(info.log).read_text()
+
+
+def test_process_runs_with_the_given_environment_folder_and_log(supervised: Supervised, eventually: Eventually) -> None:
+    code = "import os; print(os.getcwd(), os.environ['A'], 'HOME' in os.environ)"
+    info = supervised.start(supervised.spec("one", code, env={"A": "b"}, cwd=str(supervised.folder.parent)))
+    assert info.running
+    eventually(lambda: not supervised.listed("one").running, "its end")
+    assert supervised.listed("one").exit_code == 0
+    assert log_of(info) == f"{supervised.folder.parent} b False\n"
+
+
+def test_processes_file_follows_every_change(supervised: Supervised) -> None:
+    info = supervised.start(supervised.spec("one", WAIT))
+    assert json.loads((supervised.folder / "processes.json").read_text())["one"]["pid"] == info.pid
+    assert supervised.listed("one") == info
+    ended = supervised.stop("one")
+    assert supervised.listed("one") == ended
+    assert (ended.running, ended.exit_code) == (False, -signal.SIGTERM)
+    assert not alive(info)
+
+
+def test_stop_is_idempotent_and_knows_the_names(supervised: Supervised) -> None:
+    supervised.start(supervised.spec("one", WAIT))
+    assert supervised.stop("one") == supervised.stop("one")
+    with pytest.raises(ClusterError, match="no process 'two'"):
+        supervised.stop("two")
+
+
+def test_a_name_runs_once_at_a_time_and_again_afterwards(supervised: Supervised) -> None:
+    first = supervised.start(supervised.spec("one", WAIT))
+    with pytest.raises(ClusterError, match=f"'one' runs already .pid {first.pid}"):
+        supervised.start(supervised.spec("one", WAIT))
+    supervised.stop("one")
+    assert supervised.start(supervised.spec("one", WAIT)).pid != first.pid
+
+
+def test_a_program_that_is_not_there_says_so_in_the_log(supervised: Supervised, eventually: Eventually) -> None:
+    info = supervised.start(ProcessSpec(name="one", argv=["/no/such"], log=str(supervised.folder / "one.log")))
+    eventually(lambda: not supervised.listed("one").running, "its end")
+    assert supervised.listed("one").exit_code == 127
+    assert log_of(info) == "cannot run /no/such: No such file or directory\n"
+
+
+def test_a_folder_that_is_not_there_is_refused_and_the_supervisor_lives(supervised: Supervised) -> None:
+    with pytest.raises(ClusterError, match="No such file"):
+        supervised.start(supervised.spec("one", WAIT, cwd="/no/such"))
+    assert supervised.start(supervised.spec("one", WAIT)).running
+
+
+def test_what_ignores_sigterm_is_killed_after_its_grace(supervised: Supervised, eventually: Eventually) -> None:
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+    info = supervised.start(supervised.spec("one", code, stop_grace_s=0.1))
+    eventually(lambda: "ready" in log_of(info), "its first line")
+    assert supervised.stop("one").exit_code == -signal.SIGKILL
+
+
+def test_children_of_a_process_end_with_it(supervised: Supervised, eventually: Eventually) -> None:
+    code = """
+        import os, signal
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        else:
+            print(child, flush=True)
+        signal.pause()
+    """
+    info = supervised.start(supervised.spec("one", code))
+    eventually(lambda: "\n" in log_of(info), "its first line")
+    child = int(log_of(info))
+    ticks = processes.started_ticks(child)
+    supervised.stop("one")
+    eventually(lambda: not processes.alive(child, ticks), "its child's end")
+
+
+def test_crashed_process_is_started_again(supervised: Supervised, eventually: Eventually) -> None:
+    first = supervised.start(supervised.spec("one", WAIT, restart=True))
+    os.kill(first.pid, signal.SIGKILL)
+    eventually(lambda: supervised.listed("one").restarts == 1 and supervised.listed("one").running, "its restart")
+    second = supervised.listed("one")
+    assert second.pid != first.pid
+    assert alive(second)
+    assert supervised.stop("one").restarts == 1
+    assert not supervised.listed("one").running
+
+
+def test_memory_over_its_limit_ends_a_process_and_is_said(supervised: Supervised, eventually: Eventually) -> None:
+    code = "import signal; held = bytes(80_000_000).replace(b'\\0', b'x'); signal.pause()"
+    info = supervised.start(supervised.spec("one", code, memory_bytes=60_000_000))
+    eventually(lambda: not supervised.listed("one").running, "its end")
+    assert supervised.listed("one").exit_code == -signal.SIGKILL
+    assert "bytes of resident memory, the limit is 60000000" in log_of(info)
+
+
+def test_sudden_memory_is_refused_by_the_kernel(supervised: Supervised, eventually: Eventually) -> None:
+    info = supervised.start(supervised.spec("one", "bytearray(2_000_000_000)", memory_bytes=60_000_000))
+    eventually(lambda: not supervised.listed("one").running, "its end")
+    assert "MemoryError" in log_of(info)
+
+
+def test_process_is_pinned_to_its_cores(supervised: Supervised) -> None:
+    core = min(os.sched_getaffinity(0))
+    supervised.start(supervised.spec("one", "import os; print(os.sched_getaffinity(0))", cores=[core]))
+    info = supervised.stop("one")
+    if log_of(info):
+        assert log_of(info) == f"{{{core}}}\n"
+
+
+def test_death_of_the_holder_ends_all_within_a_second(
+    state_dir: Path, python: Python, supervised: Supervised, eventually: Eventually
+) -> None:
+    holder = python(HOLDER, supervised.folder)
+    assert holder.stdout is not None
+    name = holder.stdout.readline().strip()
+    protocol.ask(supervised.folder, protocol.Hello(lease=name))
+    supervised.lease.release()
+    mine = supervised.start(supervised.spec("one", WAIT))
+    assert alive(mine)
+    holder.kill()
+    died = time.monotonic()
+    assert supervised.gone()
+    # Not a measure of speed: the bound that holders are promised, with much room for a busy machine.
+    assert time.monotonic() - died < 10
+    assert not alive(mine)
+    assert not supervised.folder.exists()
+
+
+def test_second_holder_keeps_the_cluster(python: Python, supervised: Supervised, eventually: Eventually) -> None:
+    holder = python(HOLDER, supervised.folder)
+    assert holder.stdout is not None
+    name = holder.stdout.readline().strip()
+    protocol.ask(supervised.folder, protocol.Hello(lease=name))
+    theirs = supervised.start(supervised.spec("theirs", WAIT), lease=name)
+    mine = supervised.start(supervised.spec("mine", WAIT), lease=supervised.lease.id)
+    holder.kill()
+    eventually(lambda: not supervised.listed("theirs").running, "the end of what the dead one started")
+    assert not alive(theirs)
+    assert alive(mine)
+    assert lease.names(supervised.folder) == [supervised.lease.id]
+
+
+def test_last_release_ends_the_supervisor_and_its_folder(supervised: Supervised) -> None:
+    info = supervised.start(supervised.spec("one", WAIT))
+    supervised.lease.release()
+    protocol.ask(supervised.folder, protocol.Bye(lease=supervised.lease.id))
+    assert supervised.gone()
+    assert not alive(info)
+    assert not supervised.folder.exists()
+
+
+def test_kept_cluster_stays_without_a_lease(supervised: Supervised) -> None:
+    protocol.ask(supervised.folder, protocol.Keep(on=True))
+    supervised.lease.release()
+    answer = protocol.ask(supervised.folder, protocol.Bye(lease=supervised.lease.id))
+    assert not answer.ending
+    status = protocol.ask(supervised.folder, protocol.StatusWanted()).status
+    assert status is not None
+    assert (status.kept, status.leases) == (True, [])
+    protocol.ask(supervised.folder, protocol.Down())
+    assert supervised.gone()
+    assert not supervised.folder.exists()
+
+
+def test_processes_stop_in_order_of_rank(supervised: Supervised, eventually: Eventually, tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    code = """
+        import signal, sys
+        def ended(*_):
+            with open(NAME_OF_FILE, "a") as file:
+                file.write(NAME)
+            sys.exit()
+        signal.signal(signal.SIGTERM, ended)
+        print("ready", flush=True)
+        while True:
+            signal.pause()
+    """
+    for name, rank in (("a", 0), ("c", 2), ("b", 1)):
+        text = code.replace("NAME_OF_FILE", repr(str(order))).replace("NAME", repr(name))
+        info = supervised.start(supervised.spec(name, text), rank=rank)
+        eventually(lambda info=info: "ready" in log_of(info), "its first line")
+    protocol.ask(supervised.folder, protocol.Down())
+    assert supervised.gone()
+    assert order.read_text() == "cba"
+
+
+def test_nothing_outlives_a_killed_supervisor(supervised: Supervised, eventually: Eventually) -> None:
+    infos = [supervised.start(supervised.spec(name, WAIT, restart=True)) for name in ("one", "two")]
+    os.kill(supervised.owner.pid, signal.SIGKILL)
+    for info in infos:
+        eventually(lambda info=info: not alive(info), "the end of what it started")
+    assert state.owner(supervised.folder) is None
+    with pytest.raises(protocol.SupervisorGone, match="does not answer"):
+        protocol.ask(supervised.folder, protocol.StatusWanted())
+
+
+def test_sigterm_ends_the_supervisor_in_order(supervised: Supervised) -> None:
+    info = supervised.start(supervised.spec("one", WAIT))
+    os.kill(supervised.owner.pid, signal.SIGTERM)
+    assert supervised.gone()
+    assert not alive(info)
+    assert not supervised.folder.exists()
+
+
+def test_an_ending_supervisor_takes_nobody_in(supervised: Supervised, eventually: Eventually) -> None:
+    code = """
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("ready", flush=True)
+        while True:
+            signal.pause()
+    """
+    info = supervised.start(supervised.spec("slow", code, stop_grace_s=1))
+    eventually(lambda: "ready" in log_of(info), "its first line")
+    protocol.ask(supervised.folder, protocol.Down())
+    late = lease.take(supervised.folder)
+    with pytest.raises(ClusterError):
+        protocol.ask(supervised.folder, protocol.Hello(lease=late.id))
+    late.release()
+    assert supervised.gone()
+
+
+def test_a_lease_that_is_not_there_owns_nothing(supervised: Supervised) -> None:
+    with pytest.raises(ClusterError, match="there is no lease nobody"):
+        protocol.ask(supervised.folder, protocol.Hello(lease="nobody"))
+    with pytest.raises(ClusterError, match="the lease nobody is gone"):
+        supervised.start(supervised.spec("one", WAIT), lease="nobody")
+
+
+def test_nonsense_on_the_socket_is_refused_and_survived(supervised: Supervised) -> None:
+    with protocol._connect(supervised.folder, 10) as connection:
+        connection.sendall(b'{"type": "explode"}\n')
+        assert b"explode" in connection.makefile("rb").readline()
+    assert protocol.ask(supervised.folder, protocol.StatusWanted()).status is not None

@@ -1,0 +1,122 @@
+"""Every mistake in an operator definition is told with its file, line and path, before anything starts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.errors import DefinitionError, UsageError
+from pytest_grovescale.operator.definition import load
+
+GOOD = """\
+name: sample
+command: ["{python}", -m, sample, --port, "{health_port}", --metrics, "{metrics_port}"]
+values:
+  variant: {default: fast, choices: [fast, slow]}
+  workers: 4
+  defect: []
+env:
+  LEVEL: debug
+readiness:
+  url: http://127.0.0.1:{health_port}/readyz
+  timeout: 5s
+metrics:
+  url: http://127.0.0.1:{metrics_port}/metrics
+rbac:
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [list, watch]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "sample.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_good_one_is_good(tmp_path: Path) -> None:
+    definition = load(str(write(tmp_path, GOOD)))
+    assert definition.values == {"variant": "fast", "workers": "4", "defect": ""}
+    assert definition.user == "system:serviceaccount:grovescale-operator:sample"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "place", "hint"),
+    [
+        ("name: sample", "name: Sample_1", 1, "name", ""),
+        ("name: sample\n", "", 1, "name: missing", "command"),
+        ("metrics:\n", "metricks:\n", 12, "metricks: unknown field", "Did you mean metrics"),
+        ("  timeout: 5s", "  timeot: 5s", 11, "readiness.timeot: unknown field", "Did you mean timeout"),
+        ("  timeout: 5s", "  timeout: soon", 11, "readiness.timeout: 'soon'", "30s"),
+        ("  LEVEL: debug", "  LEVEL: 3", 8, "env.LEVEL: expected str, got int", ""),
+        ("  LEVEL: debug", "  LEVEL: '{levl}'\n", 8, "env.LEVEL: unknown placeholder {levl}", "Known:"),
+        ('"{metrics_port}"]', '"{metric_port}"]', 2, "command[6]: unknown placeholder", "metrics_port"),
+        ('--metrics, "{metrics_port}"]', "]", 13, "metrics.url: {metrics_port}", "Pass {metrics_port}"),
+        ("http://127.0.0.1:{metrics_port}", "127.0.0.1:{metrics_port}", 13, "metrics.url", ""),
+        ("default: fast", "default: quick", 4, "values.variant.default: 'quick'", ""),
+        ("  workers: 4", "  python: 4", 5, "values.python: {python} is filled", ""),
+        ("  defect: []", "  defect: []\n  defect: [a]", 7, "values.defect: is there twice", ""),
+        ("-m, sample", "-m, '{defect}'", 2, "command[2]: {defect} has a list", "for: defect"),
+        ("-m, sample", "{for: workers, arguments: [x]}", 2, "command[1].for: the default of workers", ""),
+        ("-m, sample", "{for: defekt, arguments: [x]}", 2, "command[1].for: no such value", "Did you mean defect"),
+        ("    verbs:", "    verb:", 17, "rbac[0].verb: unknown field", "Did you mean verbs"),
+        ("rbac:\n", "crds: [missing]\nrbac:\n", 14, "crds[0]: no such file", "relative to the definition"),
+        ("rbac:\n", "limits: {memory: lots}\nrbac:\n", 14, "limits.memory: 'lots'", "512Mi"),
+        ("rbac:\n", "limits: {cores: 0}\nrbac:\n", 14, "limits.cores", ""),
+        ("rbac:\n", "files: {../x: y}\nrbac:\n", 14, "files.../x: must be a plain file name", ""),
+        ("rbac:\n", "files: {token: y}\nrbac:\n", 14, "files.token", ""),
+        ("rbac:\n", "webhooks: [hooks.yaml]\nrbac:\n", 14, "webhooks: the operator is never told", "{cert_dir}"),
+        ("rbac:\n", "start: sometimes\nrbac:\n", 14, "start: invalid enum value 'sometimes'", ""),
+        ("readiness:\n", "readiness: [\n", 10, "not YAML", ""),
+    ],
+)
+def test_mistake(tmp_path: Path, old: str, new: str, line: int, place: str, hint: str) -> None:
+    assert old in GOOD
+    path = write(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(DefinitionError) as raised:
+        load(str(path))
+    assert re.match(rf"{re.escape(str(path))}:{line}: ", raised.value.message), raised.value.message
+    assert place in raised.value.message
+    assert hint in raised.value.next_step
+
+
+def test_empty_file_says_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="is empty") as raised:
+        load(str(write(tmp_path, "")))
+    assert "name, command, readiness" in raised.value.next_step
+
+
+def test_missing_file_names_the_bundled_ones(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="nothing-like-it") as raised:
+        load("nothing-like-it", base=tmp_path)
+    assert "reference.yaml" in raised.value.next_step
+
+
+def test_wrong_manifest_is_found_at_loading(tmp_path: Path) -> None:
+    (tmp_path / "crd.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n")
+    path = write(tmp_path, GOOD + "crds: [crd.yaml]\n")
+    with pytest.raises(DefinitionError, match=r"crd\.yaml:1: metadata\.name: missing in this ConfigMap"):
+        load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("values", "message", "hint"),
+    [
+        ({"varaint": "slow"}, "has no value 'varaint'", "Did you mean variant"),
+        ({"variant": "quick"}, "variant=quick is not possible", "fast, slow"),
+    ],
+)
+def test_wrong_values(tmp_path: Path, values: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        load(str(write(tmp_path, GOOD)), values=values)
+    assert hint in raised.value.next_step
+
+
+def test_values_are_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    definition = load(str(path), values={"variant": "slow", "defect": "leak, orphan"})
+    assert definition.settings == {"variant": "slow", "workers": "4", "defect": ("leak", "orphan")}
+    assert load(str(path), values={"defect": ""}).settings["defect"] == ()

@@ -1,0 +1,176 @@
+"""The small parts of an operator's start: limits, RBAC, certificates, readiness."""
+
+from __future__ import annotations
+
+import base64
+import os
+import socket
+import ssl
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.errors import DefinitionError, UsageError
+from pytest_grovescale.operator import certificates, manifests, rbac, readiness, webhooks
+from pytest_grovescale.operator.definition import load
+from pytest_grovescale.operator.limits import core_numbers, memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("quantity", "size"), [(0, 0), ("512Mi", 512 * 2**20), ("1.5Gi", 3 * 2**29), ("2G", 2 * 10**9), (123, 123)]
+)
+def test_memory(quantity: str | int, size: int) -> None:
+    assert memory_bytes(quantity) == size
+
+
+def test_cores() -> None:
+    assert core_numbers(None) == []
+    assert core_numbers(2, {1, 3, 5}) == [1, 3]
+    assert core_numbers([5, 3], {1, 3, 5}) == [3, 5]
+    for wanted in (4, [2]):
+        with pytest.raises(UsageError, match=r"limits\.cores"):
+            core_numbers(wanted, {1, 3, 5})
+
+
+# ---- RBAC
+
+
+RULE = "{apiGroups: [''], resources: [pods], verbs: [get]}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"- {RULE}",
+        f"rules: [{RULE}]",
+        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: x}}\nrules: [{RULE}]",
+        f"kind: ServiceAccount\nmetadata: {{name: y}}\n---\nkind: ClusterRole\nrules: [{RULE}]\n---\n"
+        "kind: ClusterRoleBinding\n",
+    ],
+)
+def test_rules_in_any_form(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(text)
+    (grant,) = rbac.read(file)
+    assert (grant.rules[0].resources, grant.rules[0].verbs) == (["pods"], ["get"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: ServiceAccount\n", ":1: grants nothing"),
+        ("\nkind: ClusterRole\n", ":2: rules: missing"),
+        ("kind: Deployment\n", ":1: kind: Deployment grants nothing"),
+        ("- {verbs: [get], resource: [pods]}", ":1: rules: Object contains unknown field `resource`"),
+        ("just text", "is neither a role nor a list of rules"),
+    ],
+)
+def test_wrong_rules(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(text)
+    with pytest.raises(DefinitionError) as raised:
+        rbac.read(file)
+    assert raised.value.message.startswith(str(file))
+    assert message in raised.value.message
+
+
+def test_a_role_grants_in_its_namespace_only(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(f"kind: ClusterRole\nrules: [{RULE}]\n---\nkind: Role\nrules: [{RULE}]\n")
+    definition = tmp_path / "op.yaml"
+    definition.write_text("name: op\ncommand: [op]\nreadiness: {url: 'http://127.0.0.1:1/'}\nrbac: rules.yaml\n")
+    objects = [manifest.object for manifest in rbac.objects(load(str(definition)))]
+    assert [(obj["kind"], obj["metadata"]) for obj in objects] == [
+        ("ClusterRole", {"name": "grovescale-op"}),
+        ("ClusterRoleBinding", {"name": "grovescale-op"}),
+        ("Role", {"name": "grovescale-op-1", "namespace": "grovescale-operator"}),
+        ("RoleBinding", {"name": "grovescale-op-1", "namespace": "grovescale-operator"}),
+    ]
+    assert objects[0]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+
+
+# ---- certificates and webhooks
+
+
+def test_certificate_is_private_and_verifies(tmp_path: Path) -> None:
+    folder = tmp_path / "certs"
+    certificates.write(certificates.issue("127.0.0.1"), folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    client = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    _handshake(server, client, "127.0.0.1")
+    _handshake(server, client, "localhost")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        _handshake(server, client, "127.0.0.2")
+
+
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
+    """Shake hands in memory: bytes go to and fro until both ends are content."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    while ends:
+        for end in list(ends):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            ends.remove(end)
+
+
+def test_webhooks_are_sent_to_this_host() -> None:
+    text = (Path(__file__).parents[2] / "data/operators/webhooks.yaml").read_text()
+    bundle = base64.b64encode(b"ca").decode()
+    found = [
+        webhooks.local(manifest, {"webhook_port": "4711"}, ca_bundle=bundle).object["webhooks"][0]["clientConfig"]
+        for manifest in manifests.parse(text, "webhooks.yaml")
+    ]
+    assert found == [
+        {"url": "https://127.0.0.1:4711/validate", "caBundle": bundle},
+        {"url": "https://127.0.0.1:4711/mutate", "caBundle": bundle},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("kind: ConfigMap", "w.yaml:1: kind: ConfigMap is no webhook configuration"),
+        ("kind: ValidatingWebhookConfiguration\nwebhooks: [{name: a}]", "neither url nor service"),
+        (
+            "kind: ValidatingWebhookConfiguration\nwebhooks: [{clientConfig: {url: 'https://h:{hook_port}/'}}]",
+            "unknown placeholder {hook_port}",
+        ),
+    ],
+)
+def test_wrong_webhooks(body: str, message: str) -> None:
+    (manifest,) = manifests.parse(f"apiVersion: v1\nmetadata: {{name: x}}\n{body}\n", "w.yaml")
+    with pytest.raises(DefinitionError) as raised:
+        webhooks.local(manifest, {"webhook_port": "1"}, ca_bundle="")
+    assert message in raised.value.message
+
+
+# ---- readiness
+
+
+def test_who_answers_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/readyz"
+        assert readiness.stranger(url, os.getpid()) == ""
+        assert readiness.stranger(url, os.getppid()) == ""
+        with subprocess.Popen(["sleep", "60"]) as child:
+            assert f"pid {os.getpid()}, not by the operator (pid {child.pid})" in readiness.stranger(url, child.pid)
+            child.kill()
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(0, "exited with code 0"), (3, "exited with code 3"), (-9, "was killed by SIGKILL"), (None, "exited")],
+)
+def test_exit_text(code: int | None, text: str) -> None:
+    assert readiness.exit_text(code) == text

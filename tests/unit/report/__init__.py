@@ -1,0 +1,1 @@
+"""Tests of the report room; a package, so that they share the sample result."""

@@ -1,0 +1,92 @@
+"""Results on disk and in other tools' formats: JSON, JUnit properties, Markdown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import SCHEMA_VERSION
+from pytest_grovescale.errors import RecordingError
+from pytest_grovescale.report import jsonfile, junit, markdown
+
+from .sample import DEPLOY, RESULT, TEST
+
+
+def test_a_result_is_read_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "run" / jsonfile.NAME
+    jsonfile.write(RESULT, path)
+    assert jsonfile.read(path) == RESULT
+    assert json.loads(path.read_text())["schema_version"] == SCHEMA_VERSION
+    assert [entry.name for entry in path.parent.iterdir()] == [jsonfile.NAME]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / jsonfile.NAME
+    jsonfile.write(RESULT, path)
+    before = path.read_bytes()
+
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RecordingError, match="No space left"):
+        jsonfile.write(RESULT, path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == [jsonfile.NAME]
+
+
+def test_a_newer_result_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / jsonfile.NAME
+    path.write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1, "something": "else"}))
+    with pytest.raises(RecordingError, match=f"schema version {SCHEMA_VERSION + 1}"):
+        jsonfile.read(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00", '{"a": 1}'])
+def test_something_else_is_no_result(tmp_path: Path, text: str) -> None:
+    path = tmp_path / jsonfile.NAME
+    path.write_text(text)
+    with pytest.raises(RecordingError, match="is not a result"):
+        jsonfile.read(path)
+
+
+def test_a_result_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="cannot be read"):
+        jsonfile.read(tmp_path / "no.json")
+
+
+def test_junit_properties() -> None:
+    found = dict(junit.properties(TEST))
+    assert len(found) == len(junit.properties(TEST))
+    assert found["grovescale.recording"] == "recordings/test_thousand_pods.jsonl"
+    assert found["grovescale.deploy.pods-created.seconds"] == "4.2798"
+    assert found["grovescale.deploy.pods-created.clock"] == "server"
+    assert found["grovescale.deploy.operator.cpu_seconds"] == "4.311"
+    assert found["grovescale.deploy.operator.object_writes"] == "3003"
+    assert found["grovescale.deploy.reconciles.podcliqueset"] == "43"
+    assert found["grovescale.delete.operator.cpu_seconds_at_least"] == "1.2"
+    # Not measured: no property, rather than a zero.
+    assert "grovescale.delete.operator.object_writes" not in found
+    assert "grovescale.delete.pods-gone.seconds" not in found
+    assert "grovescale.delete.busy_share" not in found
+
+
+def test_markdown_table() -> None:
+    text = markdown.summary(RESULT)
+    assert "### tests/scale/test\\_thousand\\_pods.py::test\\_thousand\\_pods: timeout" in text
+    assert "**Machine saturated in deploy** (97 % of 2 cores)" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row.count("|") for row in rows] == [8] * 5
+    assert "| steady-state | passed | 30.0 s | – | 0.305 s | 0 | 1 |" in rows
+    assert "pods-gone **not met**: 12 left" in rows[4]
+    assert "≥ 1.20 s | – | – |" in rows[4]
+
+
+def test_markdown_cannot_be_broken_by_names() -> None:
+    phase = msgspec.structs.replace(DEPLOY, name="a|b\n<script>`*x*`")
+    text = markdown.summary(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, phases=(phase,)),)))
+    (row,) = [line for line in text.splitlines() if line.startswith("| a")]
+    assert row.startswith("| a\\|b \\<script\\>\\`\\*x\\*\\` | passed |")

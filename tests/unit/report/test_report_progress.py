@@ -1,0 +1,131 @@
+"""Progress: plain lines at a slow pace, a live block in a terminal, nothing when quiet; the clock is the test's."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+
+from pytest_grovescale.report.progress import Progress, Rate
+
+
+class Time:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def drive(progress: Progress, time: Time, *, seconds: int = 20) -> None:
+    """One phase with a count that rises and one that falls, an update twice a second."""
+    progress.say("starting the cluster")
+    progress.phase("deploy", 180)
+    for step in range(seconds * 2):
+        time.now += 0.5
+        counts = {"pods-created": (min(1000, step * 60), 1000), "pods-gone": (1000 - step * 10, 0)}
+        progress.update(counts, elapsed=time.now, left=180 - time.now, rate=321.0)
+        if step == 17:
+            progress.milestone("pods-created", time.now)
+    progress.done("passed")
+
+
+def test_plain_lines_come_at_most_every_five_seconds_but_for_milestones() -> None:
+    time, stream = Time(), io.StringIO()
+    drive(Progress(stream, clock=time), time)
+    lines = stream.getvalue().splitlines()
+    assert lines == [
+        "starting the cluster",
+        "deploy: begins, at most 3m00s",
+        "deploy, 5.00 s: pods-created 540 of 1,000 (120/s, 3.83 s to go), pods-gone 910 left (20.0/s, 45.5 s to go), "
+        "321 API requests/s, 2m55s left",
+        "deploy: pods-created after 9.00 s",
+        "deploy, 10.0 s: pods-gone 810 left (20.0/s, 40.5 s to go), 321 API requests/s, 2m50s left",
+        "deploy, 15.0 s: pods-gone 710 left (20.0/s, 35.5 s to go), 321 API requests/s, 2m45s left",
+        "deploy, 20.0 s: pods-gone 610 left (20.0/s, 30.5 s to go), 321 API requests/s, 2m40s left",
+        "deploy: passed after 20.0 s",
+    ]
+
+
+def test_counts_that_do_not_move_are_not_repeated() -> None:
+    time, stream = Time(), io.StringIO()
+    progress = Progress(stream, clock=time)
+    progress.phase("hold", 60)
+    for _ in range(50):
+        time.now += 1
+        progress.update({"m": (3, 5)}, elapsed=time.now, left=60 - time.now)
+    assert stream.getvalue().count("3 of 5") == 1
+
+
+def test_quiet_is_silent() -> None:
+    time, stream = Time(), io.StringIO()
+    for live in (False, True):
+        drive(Progress(stream, quiet=True, live=live, clock=time), time)
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_is_redrawn_in_place_and_left_clean() -> None:
+    time, stream = Time(), io.StringIO()
+    drive(Progress(stream, live=True, clock=time), time)
+    text = stream.getvalue()
+    assert "pods-created" in text
+    assert "after 9.00 s" in text
+    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1
+    assert text.endswith("deploy: passed after 20.0 s\n")
+
+
+def test_a_stream_without_a_terminal_gets_plain_lines() -> None:
+    time, stream = Time(), io.StringIO()
+    drive(Progress(stream, clock=time), time)
+    assert "\x1b" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_stream_that_breaks_does_not_fail_the_run(live: bool) -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    time = Time()
+    drive(Progress(Broken(), live=live, clock=time), time)
+    stream = io.StringIO()
+    progress = Progress(stream, live=live, clock=time)
+    progress.phase("deploy", 60)
+    stream.close()
+    progress.update({"m": (1, 2)}, elapsed=1, left=59)
+    progress.done("failed")
+    progress.close()
+
+
+def test_calls_out_of_turn_do_nothing() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    calls: list[Callable[[], None]] = [
+        lambda: progress.update({"m": (1, 2)}, elapsed=1, left=1),
+        lambda: progress.milestone("m", 1.0),
+        lambda: progress.done("passed"),
+        progress.close,
+    ]
+    for call in calls:
+        call()
+    assert stream.getvalue() == ""
+
+
+def test_an_interrupted_phase_leaves_the_terminal_as_it_was() -> None:
+    time, stream = Time(), io.StringIO()
+    progress = Progress(stream, live=True, clock=time)
+    progress.phase("deploy", 60)
+    progress.close()
+    progress.close()
+    assert stream.getvalue().endswith("\x1b[?25h") or "\x1b[?25h" in stream.getvalue()
+
+
+def test_rates_are_of_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.per_second() is None
+    for second in range(20):
+        rate.add(second, 0 if second < 10 else (second - 10) * 7)
+    assert rate.per_second() == 7

@@ -1,0 +1,128 @@
+"""The terminal text: every figure with its unit, plain on request, the same bytes each time, nothing smuggled in."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import MilestoneResult, PhaseResult, TestResult
+from pytest_grovescale.report.terminal import render_result, render_test
+
+from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST
+
+
+def squeezed(text: str) -> list[str]:
+    """Lines with runs of spaces as one, so that column widths are not asserted."""
+    return [re.sub(r" +", " ", line).strip() for line in text.splitlines()]
+
+
+def test_the_same_result_gives_the_same_bytes() -> None:
+    again = msgspec.json.decode(msgspec.json.encode(TEST), type=TestResult)
+    assert render_test(TEST) == render_test(again)
+    assert render_test(TEST, color=True) == render_test(again, color=True)
+
+
+def test_the_environment_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = render_test(TEST)
+    for name, value in {"COLUMNS": "40", "FORCE_COLOR": "1", "TERM": "dumb", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert render_test(TEST) == before
+
+
+def test_saturation_comes_first() -> None:
+    first, second = render_test(TEST, width=300).splitlines()[:2]
+    assert first.startswith("Machine saturated in deploy: 97 % of 2 cores busy (kube-apiserver, operator, kwok).")
+    assert second == "tests/scale/test_thousand_pods.py::test_thousand_pods: timeout in 2m48s"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "deploy passed 11.2 s pods-created 4.31 s 4.271 to 4.280 s",
+        "pcs-available 11.1 s – ± 250 ms, did not hold to the end",
+        "steady-state passed 30.0 s held 30.0 s",
+        "delete timeout 2m00s pods-gone – – not met: 12 left",
+        "- delete: phase 'delete' timed out after 2m00s",
+        "- pcs-available: by the watch's clock only: 40 writes to it in the audit log, 31 changes in the watch",
+        "operator 4.31 s 0.305 s ≥ 1.20 s 96.4 MB 101 MB",
+        "all, of the machine 97 % 4.1 % –",
+        "watches cut by the server 46 0 –",
+        "operator 3,028 – 9 4 1,000 2,003 – 12 3 8.76 ms",
+        "2 others 2 2 – – – – – – 0 8.76 ms",
+        "delete (at least)",
+        "deploy 0.009 0.004 1.00 2.00",
+        "podcliqueset 43 (2 failed) 1 –",
+        "No-op in steady-state: 1 trigger, reconciles: 1 of podcliqueset, object writes: 0, reads: 3.",
+        "- pods t/pod-0, of PodClique pc-1: finalizers: grove.io/pod",
+        "and 2 more in the recording",
+        "- audit broke off in delete: rotated away",
+    ],
+)
+def test_what_it_says(line: str) -> None:
+    assert line in squeezed(render_test(TEST, width=140))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("color", [False, True])
+def test_it_keeps_to_its_width(width: int, color: bool) -> None:
+    text = re.sub(r"\x1b\[[0-9;]*m", "", render_test(TEST, width=width, color=color))
+    assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_figures_are_not_cut_at_the_default_width() -> None:
+    text = render_test(TEST)
+    tables = text[text.index("CPU time") : text.index("What pods-gone")]
+    assert "…" not in tables
+
+
+def test_plain_text_has_no_escape_sequences_and_names_cannot_add_any() -> None:
+    evil = msgspec.structs.replace(DEPLOY, name="a\x1b]0;x\x07b\u202e[red]", message="\x1b[2J", outcome="failed")
+    text = render_test(msgspec.structs.replace(TEST, phases=(evil,)))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
+    assert "[red]" in text
+
+
+def test_color_marks_the_outcome() -> None:
+    assert "\x1b[32m" in render_test(PASSED, color=True)
+    assert "\x1b[1;31m" in render_test(TEST, color=True)
+
+
+def test_an_inconclusive_no_op_says_why() -> None:
+    phase = msgspec.structs.replace(STEADY, trigger_writes=0)
+    text = " ".join(render_test(msgspec.structs.replace(TEST, phases=(phase,))).split())
+    assert "Inconclusive: the audit log holds 0 writes of 1 triggers" in text
+
+
+def test_many_phases_are_split_over_tables() -> None:
+    phases = tuple(msgspec.structs.replace(DEPLOY, name=f"phase-{index}") for index in range(12))
+    text = render_test(msgspec.structs.replace(TEST, phases=phases))
+    assert text.count("CPU time and memory") == 3
+    assert "…" not in text[: text.index("log:operator")]
+
+
+def test_a_test_without_phases_or_figures() -> None:
+    bare = msgspec.structs.replace(
+        TEST, phases=(), recorder=None, watch_lag=None, watches=(), evidence=(), warnings=(), objects=None
+    )
+    assert render_test(bare).startswith("tests/scale")
+    phase = PhaseResult(
+        name="p",
+        outcome="unfinished",
+        started="2026-01-31T12:00:00.000Z",
+        seconds=0.0,
+        timeout_s=1.0,
+        milestones=(MilestoneResult(name="m", condition="x and y", met=False),),
+        missing={"audit": "a", "reconciles": "b", "saturation": "c"},
+    )
+    text = render_test(msgspec.structs.replace(bare, phases=(phase,)))
+    assert "not met yet: x and y" in text
+    for line in ("CPU: not measured (c)", "API requests: not measured (a)", "Reconciles: not measured (b)"):
+        assert line in text
+
+
+def test_a_run_is_all_its_tests() -> None:
+    text = render_result(RESULT)
+    assert render_test(TEST) in text
+    assert text.endswith("Warnings\n- recordings/x.jsonl: damaged\n")
