@@ -22,7 +22,7 @@ from .analysis.analyse import analyse_run
 from .cluster import handle, turns
 from .cluster.definition import ClusterDefinition, load_definition
 from .cluster.handle import Cluster, UnsupportedPlatform
-from .errors import GrovescaleError, UsageError
+from .errors import GrovescaleError, RecordingError, UsageError
 from .kube.portal import Portal
 from .operator import process as operator_process
 from .operator.definition import OperatorDefinition, load
@@ -50,10 +50,10 @@ def _told() -> Iterator[None]:
         told = error
     else:
         return
-    # Outside of the except block, so that pytest does not show the error a second time as this one's context.
     if isinstance(told, UnsupportedPlatform):
-        pytest.skip(str(told))
-    pytest.fail(str(told), pytrace=False)
+        raise pytest.skip.Exception(str(told)) from None
+    # Without its context, which pytest would show as a second error of the same text.
+    raise pytest.fail.Exception(str(told), pytrace=False) from None
 
 
 class Run:
@@ -80,19 +80,22 @@ class Run:
         with turns.exclusive(self.progress.say) if measured else turns.shared(self.progress.say):
             yield
 
-    def cluster(self, item: pytest.Item) -> Cluster:
+    def cluster(self, item: pytest.Function) -> Cluster:
         """Return the cluster that a test asks for, started if it is not there."""
         with _told():
             wanted = _Wanted.of(item, self.settings)
             if self._cluster is not None and self._cluster[0] == wanted.cluster_key:
                 return self._cluster[1]
+            if {"scale", "grovescale_operator"} & set(item.fixturenames):
+                # Checked before anything starts: a wrong file must not cost a cluster.
+                wanted.definition(item)
             self._drop_cluster()
             cluster = self._find_cluster(wanted, base=item.path.parent)
             self._cluster = (wanted.cluster_key, cluster)
             return cluster
 
     @contextlib.contextmanager
-    def operator(self, item: pytest.Item, cluster: Cluster) -> Iterator[Operator]:
+    def operator(self, item: pytest.Function, cluster: Cluster) -> Iterator[Operator]:
         """Yield the operator that a test asks for, running and ready."""
         wanted = _Wanted.of(item, self.settings)
         with _told():
@@ -102,17 +105,25 @@ class Run:
                     "the test asks for an operator and for none", next_step="Leave grovescale_operator or `none` out."
                 )
             per_session = (wanted.start or definition.start) == "session"
-            operator = self._find_operator(definition, cluster, wanted.operator_key)
+            alone = "scale" in item.fixturenames
+            operator = self._find_operator(definition, cluster, wanted.operator_key, alone=alone)
         yield operator
         if not per_session:
             self._drop_operator()
 
-    def _find_operator(self, definition: OperatorDefinition, cluster: Cluster, key: str) -> Operator:
+    def _find_operator(self, definition: OperatorDefinition, cluster: Cluster, key: str, *, alone: bool) -> Operator:
         if self._operator is not None:
             if self._operator[0] == key and self._operator[1].alive():
                 return self._operator[1]
             self._drop_operator()
-        operator = operator_process.start(definition, cluster, directory=self._made("logs"), progress=self.progress.say)
+        operator = operator_process.start(
+            definition,
+            cluster,
+            directory=self._made("logs"),
+            progress=self.progress.say,
+            # A test that measures has its turn alone: whoever else left an operator needs it no more.
+            others="replace" if alone else "share",
+        )
         self._operator = (key, operator)
         return operator
 
@@ -175,6 +186,9 @@ class Run:
                     scale.namespace,
                     run_id=self.id,
                     objects=objects,
+                    # Nobody is left to take finalizers off when the operator has died.
+                    **({} if scale.operator and scale.operator.alive() else {"objects_timeout": 5.0}),
+                    at_once=scale.cluster.backend == "local",
                     progress=self.progress.say,
                 )
             )
@@ -275,7 +289,11 @@ class Run:
         """Write result.json for all recordings of the run and print their tables."""
         if self.worker or not (self.folder / "recordings").is_dir():
             return
-        result = analyse_run(self.folder)
+        try:
+            result = analyse_run(self.folder)
+        except RecordingError as error:
+            reporter.write_line(f"grovescale: no result: {error}", red=True)
+            return
         jsonfile.write(result, self.folder / "result.json")
         for test in result.tests:
             reporter.section(f"grovescale: {test.test}")

@@ -63,6 +63,12 @@ def warnings(contents: Contents) -> tuple[str, ...]:
         f"{failure.source} broke off{_during(contents, failure.at)}: {failure.message}" for failure in contents.failures
     ]
     found += [text for watch in contents.watches.values() for text in _gap_texts(contents, watch)]
+    found += [
+        f"{process} (pid {gone.pid}) ended in {name}"
+        for process, ends in contents.gone.items()
+        for gone in ends
+        if (name := contents.phase_at(gone.at))
+    ]
     before = 0
     for step in contents.clock.steps:
         moved = (step.offset_ns - before) / 1e9

@@ -20,6 +20,7 @@ Progress = Callable[[str], None]
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)(?!\.?\d)")
 _PROBE_S = 20.0
+_BEHIND = "waiting: another run is making the control plane's binaries"
 
 
 class Binary(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,7 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
     missing = [name for name in names if name not in found]
     if missing:
         # Two starters must not build the same for seven minutes each: the second finds it in the cache.
-        with locks.held(cache_root() / "making.lock"):
+        with locks.held(cache_root() / "making.lock", waiting=lambda: progress(_BEHIND)):
             for name in missing:
                 cached = _cached(name, versions.pinned(name, kubernetes))
                 found[name] = cached or _make(name, kubernetes, tried[name], progress)

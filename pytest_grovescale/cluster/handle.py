@@ -27,7 +27,7 @@ __all__ = [
 
 Progress = Callable[[str], None]
 
-ROLES = {"harness": "harness", "recorder": "recorder"}
+ROLES = ("harness", "recorder")
 _GONE_S = 60.0
 _LONGEST_GRACE_S = 3600.0
 
@@ -40,7 +40,7 @@ class Cluster:
         self.backend = facts.backend
         self.directory = directory
         self.server = facts.server
-        self.access = self._access("harness")
+        self.access = state.access(directory, "harness")
         self.kubeconfig = directory / "kubeconfig"
         self.audit_log = Path(facts.audit_log) if facts.audit_log else None
         self.processes_file = directory / "processes.json"
@@ -52,16 +52,7 @@ class Cluster:
         """Return the access of ``harness`` (as ``access``) or ``recorder``; raises UsageError for another role."""
         if role not in ROLES:
             raise UsageError(f"there is no identity {role!r}", next_step=f"Choose of: {', '.join(ROLES)}.")
-        return self._access(ROLES[role])
-
-    def _access(self, user: str) -> Access:
-        keys = self.directory / "pki"
-        return Access(
-            server=self.server,
-            ca_pem=(keys / "ca.crt").read_text(),
-            client_cert_pem=(keys / f"{user}.crt").read_text(),
-            client_key_pem=(keys / f"{user}.key").read_text(),
-        )
+        return state.access(self.directory, role)
 
     def start_process(self, spec: ProcessSpec) -> ProcessInfo:
         """Run a process under the cluster's supervisor; it is stopped when this lease ends, however it ends."""
@@ -88,8 +79,13 @@ class Cluster:
         """
         if self._lease.released:
             return
-        if keep:
-            self.keep()
+        try:
+            if keep:
+                self.keep()
+        finally:
+            self._give_back()
+
+    def _give_back(self) -> None:
         owner = state.owner(self.directory)
         self._lease.release()
         try:
@@ -139,7 +135,9 @@ def acquire(definition: ClusterDefinition, *, name: str | None = None, run_id: s
     folder = state.directory(chosen)
     found = binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)
-    with locks.held(state.start_lock(folder)):
+    with locks.held(
+        state.start_lock(folder), waiting=lambda: progress(f"cluster {chosen}: another run is starting it")
+    ):
         joined = _join_running(folder, run_id)
         if joined is None:
             plan = launch.Plan(name=chosen, folder=folder, definition=definition, binaries=found, run_id=run_id)

@@ -13,7 +13,7 @@ import msgspec
 
 from ..errors import ClusterError
 from ..kube.portal import Portal
-from . import lease, local, ports, processes, protocol, state
+from . import components, lease, local, ports, processes, protocol, state
 from .binaries import Binary
 from .definition import ClusterDefinition
 from .lease import Lease
@@ -58,10 +58,10 @@ def _start_once(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
     # Before there is a supervisor: it ends as soon as it sees none.
     held = lease.take(plan.folder, run_id=plan.run_id)
     try:
-        components = _begin(plan)
+        start = _begin(plan)
         with Portal() as portal:
-            timings = portal.run(local.run(components, progress))
-        facts = _facts(plan, components, timings)
+            timings = portal.run(local.run(start, progress))
+        facts = _facts(plan, start, timings)
         state.write(plan.folder / "cluster.json", facts)
     except BaseException:
         held.release()
@@ -76,19 +76,19 @@ def _start_once(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
     return facts, held
 
 
-def _begin(plan: Plan) -> local.Start:
+def _begin(plan: Plan) -> components.Start:
     """Start the supervisor and write what the components need meanwhile."""
-    leased = ports.lease(len(local.PORTS))
+    leased = ports.lease(len(components.PORTS))
     try:
-        start = local.Start(
+        start = components.Start(
             name=plan.name,
             folder=plan.folder,
             definition=plan.definition,
             binaries={name: Path(binary.path) for name, binary in plan.binaries.items()},
-            ports=dict(zip(local.PORTS, (port.number for port in leased), strict=True)),
+            ports=dict(zip(components.PORTS, (port.number for port in leased), strict=True)),
         )
         with supervisor(plan.folder, leased):
-            local.write_files(start)
+            components.write_files(start)
     finally:
         # The supervisor holds them from here on.
         ports.release(leased)
@@ -136,7 +136,7 @@ def supervisor(folder: Path, leased: list[ports.PortLease]) -> Iterator[None]:
         os.close(reading)
 
 
-def _facts(plan: Plan, start: local.Start, timings: local.Timings) -> state.Facts:
+def _facts(plan: Plan, start: components.Start, timings: local.Timings) -> state.Facts:
     definition = plan.definition
     found = plan.binaries
     api = definition.api_server
@@ -173,7 +173,7 @@ def _facts(plan: Plan, start: local.Start, timings: local.Timings) -> state.Fact
         server=f"https://127.0.0.1:{start.ports['kube-apiserver']}",
         kubernetes=found["kube-apiserver"].version,
         nodes=definition.node_count,
-        identities={**{user: user for user in local.IDENTITIES}, "kube-apiserver": local.SERVER_IDENTITY},
+        identities={**{user: user for user in components.IDENTITIES}, "kube-apiserver": components.SERVER_IDENTITY},
         audit_log=str(start.folder / "audit.log"),
         facts=flat,
     )

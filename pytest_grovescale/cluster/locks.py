@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,9 +32,17 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | N
 
 
 @contextlib.contextmanager
-def held(path: Path, *, shared: bool = False, remove: bool = False) -> Iterator[None]:
-    """Hold a lock for the length of a block, and take its file away afterwards if asked to."""
-    file = take(path, shared=shared)
+def held(
+    path: Path, *, shared: bool = False, remove: bool = False, waiting: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Hold a lock for the length of a block, and take its file away afterwards if asked to.
+
+    ``waiting`` is called once when somebody else holds it, before the wait for them.
+    """
+    file = take(path, shared=shared, wait=False)
+    if file is None:
+        waiting()
+        file = take(path, shared=shared)
     assert file is not None
     with file:
         yield

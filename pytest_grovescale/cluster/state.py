@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from ..errors import ClusterError, UsageError
+from ..kube.access import Access
 from . import processes
 from .protocol import ProcessInfo
 
@@ -102,6 +103,17 @@ def owner(folder: Path) -> Owner | None:
 def facts(folder: Path) -> Facts | None:
     """Return what a cluster is, once it is ready."""
     return _read(folder / "cluster.json", Facts)
+
+
+def write_access(folder: Path, role: str, access: Access) -> None:
+    """Keep the credentials of a role with the cluster. 0600: they are secrets."""
+    (folder / "access").mkdir(mode=0o700, exist_ok=True)
+    write(folder / "access" / f"{role}.json", access)
+
+
+def access(folder: Path, role: str) -> Access:
+    """Return the credentials of ``harness`` or ``recorder``, whatever the backend made them from."""
+    return msgspec.json.decode((folder / "access" / f"{role}.json").read_bytes(), type=Access)
 
 
 def process_list(folder: Path) -> dict[str, ProcessInfo]:

@@ -222,7 +222,11 @@ class Supervisor:
 
     def _publish(self) -> None:
         listed = {name: supervised.info() for name, supervised in self._table.items()}
-        state.write(self._directory / "processes.json", listed)
+        try:
+            state.write(self._directory / "processes.json", listed)
+        except OSError as error:
+            # A full disk must not keep a component from being started again.
+            _log(f"processes.json cannot be written: {error}")
 
     # ---- requests
 

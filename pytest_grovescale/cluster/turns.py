@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 from .. import durations
 from . import locks, state
 
 Say = Callable[[str], None]
+
+# The gate is held for an instant by each who passes it; that is no wait worth a word.
+_TRIES, _BETWEEN_S = 10, 0.02
 
 
 @contextlib.contextmanager
@@ -39,7 +43,7 @@ def _turn(say: Say, *, shared: bool) -> Iterator[None]:
 
     def take(name: str, *, shared: bool) -> BinaryIO:
         nonlocal waited
-        file = locks.take(folder / name, shared=shared, wait=False)
+        file = _take_soon(folder / name, shared=shared)
         if file is None:
             if not waited:
                 say("waiting for other tests on this machine: a measurement runs alone")
@@ -54,3 +58,12 @@ def _turn(say: Say, *, shared: bool) -> Iterator[None]:
         if waited:
             say(f"waited {durations.text(time.monotonic() - began)} for its turn")
         yield
+
+
+def _take_soon(path: Path, *, shared: bool) -> BinaryIO | None:
+    for _ in range(_TRIES):
+        file = locks.take(path, shared=shared, wait=False)
+        if file is not None:
+            return file
+        time.sleep(_BETWEEN_S)
+    return None

@@ -28,7 +28,7 @@ OPTIONAL = ("kubectl",)
 _ACCEPTED = {"etcd": ((3, 5, 13), (3, 7)), "kwok": ((0, 7), (0, 9))}
 
 _GO = {"1.36": (1, 26), "1.35": (1, 25), "1.34": (1, 24)}
-_GO_OTHERS = {"etcd": (1, 24), "kwok": (1, 26)}
+_GO_OTHERS = {"etcd": (1, 25), "kwok": (1, 26)}
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

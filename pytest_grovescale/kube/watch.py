@@ -91,12 +91,17 @@ async def stream(
         ) as response:
             if response.status >= 400:
                 raise from_response(response.status, await response.read(), request=label)
-            async for line in _lines(response.content):
-                event = _decode_event(line)
-                if event.type == "ERROR":
-                    status = msgspec.json.decode(event.object, type=Status)
-                    raise from_status(status, request=label)
-                yield WatchEvent(event.type, event.object)
+            try:
+                async for line in _lines(response.content):
+                    event = _decode_event(line)
+                    if event.type == "ERROR":
+                        status = msgspec.json.decode(event.object, type=Status)
+                        raise from_status(status, request=label)
+                    yield WatchEvent(event.type, event.object)
+            finally:
+                # A stream that is left early must not wait for the peer's close_notify: its loop may close first.
+                if response.connection is not None and response.connection.transport is not None:
+                    response.connection.transport.abort()
     except (aiohttp.ClientError, ConnectionResetError, TimeoutError) as error:
         raise no_answer(label, error) from error
 

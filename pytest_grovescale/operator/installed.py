@@ -7,6 +7,7 @@ else: it is neither changed nor removed.
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 
@@ -21,6 +22,7 @@ MANAGED = "grovescale.io/managed"
 OPERATOR = "grovescale.io/operator"
 FIELD_MANAGER = "grovescale"
 
+CREATE_DELAY_S = 2.0
 _ESTABLISHED_S = 30.0
 _GONE_S = 60.0
 
@@ -142,6 +144,28 @@ async def wait_established(client: Client, crds: Iterable[Object], *, timeout: f
             f"after {timeout:g} s the API server does not serve these CRDs: {names}",
             next_step="`kubectl describe crd NAME` shows all conditions.",
         ) from None
+
+
+async def wait_settled(client: Client, crds: Iterable[Object]) -> None:
+    """Wait until creates of these kinds are served without delay.
+
+    kube-apiserver holds every create of a custom resource for two seconds while its CRD has been Established for less
+    than that (apiextensions-apiserver, customresource_handler.go): the first phase would measure that.
+    """
+    names = [crd["metadata"]["name"] for crd in crds]
+    if not names:
+        return
+    resource = await client.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
+    found = await asyncio.gather(*(client.get(resource, name) for name in names))
+    newest = max(_established_at(crd) for crd in found)
+    age = (datetime.datetime.now(datetime.UTC) - newest).total_seconds()
+    # A cluster's clock may differ from ours: never wait for longer than the delay itself.
+    await asyncio.sleep(min(max(0.0, CREATE_DELAY_S - age), CREATE_DELAY_S))
+
+
+def _established_at(crd: Object) -> datetime.datetime:
+    (condition,) = [found for found in crd["status"]["conditions"] if found["type"] == "Established"]
+    return datetime.datetime.fromisoformat(condition["lastTransitionTime"])
 
 
 def _not_established(crd: Followed) -> str:

@@ -12,14 +12,12 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Literal
-
-import msgspec
+from typing import Literal
 
 from .. import durations
-from ..cluster import locks, ports
+from ..cluster import ports
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.protocol import SupervisorGone
 from ..errors import OperatorError
@@ -28,12 +26,12 @@ from ..kube.portal import Portal
 from . import certificates, command, identity, installed, manifests, webhooks
 from .limits import core_numbers, memory_bytes
 from .manifests import Manifest, Object
-from .private import write_private
 from .readiness import NotReady, answers, exit_text, listens, stranger, wait_until
+from .running import PROCESS, Hold, Running, known, state_file, transition
+from .running import write as write_state
 from .shape import OperatorDefinition, texts
 
-PROCESS = "operator"
-"""Name of the process at the supervisor and in recordings. One operator per cluster at a time."""
+__all__ = ["PROCESS", "Operator", "Others", "join", "start"]
 
 _TAIL_LINES = 30
 _TAIL_BYTES = 256 * 1024
@@ -42,28 +40,10 @@ Others = Literal["refuse", "share", "replace"]
 Progress = Callable[[str], None]
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the operator that runs on a cluster; kept there so that other processes can share it."""
-
-    definition: OperatorDefinition
-    spec: ProcessSpec
-    launch: command.Launch
-    provided: dict[str, str]
-    log: str
-    folder: str
-    """Holds its kubeconfig, token and certificates: 0700, gone when it has stopped."""
-    ours: list[Object]
-    """Objects that its start put into the cluster, in order."""
-    configurations: list[Object]
-    """Its webhook configurations; they must not outlive it."""
-    pid: int
-    """Of the process that started it."""
-
-
 class Operator:
     """One operator under test, running on a cluster."""
 
-    def __init__(self, cluster: Cluster, running: Running, hold: _Hold, leases: list[ports.PortLease]) -> None:
+    def __init__(self, cluster: Cluster, running: Running, hold: Hold, leases: list[ports.PortLease]) -> None:
         self.definition = running.definition
         self.name = running.definition.name
         self.identity = running.definition.user
@@ -118,7 +98,7 @@ class Operator:
         """
         if self._hold.released:
             return
-        with _transition(self._cluster):
+        with transition(self._cluster):
             if self._hold.release():
                 _stop(self._cluster, self._running)
         ports.release(self._leases)
@@ -149,15 +129,15 @@ def start(
     with an error, share it if it is the same definition with the same values, or replace it (for callers that have
     the cluster for themselves). Raises OperatorError; what was begun is undone.
     """
-    with _transition(cluster):
-        running = _known(cluster)
+    with transition(cluster):
+        running = known(cluster)
         if running is not None and not _is_alive(cluster, running):
             _stop(cluster, running)
             running = None
         if running is not None:
             if others == "share" and _same(running.definition, definition):
                 progress(f"operator {definition.name}: shared with pid {running.pid}")
-                return Operator(cluster, running, _Hold(cluster), [])
+                return Operator(cluster, running, Hold(cluster), [])
             if others != "replace":
                 raise OperatorError(
                     f"cluster {cluster.name} already runs the operator {running.definition.name} (started by pid "
@@ -170,11 +150,11 @@ def start(
 
 def join(cluster: Cluster) -> Operator | None:
     """Return the operator that runs on a cluster, whoever started it; None when there is none."""
-    with _transition(cluster):
-        running = _known(cluster)
+    with transition(cluster):
+        running = known(cluster)
         if running is None or not _is_alive(cluster, running):
             return None
-        return Operator(cluster, running, _Hold(cluster), [])
+        return Operator(cluster, running, Hold(cluster), [])
 
 
 def _start(definition: OperatorDefinition, cluster: Cluster, directory: Path, progress: Progress) -> Operator:
@@ -202,12 +182,14 @@ def _start(definition: OperatorDefinition, cluster: Cluster, directory: Path, pr
         configurations = _webhooks(definition, provided, folder / "certs")
         running = _running(definition, provided, _new_log(directory), folder, ours, configurations)
         undo.callback(_stop, cluster, running)
-        _write_state(cluster, running)
+        write_state(cluster, running)
         command.write_files(running.launch, folder)
         _start_and_wait(cluster, running, progress)
+        # Last: most of that time has gone by while the operator started.
+        portal.run(installed.wait_settled(client, [crd.object for crd in manifests.read(definition.crds)]))
         portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
         undo.pop_all()
-        return Operator(cluster, running, _Hold(cluster), leases)
+        return Operator(cluster, running, Hold(cluster), leases)
 
 
 async def _prepare(client: Client, definition: OperatorDefinition, progress: Progress) -> list[Object]:
@@ -359,7 +341,7 @@ def _stop(cluster: Cluster, running: Running) -> None:
         return
     finally:
         shutil.rmtree(running.folder, ignore_errors=True)
-        _state_file(cluster).unlink(missing_ok=True)
+        state_file(cluster).unlink(missing_ok=True)
 
 
 def _is_alive(cluster: Cluster, running: Running) -> bool:
@@ -369,52 +351,3 @@ def _is_alive(cluster: Cluster, running: Running) -> bool:
 
 def _same(left: OperatorDefinition, right: OperatorDefinition) -> bool:
     return left == right
-
-
-# ---- who holds the operator of a cluster
-
-
-class _Hold:
-    """A share in the running operator, dropped by the kernel when this process dies."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._path = cluster.directory / f"{PROCESS}.users"
-        self._file: BinaryIO | None = locks.take(self._path, shared=True)
-
-    @property
-    def released(self) -> bool:
-        return self._file is None
-
-    def release(self) -> bool:
-        """Give the share back; return whether it was the last one."""
-        if self._file is None:
-            return False
-        self._file.close()
-        self._file = None
-        last = locks.take(self._path, wait=False)
-        if last is None:
-            return False
-        last.close()
-        return True
-
-
-@contextlib.contextmanager
-def _transition(cluster: Cluster) -> Iterator[None]:
-    """One start or stop at a time on a cluster."""
-    with locks.held(cluster.directory / f"{PROCESS}.lock"):
-        yield
-
-
-def _state_file(cluster: Cluster) -> Path:
-    return cluster.directory / f"{PROCESS}.json"
-
-
-def _write_state(cluster: Cluster, running: Running) -> None:
-    write_private(_state_file(cluster), msgspec.json.encode(running).decode())
-
-
-def _known(cluster: Cluster) -> Running | None:
-    try:
-        return msgspec.json.decode(_state_file(cluster).read_bytes(), type=Running)
-    except FileNotFoundError:
-        return None

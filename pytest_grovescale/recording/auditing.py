@@ -11,9 +11,10 @@ from ..kube.errors import ApiError
 from .audit import Tail, parse
 from .ledger import Ledger
 
-POLL_S = 0.15
 DRAIN_S = 5.0
+"""How long a request may take to appear in the log, s."""
 
+_SILENT_DRAIN_S = 0.2
 _ATTEMPT_S = 2.0
 
 
@@ -50,7 +51,9 @@ class AuditLog:
         name = f"grovescale-marker-{secrets.token_hex(8)}"
         self._awaited = name
         answered = await self._mark(name)
-        deadline = self._ledger.now() + round((DRAIN_S if answered else 0) * 1e9)
+        # A log that was silent the last time is not waited for as long again.
+        patience = 0.0 if not answered else _SILENT_DRAIN_S if self._silent else DRAIN_S
+        deadline = self._ledger.now() + round(patience * 1e9)
         self.poll()
         while self._awaited and self._ledger.now() < deadline:
             await asyncio.sleep(0.005)

@@ -105,13 +105,13 @@ def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
     fields = {path: value for path, value in found.items() if value is not UNSET}
     told = []
     for test in count.where.tests:
-        value = repr(fields[test.path]) if test.path in fields else "absent"
+        value = f"{test.path} is {fields[test.path]!r}" if test.path in fields else f"{test.path} is absent"
         try:
             if compile_predicate(Predicate(tests=(test,)), count.watch)(fields):
                 continue
         except TypeError as error:
             value = str(error)
-        told.append(f"{test.path} is {value}, wanted {test.op} {test.value!r}")
+        told.append(f"{value}, wanted {test.op} {test.value!r}")
     return told
 
 

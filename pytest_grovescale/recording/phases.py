@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from ..errors import UsageError
@@ -46,6 +48,8 @@ class Phases:
         self._requests_before = 0
         self._told: tuple[dict[str, tuple[int, int]], int] = ({}, 0)
         self._told_at = 0
+        self.begun = asyncio.Event()
+        """Set when a phase begins: timers may be due earlier than whoever waits for them thinks."""
         ledger.on_met = self._met
 
     @property
@@ -88,6 +92,7 @@ class Phases:
         )
         self._ledger.add(self._open)
         self._ledger.flush()
+        self.begun.set()
         self.look()
 
     async def end(self, wanted: EndPhase) -> list[LateObject]:

@@ -181,7 +181,8 @@ class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
     """A source of the recording broke off; what it would have told is missing, not zero."""
 
     source: str
-    """``audit``, ``cpu:<process>``, ``scrape:<target>``, ``watch:<id>``."""
+    """``audit``, ``cpu``, ``scrape:<target>``, ``watch:<id>``, ``condition:<phase>/<milestone>`` (it raised on an
+    object; the milestone is unknown)."""
     message: str
 
 

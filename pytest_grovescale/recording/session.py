@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import traceback
 from collections.abc import Callable, Coroutine
@@ -13,7 +14,7 @@ import msgspec
 
 from ..kube.client import Client
 from . import protocol, redaction
-from .auditing import POLL_S, AuditLog
+from .auditing import AuditLog
 from .clock import RecorderClock
 from .journal import Writer
 from .ledger import Ledger
@@ -25,11 +26,20 @@ from .roster import Roster
 from .scraping import Scrapers
 from .watches import Watches
 
-FLUSH_S = 0.1
+BEAT_S = 0.1
+"""Between two looks at the audit log and the processes file, each followed by a write of the journal."""
+
 PROGRESS_S = 0.5
 
 Reason = Literal["stopped", "controller-gone", "interrupted", "failed"]
 """Why a recording ends; see ``records.Closed``."""
+
+_INTERRUPTIONS: dict[Reason, str] = {
+    "stopped": "the recording was stopped in the middle of it",
+    "controller-gone": "the test process is gone",
+    "interrupted": "the recorder was ended",
+    "failed": "the recorder failed",
+}
 
 
 class Session:
@@ -66,8 +76,7 @@ class Session:
     def start(self, broken: Callable[[], None]) -> None:
         """Start what runs by itself; ``broken`` is called when one of them fails."""
         rhythms: list[tuple[float, Callable[[], None]]] = [
-            (FLUSH_S, self.ledger.flush),
-            (POLL_S, self._poll),
+            (BEAT_S, self._beat),
             (PROGRESS_S, self.phases.progress),
             (self.config.timeline_s, self._timeline),
         ]
@@ -90,11 +99,11 @@ class Session:
             traceback.print_exception(fault)
         await self.watches.close()
         self.ledger.tick()
-        if reason != "stopped":
-            self.phases.interrupt({"controller-gone": "the test process is gone"}.get(reason, "the recorder was ended"))
-        else:
-            self.roster.read()
+        self.phases.interrupt(_INTERRUPTIONS[reason])
+        self.roster.read()
         if self.audit is not None:
+            if reason == "stopped":
+                await self.audit.drain()
             self.audit.close()
         self.roster.close()
         await self.scrapers.close()
@@ -122,16 +131,16 @@ class Session:
             case protocol.RemoveTarget(name=name):
                 self.scrapers.remove(name)
             case protocol.Flush():
-                self._poll()
-                self.ledger.flush()
+                self._beat()
             case protocol.Stop():
                 pass
         return []
 
-    def _poll(self) -> None:
+    def _beat(self) -> None:
         if self.audit is not None:
             self.audit.poll()
         self.roster.look()
+        self.ledger.flush()
 
     def _timeline(self) -> None:
         offset = self.clock.step()
@@ -142,10 +151,11 @@ class Session:
     async def _timers(self) -> None:
         """Let timers and holds run out when they are due."""
         while True:
+            self.phases.begun.clear()
             due = self.phases.next_due()
-            wait = PROGRESS_S if due is None else max((due - self.clock.now()) / 1e9, 0.0)
-            # A phase that begins meanwhile is looked at within this time; its timers answer with their own moment.
-            await asyncio.sleep(min(wait, 0.05))
+            wait = None if due is None else max((due - self.clock.now()) / 1e9, 0.0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.phases.begun.wait(), wait)
             self.ledger.tick()
             self.phases.look()
 

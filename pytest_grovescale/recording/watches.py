@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import RecordingError
 from ..kube.client import Client
+from ..kube.errors import BadRequest, Forbidden, Invalid, NotFound, Unauthorized
 from . import redaction
 from .conditions import WatchSpec
 from .ledger import Ledger
@@ -25,9 +26,6 @@ class Watches:
         self._watches: dict[str, Watch] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._made = 0
-
-    def __len__(self) -> int:
-        return len(self._watches)
 
     async def ensure(self, specs: Iterable[WatchSpec], within: float) -> None:
         """Return when every watch is live.
@@ -103,17 +101,17 @@ async def _live_or_ended(watch: Watch, task: asyncio.Task[None]) -> None:
 
 def _not_live(watch: Watch, within: float) -> RecordingError:
     error = watch.refused or watch.trouble
-    if watch.refused is not None and watch.refused.code in (404, 405):
+    if error is None:
         return RecordingError(
-            f"{watch.spec.resource} cannot be watched: {watch.refused.message}",
-            next_step="Check the kind's name, and that its CRD is installed before the phase begins.",
+            f"the watch on {watch.spec.path} did not deliver all present objects within {within:g} s",
+            next_step="Narrow it with a label selector, or give it more time.",
         )
-    if error is not None:
-        return RecordingError(
-            f"{watch.spec.resource} cannot be watched: {redaction.text(error.message)}",
-            next_step="Check that the recorder's identity may list and watch it, and that the API server is up.",
-        )
-    return RecordingError(
-        f"the watch on {watch.spec.path} did not deliver all present objects within {within:g} s",
-        next_step="Narrow it with a label selector, or give it more time.",
-    )
+    step = "Check that the API server is up."
+    if isinstance(error, Forbidden | Unauthorized):
+        step = "Give the recorder's identity the right to list and watch it."
+    elif isinstance(error, NotFound):
+        step = "Check the kind's name, and that its CRD is installed before the phase begins."
+    elif isinstance(error, BadRequest | Invalid):
+        step = "Check the label and field selectors."
+    message = f"{watch.spec.resource} cannot be watched: {redaction.text(error.message)}"
+    return RecordingError(message, next_step=step)

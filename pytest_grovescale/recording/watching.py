@@ -249,13 +249,14 @@ class Watch:
             at = self._ledger.now()
             self._ledger.add(WatchGap(at=at, watch=self.watch, reason=reason, length_ns=at - since))
             self._gap = self._cut = None
-        for key in [key for key in self._known if key not in listing]:
-            self._emit("deleted", self._known[key], initial=True)
+        for key, known in list(self._known.items()):
+            # One of the same name that is another object: the first was deleted in between.
+            if key not in listing or listing[key].uid != known.uid:
+                self._emit("deleted", known, initial=True)
         for key, seen in listing.items():
-            known = self._known.get(key)
-            if known is None or known.uid != seen.uid:
+            if key not in self._known:
                 self._emit("added", seen, initial=True)
-            elif known.resource_version != seen.resource_version:
+            elif self._known[key].resource_version != seen.resource_version:
                 self._emit("modified", seen, initial=True)
         self._sign = self._ledger.now()
         self._ledger.add(

@@ -44,7 +44,7 @@ def metrics_routes(registry: CollectorRegistry) -> dict[str, Handler]:
     return {"/metrics": scrape}
 
 
-def health_routes(ready: Callable[[], bool], counts: Counts) -> dict[str, Handler]:
+def health_routes(ready: Callable[[], bool], counts: Callable[[], Counts]) -> dict[str, Handler]:
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
@@ -52,6 +52,6 @@ def health_routes(ready: Callable[[], bool], counts: Counts) -> dict[str, Handle
         return web.Response(text="ok") if ready() else web.Response(status=503, text="caches have not synced")
 
     async def debug_counts(_: web.Request) -> web.Response:
-        return web.Response(body=msgspec.json.encode(counts), content_type="application/json")
+        return web.Response(body=msgspec.json.encode(counts()), content_type="application/json")
 
     return {"/healthz": healthz, "/readyz": readyz, "/debug/counts": debug_counts}

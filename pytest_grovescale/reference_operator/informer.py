@@ -26,6 +26,7 @@ from .store import Store, version
 log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 
+_ERROR = b'{"type":"ERROR"'
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.05, 10.0
 _PAGE = 500
@@ -135,11 +136,12 @@ class Informer(Generic[T]):
             listing = set()
             self._counts.lists += 1
         async for line in self._api.watch(f"{self._resource.collection()}?{query}", accept=self._accept):
-            event = self._decode_event(line)
-            self._counts.watch_events += 1
-            if event.type == "ERROR":
+            if line.startswith(_ERROR):
+                # Told apart before it is decoded: what it holds is a Status, which is none of our kinds.
                 status = msgspec.json.decode(line, type=_ErrorEvent).object
                 raise ApiError(status.code, status.reason, status.message)
+            event = self._decode_event(line)
+            self._counts.watch_events += 1
             obj = event.object
             if event.type == "BOOKMARK":
                 if listing is not None and _INITIAL_EVENTS_END in obj.metadata.annotations:

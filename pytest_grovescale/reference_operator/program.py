@@ -52,15 +52,15 @@ class Operator:
         parts = (caches, writer, sets, selection, timing, hashes, settings)
         concurrency = settings.concurrency
         self._set_controller = Controller(
-            "podcliqueset-controller", SetReconciler(workshop, selection, timing), concurrency=concurrency
+            "podcliqueset", SetReconciler(workshop, selection, timing), concurrency=concurrency
         )
         self._clique_controller = Controller(
-            "podclique-controller",
+            "podclique",
             CliqueReconciler(*parts, workshop.bulk_deletions, lambda: self._clique_controller),
             concurrency=concurrency,
         )
         self._group_controller = Controller(
-            "podcliquescalinggroup-controller",
+            "podcliquescalinggroup",
             ScalingGroupReconciler(*parts, lambda: self._group_controller),
             concurrency=concurrency,
         )
@@ -91,6 +91,10 @@ class Operator:
     def ready(self) -> bool:
         """Whether all caches hold what was there at the start."""
         return all(informer.synced.is_set() for informer in self.informers)
+
+    def current_counts(self) -> Counts:
+        self.counts.keys_in_hand = sum(controller.queue.in_hand for controller in self.controllers)
+        return self.counts
 
     async def run(self) -> None:
         """Work until cancelled; then let reconciles in flight finish."""
@@ -130,7 +134,9 @@ async def run(settings: Settings) -> None:
         operator = Operator(api, settings)
         try:
             await servers.serve(settings.metrics_port, http_servers.metrics_routes(operator.registry))
-            await servers.serve(settings.health_port, http_servers.health_routes(operator.ready, operator.counts))
+            await servers.serve(
+                settings.health_port, http_servers.health_routes(operator.ready, operator.current_counts)
+            )
             log.info("started: switches %s, defects %s", settings.switches, sorted(settings.defects.names))
             await _until(stop, _lead(api, operator, settings) if settings.leader_election else operator.run())
         finally:

@@ -2,7 +2,7 @@
 
 A clique of two pods passes through a dozen states between its creation and readiness. Published each, they would be
 most of the operator's requests; nobody acts on them. So an unsettled status waits until it has been unpublished for
-an interval, and a settled one, an error, or a new generation's first is written immediately.
+an interval, and a settled one, an error, or availability that came or went is written immediately.
 """
 
 from __future__ import annotations

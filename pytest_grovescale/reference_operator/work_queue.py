@@ -37,6 +37,11 @@ class WorkQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def in_hand(self) -> int:
+        """Keys that wait, wait for a delay to end, or are worked on."""
+        return len(self._dirty) + len(self._later) + len(self._processing)
+
     # ---- adding
 
     def add(self, key: str) -> None:

@@ -58,6 +58,9 @@ class Writer:
         if owner is not None and not obj.controlled_by(owner):
             raise NotOwned(cached.resource.kind, obj.key)
         cached.store.upsert(obj)
+        if not metadata["labels"].items() <= obj.metadata.labels.items():
+            # Without them it is outside of what is watched, and its deletion would never be heard of.
+            return await self.patch(cached, obj, {"metadata": {"labels": metadata["labels"]}})
         return obj
 
     async def patch(self, cached: Cached[T], obj: T, body: Body) -> T:

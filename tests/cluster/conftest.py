@@ -1,10 +1,11 @@
-"""A control plane for the tests: one for the whole run, shared by all workers, and state folders for those of their own.
+"""A control plane for the tests: one for the whole run, shared by all workers, or a state folder for one's own.
 
 The state folder's name has a space in it, so that everything is proven to work with one.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.cluster import binaries as lookup
-from pytest_grovescale.cluster import handle, versions
+from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
 from pytest_grovescale.cluster.handle import Cluster
 
@@ -25,14 +26,16 @@ def _quiet(text: str) -> None:
 
 @pytest.fixture(scope="session")
 def definition() -> ClusterDefinition:
-    """The default cluster with a few nodes."""
-    return load_definition("default").with_nodes(NODES)
+    """The default cluster with a few nodes; ``GROVESCALE_TEST_KUBERNETES=1.34`` runs the tests on another version."""
+    default = load_definition("default").with_nodes(NODES)
+    version = os.environ.get("GROVESCALE_TEST_KUBERNETES")
+    return default.with_version(version) if version else default
 
 
 @pytest.fixture(scope="session")
-def binaries() -> Callable[[str], Path]:
+def binaries(definition: ClusterDefinition) -> Callable[[str], Path]:
     """Return the path of a control plane binary by its name."""
-    found = lookup.find(versions.NEEDED, versions.DEFAULT_KUBERNETES, given={}, progress=_quiet)
+    found = lookup.resolve(definition, progress=_quiet)
     return lambda name: Path(found[name].path)
 
 

@@ -18,6 +18,7 @@ from pytest_grovescale.kube.watch import WatchEvent, stream
 from pytest_grovescale.operator import following
 from pytest_grovescale.operator.following import follow
 
+pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 LABEL = "test.grovescale.io/followed"

@@ -20,6 +20,7 @@ from pytest_grovescale.operator import installed, process
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.installed import wait_established
 
+pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"

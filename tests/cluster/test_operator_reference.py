@@ -21,6 +21,7 @@ from pytest_grovescale.operator.process import Operator
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
+pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 

@@ -25,6 +25,7 @@ from pytest_grovescale.operator import process
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.process import Operator
 
+pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"

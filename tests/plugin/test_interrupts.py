@@ -27,7 +27,7 @@ from pytest_grovescale import count
 
 
 def tell(phase):
-    Path("here").open("w").write(phase)
+    Path("here").write_text(phase)
 
 
 @pytest.mark.grovescale(nodes=2)
@@ -72,7 +72,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def _stopped_in(folder: Path, phase: str, number: signal.Signals) -> tuple[int, str]:
     process = _pytest(folder, f"--grovescale-param=stop_in={phase}")
-    assert (folder / "here").open(encoding="utf-8").read() == phase
+    assert (folder / "here").read_text(encoding="utf-8") == phase
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     return process.returncode, output
@@ -114,7 +114,7 @@ def test_sigkill(folder: Path, phase: str) -> None:
     assert _last_record(folder).reason == "controller-gone"
     test = _recorded(folder)
     assert test.phases[-1].name == phase
-    assert test.phases[-1].outcome == "unfinished"
+    assert test.phases[-1].outcome == "interrupted"
 
 
 @pytest.mark.cluster

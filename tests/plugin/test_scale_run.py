@@ -87,7 +87,7 @@ def test_show_prints_the_same_tables_byte_for_byte(pytester: pytest.Pytester, ru
     outcome.assert_outcomes(passed=1)
     tables = shown(pytester)
     assert tables.strip()
-    assert tables in outcome.outlines_text if hasattr(outcome, "outlines_text") else tables in str(outcome.stdout)
+    assert tables in f"{outcome.stdout}\n"
 
 
 def test_nothing_secret_reaches_the_reports(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
@@ -123,7 +123,7 @@ def test_a_crash_of_the_operator_fails_the_phase_at_once(pytester: pytest.Pytest
     test = (
         HEAD
         + """
-@pytest.mark.grovescale(values={"defects": "crash"})
+@pytest.mark.grovescale(values={"defect": "crash=20"})
 def test_crash(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=100, pods_per_replica=2)
     with scale.phase("deploy", timeout="10m") as deploy:

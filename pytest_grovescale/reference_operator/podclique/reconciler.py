@@ -19,7 +19,7 @@ from ..status_timing import StatusTiming
 from ..template_hashes import TemplateHashes
 from ..writes import Writer
 from .pods import plan, pod_body
-from .status import gated, settled, wanted_status
+from .status import gated, settled, urgent, wanted_status
 
 # How long a clique leaves its pods to the set's deletion of all pods before it looks again.
 _BULK_DELETE_CHECK_S = 5.0
@@ -80,11 +80,9 @@ class CliqueReconciler:
         return [pod for pod in reads.pods(clique) if not doomed(pod)]
 
     async def _sync_pods(self, clique: PodClique, reads: Reads) -> None:
-        todo = plan(clique, self._active(clique, reads))
-        if not todo.create and not todo.delete:
-            return
         pcs = reads.podcliqueset()
-        if pcs is None:
+        todo = plan(clique, self._active(clique, reads))
+        if pcs is None or pcs.terminating or not (todo.create or todo.delete):
             return
         reads.forget_pods()
         pods, limit = self._caches.pods, self._settings.concurrency
@@ -93,8 +91,9 @@ class CliqueReconciler:
 
     async def _open_gates(self, clique: PodClique, reads: Reads) -> None:
         """Let those pods be scheduled that are listed in an initialised gang, once all they start after is there."""
+        pcs = reads.podcliqueset()
         waiting = [pod for pod in self._active(clique, reads) if gated(pod)]
-        if not waiting:
+        if pcs is None or pcs.terminating or not waiting:
             return
         gang = self._caches.gangs.store.get(f"{clique.namespace}/{clique.metadata.labels.get(naming.PODGANG, '')}")
         if gang is None or not gang.initialized or not self._may_start(clique):
@@ -123,7 +122,7 @@ class CliqueReconciler:
         if pcs is None:
             return DONE
         wanted = wanted_status(clique, self._active(clique, reads), self._hashes.of(pcs), failure)
-        final = settled(clique, wanted) or wanted.last_errors != clique.status.last_errors
+        final = settled(clique, wanted) or urgent(clique, wanted)
         delay = self._timing.delay(clique.uid, clique.status, wanted, settled=final)
         if delay is None:
             return DONE

@@ -14,6 +14,13 @@ BREACHED = "MinAvailableBreached"
 SCHEDULED = "PodCliqueScheduled"
 
 
+def urgent(clique: PodClique, status: CliqueStatus) -> bool:
+    """Whether others act on this change: available or no longer so, an error that came or went."""
+    before, needed = clique.status, clique.spec.needed
+    flipped = (before.ready_replicas >= needed) != (status.ready_replicas >= needed)
+    return flipped or before.last_errors != status.last_errors
+
+
 def gated(pod: Pod) -> bool:
     """Whether the operator's own gate still holds a pod."""
     return any(gate.name == naming.GATE for gate in pod.spec.scheduling_gates)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import msgspec
 
 from .. import naming
 from ..api_errors import ApiError
-from ..conditions import now
 from ..controller import DONE, Result
 from ..defects import HOT_LOOP
 from ..objects import PodCliqueSet
@@ -113,8 +113,7 @@ class SetReconciler:
         if HOT_LOOP in shop.settings.defects:
             # Defect hot-loop: a status that says when it was written, and so is another one each time.
             for condition in wanted.conditions:
-                condition.message = f"observed at {now()}"
-                condition.last_transition_time = now()
+                condition.message = f"observed at {time.time_ns()}"
             current = msgspec.structs.replace(current, status=type(wanted)())
         final = settled(current, wanted) or urgent(current, wanted)
         delay = self._timing.delay(pcs.uid, current.status, wanted, settled=final)

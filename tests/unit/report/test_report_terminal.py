@@ -10,7 +10,7 @@ import pytest
 from pytest_grovescale.analysis.result import MilestoneResult, PhaseResult, TestResult
 from pytest_grovescale.report.terminal import render_result, render_test
 
-from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST
+from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST, row
 
 
 def squeezed(text: str) -> list[str]:
@@ -126,3 +126,15 @@ def test_a_run_is_all_its_tests() -> None:
     text = render_result(RESULT)
     assert render_test(TEST) in text
     assert text.endswith("Warnings\n- recordings/x.jsonl: damaged\n")
+
+
+def test_traffic_of_five_thousand_pods_fits_the_default_width() -> None:
+    counts = {"get": 12, "list": 45, "watch": 100, "create": 12_500, "update": 5_000, "patch": 12_500, "delete": 4_950}
+    counts["deletecollection"] = 50
+    kcm = "kube-controller-manager"
+    rows = tuple(row(verb, n, identity=kcm, p99_ms=0.672) for verb, n in counts.items())
+    leases = row("update", 5_000, identity=kcm, category="lease", p99_ms=0.672)
+    phase = msgspec.structs.replace(DEPLOY, api=(*rows, leases))
+    text = render_test(msgspec.structs.replace(TEST, phases=(phase,), evidence=()))
+    assert "…" not in text
+    assert f"{kcm} 40,157 12 45 100 12,500 5,000 12,500 5,000 5,000 0 0.672 ms" in squeezed(text)

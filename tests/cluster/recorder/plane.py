@@ -6,7 +6,6 @@ No nodes and no controllers: objects stay as the test writes them.
 from __future__ import annotations
 
 import contextlib
-import functools
 import signal
 import socket
 import struct
@@ -23,8 +22,6 @@ import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pytest_grovescale.cluster import binaries
-from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.kube.access import Access, ssl_context
 
 POLICY = """\
@@ -231,13 +228,3 @@ class Plane:
             return subprocess.Popen(
                 [str(self._binaries(name)), *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
             )
-
-
-@functools.cache
-def _found() -> dict[str, binaries.Binary]:
-    return binaries.resolve(load_definition("default"), progress=print)
-
-
-def binary(name: str) -> Path:
-    """Return a control plane binary, by the harness' own look-up."""
-    return Path(_found()[name].path)

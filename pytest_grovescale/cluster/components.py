@@ -1,0 +1,250 @@
+"""The components of a local control plane: what each is started with, on the command line and in its files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..kube.access import Access, to_kubeconfig
+from . import pki, state
+from .definition import ClusterDefinition
+from .protocol import ProcessSpec
+
+IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
+"""Client certificates; user names in the audit log are these words."""
+
+SERVER_IDENTITY = "system:apiserver"
+"""The API server's user name for requests to itself."""
+
+PORTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "etcd")
+"""Who needs a port; etcd's is for its metrics alone, its clients use a Unix socket."""
+
+_SERVICE_RANGE, _SERVICE_IP = "10.0.0.0/16", "10.0.0.1"
+_POD_RANGE = "10.128.0.0/9"
+# Data and history are thrown away at the end: nothing is won by a long goodbye.
+_GRACE_S = 3.0
+_AUDIT_MAX_MB = 100_000
+
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What a control plane is started from."""
+
+    name: str
+    folder: Path
+    definition: ClusterDefinition
+    binaries: Mapping[str, Path]
+    ports: Mapping[str, int]
+
+
+def write_files(start: Start) -> None:
+    """Write keys, kubeconfigs and configuration files into the cluster's folder."""
+    folder, definition = start.folder, start.definition
+    (folder / "logs").mkdir(exist_ok=True)
+    made = pki.create(IDENTITIES, service_ip=_SERVICE_IP)
+    pki.write(made, folder / "pki")
+    for user in IDENTITIES:
+        text = to_kubeconfig(access(folder, start.ports["kube-apiserver"], user), name=start.name)
+        pki.write_private(folder / "pki" / f"{user}.kubeconfig", text)
+    for role in ("harness", "recorder"):
+        state.write_access(folder, role, access(folder, start.ports["kube-apiserver"], role))
+    shutil.copy(folder / "pki" / "harness.kubeconfig", folder / "kubeconfig")
+    (folder / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY), encoding="utf-8")
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(_scheduler_config(start)), encoding="utf-8")
+    (folder / "kwok.yaml").write_text(_kwok_config(definition), encoding="utf-8")
+    state.make_data_folder(folder)
+
+
+def access(folder: Path, port: int, user: str) -> Access:
+    """Return the access of one of IDENTITIES."""
+    keys = folder / "pki"
+    return Access(
+        server=f"https://127.0.0.1:{port}",
+        ca_pem=(keys / "ca.crt").read_text(),
+        client_cert_pem=(keys / f"{user}.crt").read_text(),
+        client_key_pem=(keys / f"{user}.key").read_text(),
+    )
+
+
+def specs(start: Start) -> dict[str, ProcessSpec]:
+    """Return what to run, by component. Paths are relative to the cluster's folder, which is the working folder."""
+    argv = {
+        "etcd": _etcd(start),
+        "kube-apiserver": _api_server(start),
+        "kube-controller-manager": _controller_manager(start),
+        "kube-scheduler": _scheduler(start),
+        "kwok": _kwok(start),
+    }
+    return {
+        name: ProcessSpec(
+            name=name,
+            argv=[str(start.binaries[name]), *arguments],
+            env=_environment(name, start.definition),
+            cwd=str(start.folder),
+            log=str(start.folder / "logs" / f"{name}.log"),
+            stop_grace_s=_GRACE_S,
+            restart=True,
+        )
+        for name, arguments in argv.items()
+    }
+
+
+def _etcd(start: Start) -> list[str]:
+    # Its clients come through a Unix socket in the cluster's folder: no port, and no other user of the machine.
+    metrics = f"http://127.0.0.1:{start.ports['etcd']}"
+    return [
+        "--unsafe-no-fsync",
+        "--data-dir=data/etcd",
+        "--listen-client-urls=unix://etcd:0",
+        "--advertise-client-urls=unix://etcd:0",
+        "--listen-peer-urls=unix://etcd-peer:0",
+        "--initial-advertise-peer-urls=unix://etcd-peer:0",
+        "--initial-cluster=default=unix://etcd-peer:0",
+        f"--listen-metrics-urls={metrics}",
+        "--quota-backend-bytes=8589934592",
+        "--log-level=warn",
+    ]
+
+
+def _api_server(start: Start) -> list[str]:
+    api = start.definition.api_server
+    return [
+        "--etcd-servers=unix://etcd:0",
+        "--bind-address=127.0.0.1",
+        # It ends at once on a machine without a default route unless it is told an address.
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={start.ports['kube-apiserver']}",
+        *_serving(),
+        "--service-account-key-file=pki/sa.pub",
+        "--service-account-signing-key-file=pki/sa.key",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--api-audiences=https://kubernetes.default.svc",
+        "--authorization-mode=RBAC",
+        # ServiceAccount would mount tokens into every pod; the other one would taint nodes that only the
+        # node-lifecycle controller, which does not run here, ever frees again.
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        f"--service-cluster-ip-range={_SERVICE_RANGE}",
+        "--audit-policy-file=audit-policy.yaml",
+        "--audit-log-path=audit.log",
+        f"--audit-log-maxsize={_AUDIT_MAX_MB}",
+        f"--enable-priority-and-fairness={_flag(api.priority_and_fairness)}",
+        f"--max-requests-inflight={api.max_requests_inflight}",
+        f"--max-mutating-requests-inflight={api.max_mutating_requests_inflight}",
+        *_extra(api.extra_args),
+    ]
+
+
+def _controller_manager(start: Start) -> list[str]:
+    manager = start.definition.controller_manager
+    return [
+        "--kubeconfig=pki/kube-controller-manager.kubeconfig",
+        "--leader-elect=false",
+        f"--kube-api-qps={manager.limits.qps}",
+        f"--kube-api-burst={manager.limits.burst}",
+        f"--concurrent-gc-syncs={manager.concurrent_gc_syncs}",
+        "--service-account-private-key-file=pki/sa.key",
+        "--root-ca-file=pki/ca.crt",
+        f"--controllers={','.join(manager.controllers)}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={start.ports['kube-controller-manager']}",
+        *_serving(),
+        *_delegated("kube-controller-manager"),
+        *_extra(manager.extra_args),
+    ]
+
+
+def _scheduler(start: Start) -> list[str]:
+    return [
+        "--config=scheduler.yaml",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={start.ports['kube-scheduler']}",
+        *_serving(),
+        *_delegated("kube-scheduler"),
+        *_extra(start.definition.scheduler.extra_args),
+    ]
+
+
+def _kwok(start: Start) -> list[str]:
+    kwok = start.definition.kwok
+    return [
+        "--kubeconfig=pki/kwok.kubeconfig",
+        "--config=kwok.yaml",
+        "--manage-all-nodes=true",
+        "--node-ip=127.0.0.1",
+        f"--cidr={_POD_RANGE}",
+        f"--server-address=127.0.0.1:{start.ports['kwok']}",
+        f"--node-lease-duration-seconds={kwok.lease_seconds}",
+        *_extra(kwok.extra_args),
+    ]
+
+
+def _serving() -> list[str]:
+    return ["--tls-cert-file=pki/server.crt", "--tls-private-key-file=pki/server.key", "--client-ca-file=pki/ca.crt"]
+
+
+def _delegated(name: str) -> list[str]:
+    # So that /metrics answers to those whom the API server lets in, and to client certificates at once.
+    kubeconfig = f"pki/{name}.kubeconfig"
+    return [
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        "--authentication-skip-lookup=true",
+    ]
+
+
+def _scheduler_config(start: Start) -> dict[str, Any]:
+    limits = start.definition.scheduler.limits
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {
+            "kubeconfig": "pki/kube-scheduler.kubeconfig",
+            "qps": limits.qps,
+            "burst": limits.burst,
+        },
+        "leaderElection": {"leaderElect": False},
+    }
+
+
+def _kwok_config(definition: ClusterDefinition) -> str:
+    options = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "metadata": {"name": "kwok"},
+        "options": {
+            "manageAllNodes": True,
+            "podPlayStageParallelism": definition.kwok.pod_parallelism,
+            "nodePlayStageParallelism": definition.kwok.node_parallelism,
+        },
+    }
+    stages = [Path(stage).read_text(encoding="utf-8") for stage in definition.stages]
+    return "\n---\n".join([yaml.safe_dump(options), *stages])
+
+
+def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:
+    """Return a small environment: no proxy, no KUBECONFIG and no GO… of the user's reaches a component."""
+    found = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+    if name == "kube-apiserver" and definition.api_server.gomaxprocs:
+        found["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
+    return found
+
+
+def _extra(arguments: Mapping[str, str]) -> list[str]:
+    return [f"--{flag}={value}" for flag, value in arguments.items()]
+
+
+def _flag(on: bool) -> str:
+    return "true" if on else "false"

@@ -1,0 +1,232 @@
+"""How a recorder ends: told to, killed, orphaned, out of disk; the journal can be read in each case."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.errors import RecordingError
+from pytest_grovescale.kube.access import Access
+from pytest_grovescale.recording import journal
+from pytest_grovescale.recording.protocol import MilestoneReached, PhaseComplete, RecorderConfig, SourceBroke
+from pytest_grovescale.recording.recorder import Recorder
+from pytest_grovescale.recording.records import Closed, CpuRead, Mark, MilestoneMet, PhaseEnded
+
+from .plane import Plane, Proxy, wait_until
+from .room import Maps, check, complete, config, of, recorder, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
+
+
+def wait_for_end(pid: int) -> None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    ended = poller.poll(30_000)
+    os.close(pidfd)
+    assert ended, f"process {pid} is still there"
+
+
+CONTROLLER = """
+import sys, time
+from pathlib import Path
+import msgspec
+from pytest_grovescale.recording.conditions import Count, WatchSpec
+from pytest_grovescale.recording.protocol import RecorderConfig
+from pytest_grovescale.recording.recorder import Recorder
+folder, path = Path(sys.argv[1]), sys.argv[2]
+config = msgspec.json.decode(sys.stdin.readline(), type=RecorderConfig)
+recorder = Recorder.start(config, log=folder / "recorder.log")
+watch = WatchSpec(resource="configmaps", path=path)
+recorder.begin_phase("deploy", [("never", Count(watch=watch, n=99))], timeout=60)
+print(recorder.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("leave_a_child", [False, True])
+def test_orphaned_recorder_closes_the_journal_and_becomes_its_successor(
+    plane: Plane, maps: Maps, tmp_path: Path, leave_a_child: bool
+) -> None:
+    successor = "import pathlib,sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
+    copy = tmp_path / "copy.jsonl"
+    after = (sys.executable, "-c", successor, str(copy), str(tmp_path / "recording.jsonl"))
+    given = msgspec.structs.replace(config(tmp_path, plane.access), after_close=after)
+    code = CONTROLLER
+    if leave_a_child:
+        # A forked child holds a copy of the control socket: it must not keep the recorder.
+        code = code.replace("print(", "import os\nif os.fork() == 0:\n    time.sleep(600)\nprint(")
+    controller = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), maps.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with controller:
+        assert controller.stdin is not None
+        assert controller.stdout is not None
+        controller.stdin.write(msgspec.json.encode(given) + b"\n")
+        controller.stdin.flush()
+        pid = int(controller.stdout.readline())
+        controller.kill()
+        controller.wait()
+        wait_for_end(pid)
+        if leave_a_child:
+            os.killpg(controller.pid, signal.SIGKILL)
+    found = check(tmp_path / "recording.jsonl")
+    closed, (ended,) = found[-1], of(found, PhaseEnded)
+    assert isinstance(closed, Closed)
+    assert closed.reason == "controller-gone"
+    assert (ended.phase, ended.outcome) == ("deploy", "interrupted")
+    assert {read.process for read in of(found, CpuRead) if read.edge == "end:deploy"} >= {"recorder"}
+    # It ran after the journal was closed: it saw the last line.
+    assert list(journal.read(copy)) == found
+
+
+def test_nothing_runs_after_a_normal_stop(plane: Plane, tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    with recorder(tmp_path, plane.access, after_close=("touch", str(left))) as running:
+        running.mark("hello", detail="password=hunter2")
+    running.stop()
+    wait_for_end(running.pid)
+    assert not left.exists()
+    found = check(running.journal)
+    assert [mark.detail for mark in of(found, Mark)] == ["password=[redacted]"]
+    assert isinstance(found[-1], Closed)
+    assert found[-1].reason == "stopped"
+
+
+def test_sigterm_closes_the_journal_and_sigint_is_not_for_it(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, plane.access) as running:
+        running.begin_phase("p", [("never", maps.count(99))], timeout=60)
+        os.kill(running.pid, signal.SIGINT)
+        running.mark("still there")
+        os.kill(running.pid, signal.SIGTERM)
+        wait_for_end(running.pid)
+        with pytest.raises(RecordingError, match="ended with code 0"):
+            running.mark("too late")
+        assert not running.alive()
+    found = check(running.journal)
+    assert [mark.label for mark in of(found, Mark)] == ["still there"]
+    assert [ended.outcome for ended in of(found, PhaseEnded)] == ["interrupted"]
+    assert isinstance(found[-1], Closed)
+    assert found[-1].reason == "interrupted"
+
+
+def test_killed_recorder_is_told_and_its_journal_can_be_read(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, plane.access) as running:
+        running.begin_phase("p", [("one", maps.count(1))], timeout=60)
+        running.flush()
+        os.kill(running.pid, signal.SIGKILL)
+        with pytest.raises(RecordingError, match="ended with code -9") as told:
+            until(running, PhaseComplete)
+        assert str(running.journal) in str(told.value)
+        with pytest.raises(RecordingError):
+            running.end_phase("p", "failed")
+    assert not isinstance(check(running.journal)[-1], Closed)
+
+
+def test_stop_while_a_phase_is_being_begun_waits_for_nothing(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    proxy = Proxy(plane.port)
+    access = Access(server=f"https://127.0.0.1:{proxy.port}", token="recorder-token", insecure=True)
+    running = Recorder.start(config(tmp_path, access), log=tmp_path / "recorder.log")
+    proxy.cut(refuse=True)
+    # Ctrl-C strikes while the watches wait for an API server that does not come.
+    alarm = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt):
+        running.begin_phase("p", [("one", maps.count(1))], timeout=600)
+    alarm.join()
+    running.stop("interrupted")
+    wait_for_end(running.pid)
+    found = check(running.journal)
+    assert isinstance(found[-1], Closed)
+    assert found[-1].reason == "interrupted"
+
+
+def test_ctrl_c_loses_no_update(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, plane.access) as running:
+        running.begin_phase("p", [("one", maps.count(1)), ("two", maps.count(2))], timeout=60)
+        alarm = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
+        alarm.start()
+        with pytest.raises(KeyboardInterrupt):
+            until(running, PhaseComplete)
+        alarm.join()
+        maps.create("a")
+        maps.create("b")
+        assert [until(running, MilestoneReached).name for _ in range(2)] == ["one", "two"]
+        complete(running, "p")
+        running.end_phase("p", "interrupted")
+
+
+def test_journal_that_is_there_already_is_not_written_over(plane: Plane, tmp_path: Path) -> None:
+    (tmp_path / "recording.jsonl").write_text("precious")
+    with pytest.raises(RecordingError, match=r"recording\.jsonl cannot be written"):
+        Recorder.start(config(tmp_path, plane.access), log=tmp_path / "recorder.log")
+    assert (tmp_path / "recording.jsonl").read_text() == "precious"
+
+
+def test_full_disk_ends_the_journal_and_not_the_test(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, plane.access) as running:
+        running.begin_phase("p", [("ten", maps.count(10))], timeout=60)
+        running.flush()
+        size = running.journal.stat().st_size
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (size + 1000, size + 1000))
+        for number in range(9):
+            maps.create(f"c{number}")
+        told = until(running, SourceBroke)
+        assert told.source == "journal"
+        assert "File too large" in told.message
+        # It is evaluated to the end all the same.
+        maps.create("last")
+        complete(running, "p")
+        running.end_phase("p", "passed")
+    data = running.journal.read_bytes()
+    assert len(data) <= size + 1000
+    assert data.endswith(b"\n")
+    found = check(running.journal)
+    assert isinstance(found[-1], Closed)
+    assert found[-1].reason == "journal-full"
+    assert of(found, MilestoneMet) == []
+
+
+def test_no_credential_is_in_arguments_environment_journal_or_log(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+        proc = Path("/proc") / str(running.pid)
+        for part in ("cmdline", "environ"):
+            assert b"recorder-token" not in (proc / part).read_bytes()
+        running.begin_phase("p", [("none", maps.count(0))], timeout=60)
+        running.lines("log:operator", ["GET /x Authorization: Bearer recorder-token", "plain"])
+        running.end_phase("p", "passed")
+    for file in tmp_path.iterdir():
+        if file.is_file():
+            assert b"recorder-token" not in file.read_bytes(), file
+
+
+def test_its_file_descriptors_are_its_own(plane: Plane, tmp_path: Path) -> None:
+    with recorder(tmp_path, plane.access) as running:
+        child = subprocess.Popen(["sleep", "600"])
+        try:
+            running.stop()
+            # The other end of the socket is in no child of ours.
+            wait_until(lambda: not running.alive(), "the recorder ended")
+        finally:
+            child.kill()
+            child.wait()
+
+
+def test_config_survives_the_line(plane: Plane, tmp_path: Path) -> None:
+    given = config(tmp_path, plane.access)
+    assert msgspec.json.decode(msgspec.json.encode(given), type=RecorderConfig) == given

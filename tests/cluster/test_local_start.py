@@ -1,0 +1,254 @@
+"""A local control plane as its users find it: nodes, identities, tokens, audit log, limits; shared, and twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.cluster import handle, ports, processes, state
+from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition
+from pytest_grovescale.cluster.handle import Cluster, ProcessSpec
+from pytest_grovescale.cluster.ports import PortLease
+from pytest_grovescale.errors import ClusterError
+from pytest_grovescale.kube.access import Access, from_kubeconfig
+from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.portal import Portal
+
+pytestmark = pytest.mark.cluster
+
+Eventually = Callable[[Callable[[], object], str], None]
+
+
+@pytest.fixture
+def portal() -> Iterator[Portal]:
+    with Portal() as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(portal: Portal, cluster: Cluster) -> Client:
+    return portal.client(cluster.access_as("harness"))
+
+
+def pod(name: str, **metadata: Any) -> dict[str, Any]:
+    spec = {
+        "containers": [{"name": "main", "image": "none"}],
+        "tolerations": [{"operator": "Exists"}],
+        "terminationGracePeriodSeconds": 30,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def audited(cluster: Cluster) -> list[dict[str, Any]]:
+    assert cluster.audit_log is not None
+    return [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+
+
+def test_all_nodes_are_ready_with_the_pools_labels_and_taints(portal: Portal, client: Client, cluster: Cluster) -> None:
+    nodes = portal.run(client.list(portal.run(client.resource("Node")))).items
+    assert len(nodes) == cluster.facts["nodes"]
+    for node in nodes:
+        conditions = {c["type"]: c["status"] for c in node["status"]["conditions"]}
+        assert conditions["Ready"] == "True"
+        assert node["metadata"]["labels"]["type"] == "kwok"
+        assert node["spec"]["taints"] == [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]
+        assert node["status"]["allocatable"]["pods"] == "250"
+
+
+def test_pod_becomes_ready_and_goes_with_one_delete_by_kwok(
+    portal: Portal, client: Client, cluster: Cluster, eventually: Eventually
+) -> None:
+    pods = portal.run(client.resource("Pod"))
+    portal.run(client.create(pod("one")))
+
+    def is_ready() -> bool:
+        found = portal.run(client.get(pods, "one", "default"))
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in found["status"].get("conditions", []))
+
+    eventually(is_ready, "a Ready pod")
+    portal.run(client.delete(pods, "one", "default"))
+    eventually(lambda: not portal.run(client.exists(pods, "one", "default")), "the pod's end")
+    asked = [
+        (event["user"]["username"], event["responseStatus"]["code"])
+        for event in audited(cluster)
+        if event["verb"] == "delete" and event.get("objectRef", {}).get("name") == "one"
+    ]
+    assert asked == [("harness", 200), ("kwok", 200)]
+
+
+def test_pod_with_a_finalizer_waits_for_whoever_set_it(portal: Portal, client: Client, eventually: Eventually) -> None:
+    pods = portal.run(client.resource("Pod"))
+    portal.run(client.create(pod("held", finalizers=["test.grovescale.io/held"])))
+    portal.run(client.delete(pods, "held", "default"))
+
+    def kubelet_is_done() -> bool:
+        return bool(portal.run(client.get(pods, "held", "default"))["metadata"]["deletionGracePeriodSeconds"] == 0)
+
+    eventually(kubelet_is_done, "the simulated kubelet's part of the deletion")
+    portal.run(client.patch(pods, "held", "default", body={"metadata": {"finalizers": None}}))
+    assert not portal.run(client.exists(pods, "held", "default"))
+
+
+def test_everyone_has_an_identity_of_its_own(portal: Portal, client: Client, cluster: Cluster) -> None:
+    recorder = portal.client(cluster.access_as("recorder"))
+    portal.run(recorder.list(portal.run(recorder.resource("Namespace"))))
+    seen = {event["user"]["username"] for event in audited(cluster)}
+    assert set(cluster.identities.values()) <= seen
+    assert cluster.identities["kube-apiserver"] == "system:apiserver"
+
+
+def test_tokens_are_issued_and_accepted(portal: Portal, client: Client, cluster: Cluster) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "one", "namespace": "default"}}
+    portal.run(client.apply(account))
+    token = portal.run(client.token("one", "default"))
+    own = Access(server=cluster.access.server, ca_pem=cluster.access.ca_pem, token=token)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}
+    answer = portal.run(
+        portal.client(own).request(
+            "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=msgspec.json.encode(review)
+        )
+    )
+    assert json.loads(answer)["status"]["userInfo"]["username"] == "system:serviceaccount:default:one"
+
+
+def test_audit_log_tells_completions_only(cluster: Cluster) -> None:
+    events = audited(cluster)
+    assert {event["level"] for event in events} == {"Metadata"}
+    assert "RequestReceived" not in {event["stage"] for event in events}
+
+
+def test_secrets_are_for_their_owner_only(cluster: Cluster) -> None:
+    assert stat.S_IMODE(cluster.directory.stat().st_mode) == 0o700
+    for path in (cluster.directory / "pki").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE(cluster.kubeconfig.stat().st_mode) == 0o600
+
+
+def test_kubeconfig_works(portal: Portal, cluster: Cluster) -> None:
+    assert portal.run(portal.client(from_kubeconfig(cluster.kubeconfig)).ready())
+
+
+def test_each_component_itself_listens_on_loopback_only(cluster: Cluster) -> None:
+    listed = cluster.processes()
+    port = int(cluster.access.server.rpartition(":")[2])
+    assert processes.listens(listed["kube-apiserver"].pid, port)
+    assert not processes.listens(listed["etcd"].pid, port)
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        address, _, local_port = line.split()[1].rpartition(":")
+        if line.split()[3] == "0A" and int(local_port, 16) == port:
+            assert address == "0100007F"
+
+
+def test_facts_say_what_was_in_force(cluster: Cluster) -> None:
+    facts = cluster.facts
+    assert facts["backend"] == "local"
+    assert str(facts["kubernetes"]).startswith("1.")
+    assert facts["priority_and_fairness"] is True
+    assert (facts["max_requests_inflight"], facts["max_mutating_requests_inflight"]) == (400, 200)
+    assert facts["audit_level"] == "Metadata"
+    json.dumps(facts)
+
+
+def test_process_of_a_lease_runs_on_the_cluster_and_stops(cluster: Cluster, tmp_path: Path) -> None:
+    name = f"sleeper-{os.getpid()}"
+    spec = ProcessSpec(name=name, argv=["sleep", "1000"], log=str(tmp_path / "log"))
+    info = cluster.start_process(spec)
+    assert cluster.processes()[name] == info
+    assert cluster.stop_process(name).exit_code == -15
+    assert not processes.alive(info.pid, info.started_ticks)
+
+
+def test_running_cluster_is_joined_by_name_and_not_changed(
+    cluster: Cluster, definition: ClusterDefinition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(cluster.directory.parents[1]))
+    assert handle.is_running("tests")
+    second = handle.join("tests", progress=lambda text: None)
+    third = handle.acquire(definition, name="tests", progress=lambda text: None)
+    assert second.access == third.access == cluster.access
+    second.release()
+    third.release()
+    with pytest.raises(ClusterError, match="made from another definition"):
+        handle.acquire(definition.with_nodes(3), name="tests", progress=lambda text: None)
+    with pytest.raises(ClusterError, match="no cluster other is running; running are: tests"):
+        handle.join("other", progress=lambda text: None)
+    assert cluster.processes()["kube-apiserver"].running
+
+
+def test_two_starters_of_one_name_get_one_cluster_beside_another(
+    state_dir: Path, definition: ClusterDefinition, cluster: Cluster
+) -> None:
+    small = msgspec.structs.replace(
+        definition.with_nodes(1),
+        api_server=ApiServer(priority_and_fairness=False, max_requests_inflight=0, max_mutating_requests_inflight=0),
+    )
+    held: list[Cluster] = []
+    failed: list[BaseException] = []
+
+    def take() -> None:
+        try:
+            held.append(handle.acquire(small, name="same", progress=lambda text: None))
+        except BaseException as error:  # noqa: BLE001 - shown below, in the test's own thread
+            failed.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        assert failed == []
+        assert held[0].access == held[1].access
+        assert held[0].access.server != cluster.access.server
+        assert held[0].facts["priority_and_fairness"] is False
+        held[0].release()
+        assert held[1].processes()["kube-apiserver"].running
+    finally:
+        for one in held:
+            one.release()
+    assert state.names() == []
+    assert list((state_dir / "locks").iterdir()) == []
+
+
+def test_port_that_somebody_takes_meanwhile_costs_a_second_try(
+    state_dir: Path, definition: ClusterDefinition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Chosen as free, then taken before the API server listens: the choice is made to find it free.
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        taken = stranger.getsockname()[1]
+        choose = ports.lease
+        tries: list[list[int]] = []
+
+        def unlucky(count: int) -> list[PortLease]:
+            leased = choose(count)
+            if not tries:
+                leased[0] = PortLease(taken, leased[0].lock)
+            tries.append([port.number for port in leased])
+            return leased
+
+        monkeypatch.setattr(ports, "lease", unlucky)
+        said: list[str] = []
+        own = handle.acquire(definition.with_nodes(1), name="unlucky", progress=said.append)
+        own.release()
+    assert len(tries) == 2
+    assert "cluster unlucky: kube-apiserver: its port was taken by somebody else; once more with other ports" in said
+
+
+def test_flag_that_a_component_refuses_is_shown_with_its_log(state_dir: Path, definition: ClusterDefinition) -> None:
+    wrong = msgspec.structs.replace(
+        definition, api_server=msgspec.structs.replace(definition.api_server, extra_args={"no-such-flag": "1"})
+    )
+    with pytest.raises(ClusterError, match="unknown flag: --no-such-flag"):
+        handle.acquire(wrong, name="wrong", progress=lambda text: None)
+    assert state.names() == []

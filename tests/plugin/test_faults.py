@@ -1,0 +1,144 @@
+"""What goes wrong around a phase: the control plane, the supervisor, a crash loop, another run beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import Result, TestResult
+from pytest_grovescale.cluster import state
+from pytest_grovescale.cluster.protocol import ProcessInfo
+from tests.processes import wait_none
+
+pytestmark = pytest.mark.cluster
+
+# The test tells through a pipe when its phase is open, and goes on when it is told to.
+TEST = """
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale import count
+
+
+@pytest.mark.grovescale(nodes=2)
+def test_it(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("ready", count("pods", 4, ready=True))
+        deploy.begin()
+        Path("here").write_text(scale.cluster.name)
+        Path("go-on").read_text()
+        while not scale.run(scale.client.ready()):
+            pass
+        pcs.apply()
+    with scale.phase("delete", timeout="60s") as delete:
+        delete.milestone("gone", count("pods", 0))
+        pcs.delete()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project with one scale test, and clusters of its own to be looked for afterwards."""
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    for name in ("here", "go-on"):
+        os.mkfifo(tmp_path / name)
+    yield tmp_path
+    wait_none(str(tmp_path))
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider"]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def where(folder: Path) -> Path:
+    """Wait until the phase is open; return the cluster's folder."""
+    return state.directory((folder / "here").read_text(encoding="utf-8"))
+
+
+def go_on(folder: Path) -> None:
+    (folder / "go-on").write_text("go on", encoding="utf-8")
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=120)
+    return output
+
+
+def recorded(folder: Path) -> TestResult:
+    result = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
+    (test,) = result.tests
+    return test
+
+
+def component(cluster: Path, name: str) -> ProcessInfo:
+    return state.process_list(cluster)[name]
+
+
+def test_api_server_killed_in_a_phase_is_started_again_and_the_phase_goes_on(folder: Path) -> None:
+    process = start(folder)
+    cluster = where(folder)
+    before = component(cluster, "kube-apiserver")
+    os.kill(before.pid, signal.SIGKILL)
+    go_on(folder)
+    output = finish(process)
+    assert process.returncode == 0, output
+    test = recorded(folder)
+    assert [phase.outcome for phase in test.phases] == ["passed", "passed"]
+    api_server = next(row for row in test.phases[0].cpu if row.process == "kube-apiserver")
+    assert api_server.lower_bound, "two processes share the name: the sum is a lower bound"
+    assert f"kube-apiserver (pid {before.pid}) ended in deploy" in test.warnings
+
+
+def test_supervisor_killed_in_a_phase_ends_it_with_the_reason(folder: Path) -> None:
+    process = start(folder)
+    owner = state.owner(where(folder))
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGKILL)
+    go_on(folder)
+    output = finish(process)
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED, output
+    assert "INTERNALERROR" not in output
+    assert recorded(folder).phases[0].outcome in ("failed", "timeout")
+
+
+def test_a_crash_loop_fails_with_the_operators_last_words(folder: Path) -> None:
+    definition = """
+name: crash-loop
+command: ["{python}", -c, "import sys; sys.exit('no such flag: --frobnicate')"]
+readiness: {url: "http://127.0.0.1:{health_port}/readyz"}
+env: {HEALTH: "{health_port}"}
+"""
+    (folder / "crash-loop.yaml").write_text(definition, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "--grovescale", "--grovescale-operator=crash-loop.yaml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "no such flag: --frobnicate" in done.stdout
+    assert "exited with code 1" in done.stdout
+
+
+def test_two_runs_at_once_both_pass_one_after_the_other(folder: Path) -> None:
+    test = TEST.replace('        Path("here").write_text(scale.cluster.name)\n', "").replace(
+        '        Path("go-on").read_text()\n', ""
+    )
+    (folder / "test_it.py").write_text(test, encoding="utf-8")
+    runs = [start(folder) for _ in range(2)]
+    outputs = [finish(run) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    results = [
+        msgspec.json.decode(path.read_bytes(), type=Result) for path in (folder / "reports").glob("2*/result.json")
+    ]
+    spans = sorted((r.tests[0].phases[0].started, r.tests[0].phases[-1].started) for r in results)
+    assert len(spans) == 2
+    assert spans[0][1] < spans[1][0], "measured tests take turns"

@@ -1,0 +1,197 @@
+"""Where binaries are looked for, in which order, and what is said when they are nowhere."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster import binaries, download, gobuild, versions
+from pytest_grovescale.cluster.binaries import Binary
+from pytest_grovescale.cluster.versions import Release
+from pytest_grovescale.errors import BinaryError
+
+K8S = "1.36.3"
+Maker = Callable[[Path, str, str], Path]
+
+
+def program(folder: Path, name: str, version: str) -> Path:
+    """Write an executable that says its version as the real one does."""
+    says = {"etcd": f"etcd Version: {version}\nGit SHA: 1", "kwok": f"kwok version v{version} go1.26 (linux/amd64)"}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says.get(name, f'Kubernetes v{version}')}'\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on it: an empty cache, PATH with a shell only, no network, no Go."""
+    bin_folder = tmp_path / "path"
+    bin_folder.mkdir()
+    monkeypatch.setenv("GROVESCALE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(bin_folder))
+    for variable in ("KUBEBUILDER_ASSETS", "KWOK_ETCD_BINARY", "KWOK_KUBE_APISERVER_BINARY", "KWOK_CONTROLLER_BINARY"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def unreachable(release: Release, target: Path, *, progress: Callable[[str], None]) -> Path:
+        raise download.DownloadFailed(f"{release.url}: no route")
+
+    monkeypatch.setattr(download, "fetch", unreachable)
+    return tmp_path
+
+
+def find(name: str = "kube-apiserver", given: str = "", said: list[str] | None = None) -> Binary:
+    told: list[str] = [] if said is None else said
+    return binaries.find([name], K8S, given={name: given} if given else {}, progress=told.append)[name]
+
+
+def store(places: Path, name: str = "kube-apiserver", version: str = K8S, source: str = "official release") -> Binary:
+    return binaries.store(program(places / "made", name, version), name, version, source)
+
+
+def downloaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    asked: list[str] = []
+
+    def fetch(release: Release, target: Path, *, progress: Callable[[str], None]) -> Path:
+        asked.append(release.url)
+        return program(target.parent, target.name, K8S)
+
+    monkeypatch.setattr(download, "fetch", fetch)
+    return asked
+
+
+def test_every_place_beats_the_ones_after_it(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = program(places / "given", "kube-apiserver", "1.36.1")
+    assets = program(places / "assets", "kube-apiserver", "1.36.2")
+    cached = store(places)
+    on_path = program(places / "path", "kube-apiserver", "1.36.0")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets.parent))
+    asked = downloaded(monkeypatch)
+
+    found = find(given=str(given))
+    assert (found.path, found.version, found.source) == (str(given), "1.36.1", "given path")
+    found = find()
+    assert (found.path, found.version, found.source) == (str(assets), "1.36.2", "$KUBEBUILDER_ASSETS")
+    assets.unlink()
+    assert find().source == "cache (official release)"
+    Path(cached.path).parent.joinpath("origin.json").unlink()
+    found = find()
+    assert (found.path, found.version, found.source) == (str(on_path), "1.36.0", "PATH")
+    assert asked == []
+    on_path.unlink()
+    assert find().source == "official release"
+    assert len(asked) == 1
+    assert find().source == "cache (official release)"
+    assert len(asked) == 1
+
+
+def test_variables_of_kwok_users_are_known(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    etcd, kwok = program(places / "a", "etcd", "3.6.1"), program(places / "b", "kwok", "0.7.1")
+    monkeypatch.setenv("KWOK_ETCD_BINARY", str(etcd))
+    monkeypatch.setenv("KWOK_CONTROLLER_BINARY", str(kwok))
+    assert (find("etcd").path, find("kwok").path) == (str(etcd), str(kwok))
+
+
+def test_unfit_versions_are_passed_over(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(program(places / "assets", "kube-apiserver", "1.20.0").parent))
+    program(places / "path", "kube-apiserver", "1.35.9")
+    with pytest.raises(BinaryError) as caught:
+        find()
+    assert "$KUBEBUILDER_ASSETS: version 1.20.0 is not fit for Kubernetes 1.36.3" in caught.value.message
+    assert "1.35.9" in caught.value.message
+
+
+def test_given_path_is_used_or_refused_but_never_passed_over(places: Path) -> None:
+    store(places)
+    with pytest.raises(BinaryError, match="is not an executable file"):
+        find(given=str(places / "nonesuch"))
+    with pytest.raises(BinaryError, match=r"is version 1\.20\.0, which is not fit"):
+        find(given=str(program(places / "given", "kube-apiserver", "1.20.0")))
+
+
+def test_failed_download_says_why_and_goes_on_to_the_build(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Callable[[str], None]) -> Path:
+        return program(work, f"{name}.built", version)
+
+    monkeypatch.setattr(gobuild, "build", build)
+    said: list[str] = []
+    found = find("etcd", said=said)
+    assert found.source == "built from Go modules"
+    assert "etcd 3.6.14: https://github.com/etcd-io/etcd/releases/download/v3.6.14" in said[0]
+    assert "no route" in said[0]
+    assert find("etcd").source == "cache (built from Go modules)"
+
+
+def test_nowhere_names_the_three_ways_out(places: Path) -> None:
+    with pytest.raises(BinaryError) as caught:
+        find()
+    text = str(caught.value)
+    assert "kube-apiserver 1.36.3 was found nowhere:" in text
+    assert "PATH: none" in text
+    assert "no route" in text
+    assert "no Go toolchain on PATH (1.26 or newer is needed)" in text
+    for way in ("reach the release servers", "Go 1.26 or newer", "$KUBEBUILDER_ASSETS"):
+        assert way in text
+
+
+def test_old_go_is_refused_with_its_version(places: Path) -> None:
+    go = places / "path" / "go"
+    go.write_text("#!/bin/sh\necho go1.19.8\n")
+    go.chmod(0o755)
+    with pytest.raises(BinaryError, match=r"is go1\.19, 1\.26 or newer is needed"):
+        find()
+
+
+def test_failing_build_shows_what_go_said(places: Path) -> None:
+    go = places / "path" / "go"
+    go.write_text("#!/bin/sh\n[ $1 = env ] && echo go1.26.8 && exit\necho 'module lookup disabled' >&2\nexit 1\n")
+    go.chmod(0o755)
+    with pytest.raises(BinaryError, match=r"go build of kube-apiserver .* failed .1.: module lookup disabled"):
+        find()
+    assert list((places / "cache" / "making").iterdir()) == []
+
+
+def test_two_at_once_make_it_once(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = downloaded(monkeypatch)
+    found: list[Binary] = []
+    threads = [threading.Thread(target=lambda: found.append(find())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({binary.path for binary in found}) == 1
+    assert len(found) == 4
+    assert len(asked) == 1
+
+
+def test_setup_lists_everything_with_its_checksum(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in versions.NEEDED:
+        program(places / "path", name, versions.pinned(name, K8S))
+    rows = binaries.setup(K8S, given={}, progress=lambda text: None)
+    assert [row.name for row in rows] == list(versions.NEEDED)
+    for row in rows:
+        assert row.sha256 == hashlib.sha256(Path(row.path).read_bytes()).hexdigest()
+        assert row.source == "PATH"
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "version"),
+    [("Kubernetes v1.36.3", 0, "1.36.3"), ("etcd Version: 3.6.14", 0, "3.6.14"), ("1.2.3", 1, ""), ("none", 0, "")],
+)
+def test_version_is_what_the_program_says(places: Path, output: str, code: int, version: str) -> None:
+    path = places / "tool"
+    path.write_text(f"#!/bin/sh\necho '{output}'\nexit {code}\n")
+    path.chmod(0o755)
+    assert binaries.probe(path) == version
+
+
+def test_program_is_asked_again_once_it_was_replaced(places: Path) -> None:
+    path = program(places / "a", "etcd", "3.6.1")
+    assert (binaries.probe(path), binaries.probe(path)) == ("3.6.1", "3.6.1")
+    program(places / "a", "etcd", "3.6.11")
+    assert binaries.probe(path) == "3.6.11"

@@ -1,0 +1,102 @@
+"""Simulated nodes as manifests, and the command lines of the components."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from pytest_grovescale.cluster import components, nodes
+from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition, Kwok, NodePool, Taint, load_definition
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"a": "template", "b": "template"}},
+    "status": {"capacity": {"cpu": 32, "pods": 110}, "nodeInfo": {"kubeletVersion": "simulated"}},
+}
+
+
+def test_pool_stands_over_the_template() -> None:
+    pool = NodePool(
+        prefix="gpu", count=2, capacity={"cpu": 64, "nvidia.com/gpu": 8}, labels={"b": "pool"}, taints=[Taint(key="t")]
+    )
+    made = nodes.node(TEMPLATE, pool, 1)
+    assert made["metadata"]["name"] == "gpu-1"
+    assert made["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
+    labels = {"a": "template", "b": "pool", "kubernetes.io/hostname": "gpu-1", nodes.POOL_LABEL: "gpu"}
+    assert made["metadata"]["labels"] == labels
+    assert made["spec"]["taints"] == [{"key": "t", "value": "", "effect": "NoSchedule"}]
+    assert made["status"]["capacity"] == {"cpu": "64", "pods": "110", "nvidia.com/gpu": "8"}
+    assert made["status"]["allocatable"] == made["status"]["capacity"]
+    assert made["status"]["nodeInfo"] == {"kubeletVersion": "simulated"}
+
+
+def test_template_is_not_changed() -> None:
+    nodes.node(TEMPLATE, NodePool(prefix="a", count=1, labels={"c": "d"}), 0)
+    assert TEMPLATE["metadata"]["labels"] == {"a": "template", "b": "template"}
+
+
+def test_all_pools_are_made_with_names_of_their_own() -> None:
+    default = load_definition("default").with_nodes(3)
+    second = msgspec.structs.replace(default.nodes[0], prefix="other", count=2)
+    both = msgspec.structs.replace(default, nodes=[*default.nodes, second])
+    names = [manifest["metadata"]["name"] for manifest in nodes.manifests(both)]
+    assert names == ["node-0", "node-1", "node-2", "other-0", "other-1"]
+
+
+def start(definition: ClusterDefinition) -> components.Start:
+    return components.Start(
+        name="one",
+        folder=Path("/state/clusters/one"),
+        definition=definition,
+        binaries={name: Path("/bin") / name for name in components.PORTS},
+        ports={name: 18000 + number for number, name in enumerate(components.PORTS)},
+    )
+
+
+def test_limits_of_the_definition_reach_the_components() -> None:
+    default = load_definition("default")
+    api = ApiServer(
+        priority_and_fairness=False,
+        max_requests_inflight=0,
+        max_mutating_requests_inflight=0,
+        gomaxprocs=8,
+        extra_args={"v": "2"},
+    )
+    definition = msgspec.structs.replace(default, api_server=api, kwok=Kwok(lease_seconds=40, pod_parallelism=3))
+    plan = components.specs(start(definition))
+    assert {
+        "--enable-priority-and-fairness=false",
+        "--max-requests-inflight=0",
+        "--max-mutating-requests-inflight=0",
+        "--v=2",
+    } <= set(plan["kube-apiserver"].argv)
+    assert plan["kube-apiserver"].env["GOMAXPROCS"] == "8"
+    assert "GOMAXPROCS" not in plan["etcd"].env
+    assert "--node-lease-duration-seconds=40" in plan["kwok"].argv
+    assert {"--kube-api-qps=5000", "--kube-api-burst=10000"} <= set(plan["kube-controller-manager"].argv)
+    configuration = next(yaml.safe_load_all(components._kwok_config(definition)))
+    assert configuration["options"]["podPlayStageParallelism"] == 3
+
+
+def test_components_get_a_small_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://example.invalid")
+    monkeypatch.setenv("KUBECONFIG", "/mine")
+    monkeypatch.setenv("GOMAXPROCS", "1")
+    for spec in components.specs(start(load_definition("default"))).values():
+        assert set(spec.env) <= {"PATH", "HOME", "TMPDIR"}
+
+
+def test_nobody_listens_beyond_loopback() -> None:
+    plan = components.specs(start(load_definition("default")))
+    for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
+        assert "--bind-address=127.0.0.1" in plan[name].argv
+    assert "--server-address=127.0.0.1:18003" in plan["kwok"].argv
+    urls = [argument for argument in plan["etcd"].argv if "-urls=" in argument]
+    assert all("=unix://" in url or "=http://127.0.0.1:" in url for url in urls)
+
+
+def test_every_component_is_restarted_by_its_supervisor() -> None:
+    assert all(spec.restart for spec in components.specs(start(load_definition("default"))).values())

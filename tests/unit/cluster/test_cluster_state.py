@@ -1,0 +1,176 @@
+"""What clusters leave on disk, and that clearing it never hits anybody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster import handle, lease, locks, ports, processes, state
+from pytest_grovescale.cluster.platforms import UnsupportedPlatform, architecture, require_linux
+from pytest_grovescale.cluster.protocol import ProcessInfo
+from pytest_grovescale.errors import UsageError
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["sleep", "1000"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def folder_of(name: str) -> Path:
+    folder = state.directory(name)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def info(pid: int, ticks: int) -> ProcessInfo:
+    return ProcessInfo(name="one", pid=pid, started_ticks=ticks, log="", running=True)
+
+
+@pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "-a", "a" * 64, "a b"])
+def test_names_that_cannot_be_are_refused(state_dir: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a cluster"):
+        state.directory(name)
+    assert not handle.is_running(name)
+
+
+@pytest.mark.parametrize("name", ["a", "run-20260102-030405-ab12", "a.b_c", "9"])
+def test_names_that_can_be(state_dir: Path, name: str) -> None:
+    assert state.directory(name) == state_dir / "clusters" / name
+
+
+def test_process_of_a_dead_supervisor_is_killed(state_dir: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    folder = folder_of("one")
+    state.write(folder / "processes.json", {"one": info(sleeper.pid, processes.started_ticks(sleeper.pid))})
+    assert state.clear_stale(folder) == [f"killed process {sleeper.pid}", f"removed {folder}"]
+    assert sleeper.wait() == -9
+    assert state.names() == []
+
+
+def test_process_that_only_has_the_pid_is_left_alone(state_dir: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    folder = folder_of("one")
+    state.write(folder / "processes.json", {"one": info(sleeper.pid, processes.started_ticks(sleeper.pid) - 1)})
+    assert state.clear_stale(folder) == [f"removed {folder}"]
+    assert sleeper.poll() is None
+
+
+def test_orphan_that_is_on_no_list_is_found_by_its_mark(state_dir: Path) -> None:
+    folder = folder_of("one")
+    mine = subprocess.Popen(["sleep", "1000"], env={processes.MARK: str(folder)})
+    other = subprocess.Popen(["sleep", "1000"], env={processes.MARK: f"{folder}-2"})
+    try:
+        assert f"killed process {mine.pid}" in state.clear_stale(folder)
+        assert mine.wait() == -9
+        assert other.poll() is None
+    finally:
+        for process in (mine, other):
+            process.kill()
+            process.wait()
+
+
+def test_supervisor_counts_only_with_its_start_time_and_boot(state_dir: Path) -> None:
+    folder = folder_of("one")
+    pid, ticks, boot = os.getpid(), processes.started_ticks(os.getpid()), processes.boot_id()
+    path = folder / "supervisor.json"
+    state.write(path, state.Owner(pid=pid, started_ticks=ticks, boot_id=boot))
+    assert state.owner(folder) is not None
+    state.write(path, state.Owner(pid=pid, started_ticks=ticks - 1, boot_id=boot))
+    assert state.owner(folder) is None
+    state.write(path, state.Owner(pid=pid, started_ticks=ticks, boot_id="another"))
+    assert state.owner(folder) is None
+
+
+def test_clearing_passes_over_what_is_just_being_started(state_dir: Path) -> None:
+    starting, stale = folder_of("starting"), folder_of("stale")
+    said: list[str] = []
+    with locks.held(state.start_lock(starting)):
+        handle.clear_stale(progress=said.append)
+    assert starting.exists()
+    assert not stale.exists()
+    assert said == [f"left by a killed run of cluster stale: removed {stale}"]
+
+
+def test_data_on_tmpfs_goes_with_its_cluster(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_TMPFS", tmp_path)
+    monkeypatch.setattr(state, "_TMPFS_FREE_BYTES", 0)
+    first, second = folder_of("first"), folder_of("second")
+    for folder in (first, second):
+        state.make_data_folder(folder)
+        (folder / "data" / "etcd").mkdir()
+    data = state.data_folder(first)
+    assert data is not None
+    assert data.parent == tmp_path
+    state.remove(first)
+    assert not data.exists()
+    # Somebody removed the state folder by hand.
+    left = state.data_folder(second)
+    assert state.orphaned_data() == []
+    (second / "data").unlink()
+    second.rmdir()
+    assert state.orphaned_data() == [left]
+
+
+def test_data_stays_on_disk_where_memory_is_short(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "_TMPFS_FREE_BYTES", 1 << 62)
+    folder = folder_of("one")
+    state.make_data_folder(folder)
+    assert state.data_folder(folder) is None
+    assert (folder / "data").is_dir()
+
+
+def test_lease_tells_release_from_death(state_dir: Path, python: Callable[..., subprocess.Popen[str]]) -> None:
+    folder = folder_of("one")
+    held = lease.take(folder, run_id="run-1")
+    assert lease.names(folder) == [held.id]
+    assert lease.is_held(folder, held.id)
+    found = lease.holder(folder, held.id)
+    assert found is not None
+    assert (found.pid, found.run_id) == (os.getpid(), "run-1")
+    held.release()
+    held.release()
+    assert lease.names(folder) == []
+    code = """
+        import sys
+        from pathlib import Path
+        from pytest_grovescale.cluster import lease
+        held = lease.take(Path(sys.argv[1]))
+        print(held.id, flush=True)
+        sys.stdin.read()
+    """
+    holder = python(code, folder)
+    assert holder.stdout is not None
+    name = holder.stdout.readline().strip()
+    assert lease.is_held(folder, name)
+    holder.kill()
+    holder.wait()
+    assert lease.names(folder) == [name]
+    assert not lease.is_held(folder, name)
+
+
+def test_leased_ports_are_nobody_elses(state_dir: Path) -> None:
+    first, second = ports.lease(20), ports.lease(20)
+    numbers = [port.number for port in (*first, *second)]
+    assert len(set(numbers)) == 40
+    assert all(number in ports.RANGE for number in numbers)
+    ports.release([*first, *second])
+    ports.release(first)
+
+
+def test_only_linux_runs_a_control_plane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(UnsupportedPlatform, match="runs on Linux only"):
+        require_linux()
+    with pytest.raises(UnsupportedPlatform):
+        handle.join("any", progress=lambda text: None)
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    with pytest.raises(UnsupportedPlatform, match="riscv64"):
+        architecture()

@@ -1,0 +1,62 @@
+"""Why an object is late, from what it says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_grovescale.recording.conditions import Count, FieldTest, Predicate, WatchSpec
+from pytest_grovescale.recording.evaluation import Shortfall
+from pytest_grovescale.recording.late import explain, failing
+
+
+@pytest.mark.parametrize(
+    ("obj", "told"),
+    [
+        ({}, []),
+        (
+            {"metadata": {"finalizers": ["a/b"], "deletionTimestamp": "T"}},
+            ["deletion was asked for at T", "finalizers a/b"],
+        ),
+        ({"spec": {"schedulingGates": [{"name": "g1"}, {"name": "g2"}]}}, ["scheduling gates g1, g2"]),
+        (
+            {
+                "status": {
+                    "phase": "Pending",
+                    "conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "False"}],
+                }
+            },
+            ["phase Pending", "B=False"],
+        ),
+        (
+            {"status": {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "R", "message": "M"}}}]}},
+            ["container c waits: R: M"],
+        ),
+        # Custom resources may hold anything under these names.
+        ({"metadata": None, "spec": [], "status": {"conditions": "none", "phase": 3}}, []),
+        ({"status": {"conditions": [None, "x", {}]}}, ["None=None"]),
+    ],
+)
+def test_what_an_object_tells(obj: dict[str, Any], told: list[str]) -> None:
+    assert explain(obj, leaving=False) == told
+
+
+def test_an_object_that_nobody_deletes() -> None:
+    assert explain({}, leaving=True) == ["nobody has asked for its deletion"]
+    assert explain({"metadata": {"deletionTimestamp": "T"}}, leaving=True) == ["deletion was asked for at T"]
+
+
+def test_failing_tests_in_words() -> None:
+    tests = (
+        FieldTest(path="status.phase", value="Running"),
+        FieldTest(path="status.replicas", op=">=", value=3),
+        FieldTest(path="status.note", op="!=", value="x"),
+    )
+    watch = WatchSpec(resource="things", path="/x", fields=("status.note", "status.phase", "status.replicas"))
+    shortfall = Shortfall("m", Count(watch=watch, where=Predicate(tests=tests), n=1), 0, False, [])
+    assert failing({"status": {"phase": "Running", "replicas": 3}}, shortfall) == []
+    assert failing({"status": {"replicas": "three"}}, shortfall) == [
+        "status.phase is absent, wanted == 'Running'",
+        "status.replicas is 'three', which cannot be compared with 3, wanted >= 3",
+    ]
