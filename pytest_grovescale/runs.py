@@ -61,7 +61,8 @@ class Run:
 
     def __init__(self, config: pytest.Config, settings: Settings, *, run_id: str = "") -> None:
         self.settings = settings
-        self.worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        # Not the environment's word for it: that also reaches a pytest which a worker's test has started.
+        self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
         self.folder = settings.reports / self.id
         self._screen = _screen(config)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ _RANKS = {"etcd": 0, "kube-apiserver": 1}
 _OTHERS_RANK = 2
 _START_S = 120.0
 _EVERY_S = 0.02
+_TAIL_LINES = 30
 
 
 class PortTaken(ClusterError):
@@ -74,8 +76,9 @@ async def _bring_up(
     progress: Progress,
 ) -> None:
     count = start.definition.node_count
-    async with asyncio.timeout(_START_S):
-        await _until_answering(client)
+    with _named("the API server did not answer", start):
+        async with asyncio.timeout(_START_S):
+            await _until_answering(client)
     timings.answering_s = time.monotonic() - began
     begin("kwok", "kube-scheduler", "kube-controller-manager")
     ready = asyncio.create_task(_until_ready(client, timings, began))
@@ -84,9 +87,10 @@ async def _bring_up(
         progress(f"cluster {start.name}: {count} nodes created, waiting until they are Ready")
         await nodes.wait_ready(client, count, timeout_s=_START_S)
         timings.nodes_ready_s = time.monotonic() - began
-        await ready
-        async with asyncio.timeout(_START_S):
-            await _until_listening(start)
+        with _named("not everything was ready", start):
+            async with asyncio.timeout(_START_S):
+                await ready
+                await _until_listening(start)
         timings.all_s = time.monotonic() - began
     finally:
         ready.cancel()
@@ -101,11 +105,10 @@ async def _until_answering(client: Client) -> None:
 
 
 async def _until_ready(client: Client, timings: Timings, began: float) -> None:
-    async with asyncio.timeout(_START_S):
-        while True:
-            if await client.ready():
-                break
-            await asyncio.sleep(_EVERY_S)
+    while True:
+        if await client.ready():
+            break
+        await asyncio.sleep(_EVERY_S)
     timings.ready_s = time.monotonic() - began
 
 
@@ -136,13 +139,30 @@ async def _watch_processes(start: Start, plan: Mapping[str, ProcessSpec]) -> Non
         await asyncio.sleep(0.1)
 
 
+@contextlib.contextmanager
+def _named(what: str, start: Start) -> Iterator[None]:
+    """Turn a timeout into an error that shows the API server's log."""
+    try:
+        yield
+    except TimeoutError:
+        log = start.folder / "logs" / "kube-apiserver.log"
+        raise ClusterError(
+            f"cluster {start.name}: {what} within {_START_S:.0f} s; the end of kube-apiserver's log:\n{_tail(log)}",
+            next_step="A machine that is very busy may need a second try.",
+        ) from None
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
+    return "\n".join(f"  {line}" for line in lines)
+
+
 def _start_failed(info: ProcessInfo) -> ClusterError:
-    log = Path(info.log).read_text(encoding="utf-8", errors="replace")
-    if "address already in use" in log:
+    log = Path(info.log)
+    if "address already in use" in log.read_text(encoding="utf-8", errors="replace"):
         return PortTaken(f"{info.name}: its port was taken by somebody else", next_step="Try again.")
-    lines = "\n".join(f"  {line}" for line in log.splitlines()[-30:])
     return ClusterError(
-        f"{info.name} ended while the cluster was starting; the end of its log:\n{lines}",
+        f"{info.name} ended while the cluster was starting; the end of its log:\n{_tail(log)}",
         next_step="If a flag is refused, see extra_args in the cluster definition and the Kubernetes version.",
     )
 

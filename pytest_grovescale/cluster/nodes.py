@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import yaml
@@ -14,12 +15,13 @@ import yaml
 from ..errors import ClusterError
 from ..kube import watch
 from ..kube.client import Client
-from ..kube.errors import AlreadyExists, ServerUnavailable
+from ..kube.errors import AlreadyExists, ApiError, ServerUnavailable
 from .definition import ClusterDefinition, NodePool
 
 POOL_LABEL = "grovescale.io/pool"
 _PATH = "/api/v1/nodes"
 _AT_A_TIME = 16
+_ATTEMPTS = 25
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -67,17 +69,37 @@ def node(template: dict[str, Any], pool: NodePool, number: int) -> dict[str, Any
 async def create(client: Client, definition: ClusterDefinition) -> None:
     """Create all nodes; those that are there already stay as they are."""
     waiting = iter([msgspec.json.encode(manifest) for manifest in manifests(definition)])
+    errors: list[ApiError] = []
 
     async def work() -> None:
         for body in waiting:
+            if errors:
+                # One is enough to say what is wrong with all of them.
+                return
             try:
-                await client.request("POST", _PATH, body=body)
-            except AlreadyExists:
-                continue
+                await _create(client, body)
+            except ApiError as error:
+                errors.append(error)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_A_TIME):
-            group.create_task(work())
+    await asyncio.gather(*(work() for _ in range(_AT_A_TIME)))
+    if errors:
+        raise errors[0]
+
+
+async def _create(client: Client, body: bytes) -> None:
+    """Create a node. No answer may mean that it was created, so what is there already is right."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            await client.request("POST", _PATH, body=body)
+        except AlreadyExists:
+            return
+        except ServerUnavailable:
+            # The API server has only just begun to answer.
+            if attempt == _ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            return
 
 
 async def wait_ready(client: Client, count: int, *, timeout_s: float) -> None:
@@ -104,16 +126,22 @@ async def wait_ready(client: Client, count: int, *, timeout_s: float) -> None:
 
 
 async def _follow(client: Client, count: int, ready: set[str], seen: set[str]) -> None:
-    async for event in watch.stream(client, _PATH, initial_events=True):
-        if event.type == "BOOKMARK":
-            continue
-        found = _decode(event.object)
-        name = found.metadata.name
-        seen.add(name)
-        is_ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
-        if is_ready and event.type != "DELETED":
-            ready.add(name)
-        else:
-            ready.discard(name)
-        if len(ready) >= count:
-            return
+    # Closed here, not by the garbage collector some time: it holds a connection.
+    stream = cast("AsyncGenerator[watch.WatchEvent, None]", watch.stream(client, _PATH, initial_events=True))
+    async with aclosing(stream) as events:
+        async for event in events:
+            if event.type != "BOOKMARK":
+                _note(event, ready, seen)
+            if len(ready) >= count:
+                return
+
+
+def _note(event: watch.WatchEvent, ready: set[str], seen: set[str]) -> None:
+    found = _decode(event.object)
+    name = found.metadata.name
+    seen.add(name)
+    is_ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
+    if is_ready and event.type != "DELETED":
+        ready.add(name)
+    else:
+        ready.discard(name)

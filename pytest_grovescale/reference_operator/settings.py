@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 def _positive(value: str) -> int:
     number = int(value)
     if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
     return number
 
 

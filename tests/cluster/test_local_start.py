@@ -14,13 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_grovescale.cluster import handle, ports, processes, state
+from pytest_grovescale import bundled
+from pytest_grovescale.cluster import handle, local, ports, processes, state
 from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition
 from pytest_grovescale.cluster.handle import Cluster, ProcessSpec
 from pytest_grovescale.cluster.ports import PortLease
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.access import Access, from_kubeconfig
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.errors import Invalid
 from pytest_grovescale.kube.portal import Portal
 
 pytestmark = pytest.mark.cluster
@@ -252,3 +254,55 @@ def test_flag_that_a_component_refuses_is_shown_with_its_log(state_dir: Path, de
     with pytest.raises(ClusterError, match="unknown flag: --no-such-flag"):
         handle.acquire(wrong, name="wrong", progress=lambda text: None)
     assert state.names() == []
+
+
+def test_node_that_the_api_server_refuses_is_shown_with_its_reason(
+    state_dir: Path, definition: ClusterDefinition
+) -> None:
+    pools = [msgspec.structs.replace(definition.nodes[0], labels={"type": "no value!"})]
+    with pytest.raises(Invalid, match=r'Node "node-\d+" is invalid: metadata.labels'):
+        handle.acquire(msgspec.structs.replace(definition, nodes=pools), name="wrong", progress=lambda text: None)
+    assert state.names() == []
+
+
+def test_stages_without_ready_nodes_are_told_after_the_timeout(
+    state_dir: Path, definition: ClusterDefinition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_START_S", 8.0)
+    stages = [stage for stage in definition.stages if "node-initialize" not in stage]
+    with pytest.raises(ClusterError, match="0 of 2 nodes are Ready after 8 s; not Ready: node-0, node-1"):
+        handle.acquire(
+            msgspec.structs.replace(definition.with_nodes(2), stages=stages),
+            name="never",
+            progress=lambda text: None,
+        )
+    assert state.names() == []
+
+
+def test_jobs_complete_where_the_definition_has_their_stage_and_controller(
+    state_dir: Path, definition: ClusterDefinition, portal: Portal, eventually: Eventually
+) -> None:
+    manager = definition.controller_manager
+    wanted = msgspec.structs.replace(
+        definition.with_nodes(2),
+        stages=[*definition.stages, str(bundled.find("fixtures/stages", "pod-complete"))],
+        controller_manager=msgspec.structs.replace(manager, controllers=[*manager.controllers, "job-controller"]),
+    )
+    own = handle.acquire(wanted, name="jobs", progress=lambda text: None)
+    try:
+        client = portal.client(own.access)
+        template = {"spec": {**pod("any")["spec"], "restartPolicy": "Never"}}
+        job = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"completions": 2, "parallelism": 2, "template": template},
+        }
+        portal.run(client.create(job))
+        jobs = portal.run(client.resource("Job"))
+        eventually(
+            lambda: portal.run(client.get(jobs, "one", "default")).get("status", {}).get("succeeded") == 2,
+            "two pods that succeeded",
+        )
+    finally:
+        own.release()

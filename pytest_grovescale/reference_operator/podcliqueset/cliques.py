@@ -35,6 +35,7 @@ class Cliques:
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
         self._cliques = workshop.caches.cliques
+        self._bodies: dict[str, tuple[int, dict[tuple[int, str], Body]]] = {}
         self._noop_writes = NOOP_WRITES in workshop.settings.defects
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
@@ -58,6 +59,17 @@ class Cliques:
         return None
 
     def _wanted(self, pcs: PodCliqueSet, template: CliqueTemplate, replica: int) -> Body:
+        """Return the clique as it should be; made once per generation of the set, since most passes only compare."""
+        generation, bodies = self._bodies.get(pcs.uid, (-1, {}))
+        if generation != pcs.metadata.generation:
+            bodies = {}
+            self._bodies[pcs.uid] = (pcs.metadata.generation, bodies)
+        body = bodies.get((replica, template.name))
+        if body is None:
+            body = bodies[replica, template.name] = self._make(pcs, template, replica)
+        return body
+
+    def _make(self, pcs: PodCliqueSet, template: CliqueTemplate, replica: int) -> Body:
         digest = self._workshop.hashes.of(pcs).cliques[template.name]
         return clique_body(
             naming.clique(pcs.name, replica, template.name),
@@ -96,6 +108,7 @@ class Cliques:
         Both at the same time: nobody replaces a pod that goes, since no clique of a set that is being deleted makes
         any. Meanwhile the cliques are told to leave their pods to this.
         """
+        self._bodies.pop(pcs.uid, None)
         shop, caches = self._workshop, self._workshop.caches
         owners = {pcs.uid} | {group.uid for group in caches.groups.owned_by(pcs)}
         cliques = {c.uid for c in self._cliques.store.by("part_of", pcs.key) if (o := c.controller) and o.uid in owners}
