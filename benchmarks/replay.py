@@ -8,6 +8,7 @@ that each of them changes the object, as the operator's did.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from pytest_grovescale.kube.client import Client, Object
+from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.recording.records import AnyRecord, PhaseEnded, PhaseStarted, Request
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -129,6 +131,7 @@ class Replay:
         self._objects = msgspec.json.decode(text, type=dict[str, dict[str, Object]])
         self._uids: dict[str, str] = {}
         self._created: dict[tuple[str, str], asyncio.Event] = defaultdict(asyncio.Event)
+        self._planned: set[tuple[str, str]] = set()
         self.sent = 0
 
     def knows(self, old_uid: str, new: Mapping[str, Any]) -> None:
@@ -138,6 +141,7 @@ class Replay:
     async def run(self, writes: Sequence[Write]) -> None:
         """Send all writes; raises ApiError at the first that is refused."""
         queue = iter(writes)
+        self._planned = {(write.resource, write.name) for write in writes if write.verb == "create"}
 
         async def client() -> None:
             for write in queue:
@@ -160,7 +164,9 @@ class Replay:
                     resource, write.name, namespace, body=self._body(write), subresource=write.subresource
                 )
             case "delete":
-                await self._client.delete(resource, write.name, namespace)
+                # The garbage collector deletes as well; whoever comes second finds nothing, the operator too.
+                with contextlib.suppress(NotFound):
+                    await self._client.delete(resource, write.name, namespace)
             case _:
                 await self._client.delete_collection(resource, namespace)
 
@@ -180,8 +186,7 @@ class Replay:
         reference["uid"] = self._uids[reference["uid"]]
 
     async def _after_create(self, write: Write) -> None:
-        known = self._objects.get(write.resource, {}).get(write.name)
-        if known is not None and known["metadata"]["uid"] not in self._uids:
+        if (write.resource, write.name) in self._planned:
             await self._created[write.resource, write.name].wait()
 
     def _body(self, write: Write) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import ClusterError
+from ..errors import ClusterError, GrovescaleError
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from . import components, nodes, processes, protocol, state
@@ -25,6 +25,7 @@ _RANKS = {"etcd": 0, "kube-apiserver": 1}
 _OTHERS_RANK = 2
 _START_S = 120.0
 _EVERY_S = 0.02
+_LET_GO_S = 0.3
 _TAIL_LINES = 30
 
 
@@ -58,12 +59,18 @@ async def run(start: Start, progress: Progress) -> Timings:
     begin("etcd", "kube-apiserver")
     progress(f"cluster {start.name}: etcd and kube-apiserver started, waiting for the API")
     client_access = components.access(start.folder, start.ports["kube-apiserver"], "harness")
-    async with Client(client_access, user_agent="grovescale-cluster") as client:
-        watchdog = asyncio.create_task(_watch_processes(start, plan))
-        try:
-            await _first(watchdog, _bring_up(client, start, begin, timings, began, progress))
-        finally:
-            watchdog.cancel()
+    try:
+        async with Client(client_access, user_agent="grovescale-cluster") as client:
+            watchdog = asyncio.create_task(_watch_processes(start, plan))
+            try:
+                await _first(watchdog, _bring_up(client, start, begin, timings, began, progress))
+            finally:
+                watchdog.cancel()
+                await asyncio.gather(watchdog, return_exceptions=True)
+    except GrovescaleError:
+        # A watch that was cut off: its TLS connection needs a few more turns of the loop to be closed.
+        await asyncio.sleep(_LET_GO_S)
+        raise
     return timings
 
 
@@ -94,6 +101,8 @@ async def _bring_up(
         timings.all_s = time.monotonic() - began
     finally:
         ready.cancel()
+        # Its request must have let go of its connection before the client is closed.
+        await asyncio.gather(ready, return_exceptions=True)
 
 
 async def _until_answering(client: Client) -> None:
