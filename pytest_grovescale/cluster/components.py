@@ -241,6 +241,8 @@ def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:
     found = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
     if name == "kube-apiserver" and definition.api_server.gomaxprocs:
         found["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
+    if name == "kube-apiserver" and definition.api_server.gogc:
+        found["GOGC"] = str(definition.api_server.gogc)
     return found
 
 

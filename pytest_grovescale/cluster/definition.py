@@ -69,6 +69,9 @@ class ApiServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Writes at a time; 0: unlimited."""
     gomaxprocs: int = 0
     """Threads that run Go code; 0: one per core. More than there are cores shortens a watch's way to its reader."""
+    gogc: int = 0
+    """Growth of the heap, in percent, between two garbage collections; 0: Go's default (100). More costs memory and
+    saves the CPU that, on a small machine, the operator and everybody else have to wait for."""
     extra_args: dict[str, str] = {}
     """Flags without the dashes."""
 
@@ -208,7 +211,7 @@ def _check_pool(pool: NodePool, keys: tuple[str | int, ...], fail: Any) -> None:
 
 def _check_numbers(written: ClusterDefinition, fail: Any) -> None:
     api = written.api_server
-    for name in ("max_requests_inflight", "max_mutating_requests_inflight", "gomaxprocs"):
+    for name in ("max_requests_inflight", "max_mutating_requests_inflight", "gomaxprocs", "gogc"):
         if getattr(api, name) < 0:
             raise fail(("api_server", name), "cannot be negative")
     if api.priority_and_fairness and api.max_requests_inflight + api.max_mutating_requests_inflight == 0:

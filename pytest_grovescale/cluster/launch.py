@@ -151,6 +151,7 @@ def _facts(plan: Plan, start: components.Start, timings: local.Timings) -> state
         "max_requests_inflight": api.max_requests_inflight,
         "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
         "apiserver_gomaxprocs": api.gomaxprocs or len(os.sched_getaffinity(0)),
+        "apiserver_gogc": api.gogc or 100,
         "controller_manager_qps": definition.controller_manager.limits.qps,
         "controller_manager_controllers": ",".join(definition.controller_manager.controllers),
         "scheduler_qps": definition.scheduler.limits.qps,
