@@ -31,22 +31,14 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Row]
 
 
-def at_most(
-    name: str, value: float, unit: str, bound: float, *, spread: Sequence[float] = (), how: str = ""
-) -> Row:
+def at_most(name: str, value: float, unit: str, bound: float, *, spread: Sequence[float] = (), how: str = "") -> Row:
     """Return a row that holds while the value does not exceed its bound."""
-    return Row(
-        name=name, value=value, unit=unit, bound=bound, holds=value <= bound, spread=_range(spread), how=how
-    )
+    return Row(name=name, value=value, unit=unit, bound=bound, holds=value <= bound, spread=_range(spread), how=how)
 
 
-def at_least(
-    name: str, value: float, unit: str, bound: float, *, spread: Sequence[float] = (), how: str = ""
-) -> Row:
+def at_least(name: str, value: float, unit: str, bound: float, *, spread: Sequence[float] = (), how: str = "") -> Row:
     """Return a row that holds while the value reaches its bound."""
-    return Row(
-        name=name, value=value, unit=unit, bound=bound, holds=value >= bound, spread=_range(spread), how=how
-    )
+    return Row(name=name, value=value, unit=unit, bound=bound, holds=value >= bound, spread=_range(spread), how=how)
 
 
 def reported(name: str, value: float, unit: str, *, spread: Sequence[float] = (), how: str = "") -> Row:

@@ -29,7 +29,11 @@ async def write(kubeconfig: Path, namespace: str, n: int) -> dict[str, tuple[int
         async def one_after_another() -> None:
             for number in numbers:
                 name = f"clock-{number}"
-                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace, "labels": {"bench": "clock"}}}
+                body = {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": name, "namespace": namespace, "labels": {"bench": "clock"}},
+                }
                 sent = time.time_ns()
                 await client.create(body)
                 times[name] = (sent, time.time_ns())

@@ -36,7 +36,6 @@ from .report import jsonfile, junit, markdown, progress, terminal
 from .scenario.scale import Scale
 from .workload import namespace as namespaces
 
-
 NO_OPERATOR = "none"
 """Instead of an operator definition: the test runs on the bare cluster."""
 

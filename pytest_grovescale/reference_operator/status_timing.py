@@ -19,13 +19,13 @@ class StatusTiming:
     def __init__(self, interval: float, counts: Counts, *, skip_noop: bool) -> None:
         self._interval = interval
         self._counts = counts
-        self._skip_noop = skip_noop
+        self.always = not skip_noop
+        """baseline: every reconcile writes, whatever was written last."""
         self._since: dict[str, float] = {}
 
     def delay(self, uid: str, published: Any, wanted: Any, *, settled: bool) -> float | None:
         """Return 0 if ``wanted`` is to be written now, None if never, else the seconds until it is."""
-        if not self._skip_noop:
-            # baseline: what was written last is not asked; every reconcile writes.
+        if self.always:
             return 0.0
         if wanted == published:
             self._since.pop(uid, None)

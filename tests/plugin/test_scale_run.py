@@ -152,9 +152,7 @@ def test_crash(scale):
         ('deploy.api("operator")', "*still open*"),
     ],
 )
-def test_mistakes_are_told(
-    pytester: pytest.Pytester, running_cluster: Cluster, line: str, message: str
-) -> None:
+def test_mistakes_are_told(pytester: pytest.Pytester, running_cluster: Cluster, line: str, message: str) -> None:
     test = (
         HEAD
         + f"""
@@ -169,9 +167,7 @@ def test_mistake(scale):
     outcome.stdout.fnmatch_lines([message])
 
 
-def test_wrong_definitions_are_told_before_anything_starts(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
+def test_wrong_definitions_are_told_before_anything_starts(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     definition = pytester.path / "mine.yaml"
     definition.write_text("name: mine\ncommand: [sleep, '1']\nreadyness: {}\n", encoding="utf-8")
     outcome = run(pytester, running_cluster, WHOLE, "--grovescale-operator=mine.yaml")
@@ -188,8 +184,7 @@ def test_an_unknown_cluster_names_both_ways_out(pytester: pytest.Pytester) -> No
 
 def test_two_workers_take_turns_and_share(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     functional = "\n".join(
-        f"def test_functional_{n}(grovescale_cluster, grovescale_operator):\n"
-        "    assert grovescale_operator.alive()\n"
+        f"def test_functional_{n}(grovescale_cluster, grovescale_operator):\n    assert grovescale_operator.alive()\n"
         for n in range(4)
     )
     measured = "\n".join(WHOLE.partition("def test_small")[2].join((f"def test_measured_{n}", "")) for n in range(2))

@@ -57,9 +57,7 @@ def test_marker_is_registered(pytester: pytest.Pytester) -> None:
         ("start='never'", "'test' or 'session'"),
     ],
 )
-def test_a_wrong_marker_is_a_usage_error_at_collection(
-    pytester: pytest.Pytester, arguments: str, message: str
-) -> None:
+def test_a_wrong_marker_is_a_usage_error_at_collection(pytester: pytest.Pytester, arguments: str, message: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.grovescale({arguments})\ndef test_it(scale): pass")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -145,6 +145,9 @@ class CliqueReconciler:
             await self._writer.remove_finalizer(self._caches.cliques, clique, naming.CLIQUE_FINALIZER)
             self._caches.cliques.store.doom(clique)
             return DONE
+        if self._timing.always:
+            # baseline: a status at the end of every reconcile, the ones on the way out included.
+            await self._sync_status(clique, reads, None)
         left = self._active(clique, reads)
         if not left:
             return DONE
