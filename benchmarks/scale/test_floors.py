@@ -7,7 +7,6 @@ statuses) and is what the replays are made from.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +55,9 @@ class OperatorRun(msgspec.Struct, kw_only=True):
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file through which the operator's run reaches the replays."""
-    yield tmp_path_factory.mktemp("bench") / "operator-run.json"
+    return tmp_path_factory.mktemp("bench") / "operator-run.json"
 
 
 def _deploy_and_delete(scale: Scale, workload: WorkloadHandle, pods: int) -> Times:
