@@ -171,7 +171,7 @@ class Phase:
             case PhaseComplete():
                 self._complete = True
             case ProcessExited():
-                self._scale.process_exited(update.process, self.name)
+                self._scale.process_exited(update.process, update.pid, self.name)
             case SourceBroke() if update.fatal:
                 raise PhaseError(
                     f"phase {self.name!r}: {update.source} broke off: {update.message}",

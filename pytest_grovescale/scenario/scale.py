@@ -110,6 +110,20 @@ class Scale:
             )
         return Phase(self, name, timeout=timeout)
 
+    def restart_operator(self) -> None:
+        """Stop the operator and start it again, same identity and ports; returns when it is ready.
+
+        In a phase this is an action: what the new process lists, writes and reconciles until the phase's end is what
+        catching up costs.
+        """
+        if self.operator is None:
+            raise UsageError("there is no operator to restart", next_step="The test runs with operator `none`.")
+        if self.current is not None:
+            self.current.begin()
+        self.recorder.mark("operator-restart", state="begin", detail=self.operator.name)
+        self.operator.restart(self.progress.say)
+        self.recorder.mark("operator-restart", state="end", detail=self.operator.name)
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses ``client``; a phase that is open is watched meanwhile.
 
@@ -150,9 +164,13 @@ class Scale:
     async def _resources(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
         return {pair: await self.client.resource(*pair) for pair in wanted}
 
-    def process_exited(self, process: str, phase: str) -> None:
+    def process_exited(self, process: str, pid: int, phase: str) -> None:
         """Fail the phase when the operator has died; anything else that exits is the supervisor's to restart."""
         if self.operator is None or process != self.operator.process:
+            return
+        now = self.operator.info()
+        if now is not None and now.running and now.pid != pid:
+            # `restart_operator`: the one that exited was meant to.
             return
         raise OperatorError(
             "\n".join([f"the operator {self.operator.describe_exit()} in phase {phase!r}", *self.operator_tail()]),

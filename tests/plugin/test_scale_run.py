@@ -138,6 +138,35 @@ def test_crash(scale):
     )
 
 
+def test_a_restarted_operator_finds_all_done(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    test = (
+        HEAD
+        + """
+def test_restart(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=5, pods_per_replica=2)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("available", pcs.status(availableReplicas=5))
+        pcs.apply()
+    with scale.phase("restart", timeout="60s") as restart:
+        scale.restart_operator()
+        restart.hold("2s")
+    with scale.phase("delete", timeout="60s") as delete:
+        delete.milestone("pods-gone", count("pods", 0))
+        pcs.delete()
+    traffic = restart.api("operator")
+    assert traffic.object_writes == 0
+    assert traffic.count(verb="watch") > 0
+    assert traffic.count(verb="list") == 0, "initial objects come through the watches"
+    with pytest.raises(Exception, match="was not measured from the phase's start to its end"):
+        restart.cpu("operator").seconds
+"""
+    )
+    run(pytester, running_cluster, test).assert_outcomes(passed=1)
+    (found,) = result_of(pytester).tests
+    (restarted,) = [mark for mark in found.phases[1].marks if mark.label == "operator-restart"]
+    assert restarted.ended_s is not None, "time to caught up"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
