@@ -34,6 +34,7 @@ from .shape import OperatorDefinition, texts
 __all__ = ["PROCESS", "Operator", "Others", "join", "start"]
 
 _TAIL_LINES = 30
+_EXIT_CODE_S = 2.0
 _TAIL_BYTES = 256 * 1024
 
 Others = Literal["refuse", "share", "replace"]
@@ -68,8 +69,13 @@ class Operator:
         return info is not None and info.running
 
     def describe_exit(self) -> str:
-        """Return how it ended: ``exited with code 3``."""
-        info = self.info()
+        """Return how it ended: ``exited with code 3``.
+
+        Others see a process end before its parent, the supervisor, has its exit code: that is waited for.
+        """
+        deadline = time.monotonic() + _EXIT_CODE_S
+        while (info := self.info()) is not None and info.running and time.monotonic() < deadline:
+            time.sleep(0.02)
         return exit_text(info.exit_code if info else None)
 
     def check(self) -> None:

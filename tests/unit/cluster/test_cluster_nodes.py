@@ -85,8 +85,14 @@ def test_components_get_a_small_environment(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("HTTPS_PROXY", "http://example.invalid")
     monkeypatch.setenv("KUBECONFIG", "/mine")
     monkeypatch.setenv("GOMAXPROCS", "1")
-    for spec in components.specs(start(load_definition("default"))).values():
+    for spec in components.specs(start(load_definition("unlimited"))).values():
         assert set(spec.env) <= {"PATH", "HOME", "TMPDIR"}
+
+
+def test_the_api_servers_heap_growth_is_the_definitions() -> None:
+    specs = components.specs(start(load_definition("default")))
+    assert specs["kube-apiserver"].env["GOGC"] == "200"
+    assert not [name for name, spec in specs.items() if name != "kube-apiserver" and "GOGC" in spec.env]
 
 
 def test_nobody_listens_beyond_loopback() -> None:
