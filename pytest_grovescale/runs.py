@@ -187,7 +187,7 @@ class Run:
                     run_id=self.id,
                     objects=objects,
                     # Nobody is left to take finalizers off when the operator has died.
-                    **({} if scale.operator and scale.operator.alive() else {"objects_timeout": 5.0}),
+                    **({} if scale.operator and scale.operator.alive() else {"objects_timeout": 5.0, "timeout": 5.0}),
                     at_once=scale.cluster.backend == "local",
                     progress=self.progress.say,
                 )
