@@ -6,7 +6,6 @@ The state folder's name has a space in it, so that everything is proven to work 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pytest_grovescale.cluster import binaries as lookup
 from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
 from pytest_grovescale.cluster.handle import Cluster
+from tests.waiting import wait_until
 
 NODES = 10
 
@@ -62,11 +62,4 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object], str], None]:
     """Wait for something that nothing announces, and fail with what it was."""
-
-    def wait(holds: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < deadline, f"not within 60 s: {what}"
-            time.sleep(0.02)
-
-    return wait
+    return wait_until

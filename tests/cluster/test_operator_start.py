@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import process
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.process import Operator
+from tests.waiting import wait_until
 
 pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
@@ -60,10 +60,7 @@ def private_folder(cluster: Cluster) -> Path:
 
 def exited(operator: Operator) -> str:
     """Return how the process ended, once the supervisor has noticed."""
-    deadline = time.monotonic() + 20
-    while operator.alive():
-        assert time.monotonic() < deadline, "the process is still there"
-        time.sleep(0.02)
+    wait_until(lambda: not operator.alive(), "the end of the process")
     return operator.describe_exit()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from .component import Workshop, replica_of
 _RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 
 
-class _PerSet:
+class _PerSet(ABC):
     """A component with one object per set."""
 
     name: str
@@ -29,8 +30,9 @@ class _PerSet:
     def _name(self, pcs: PodCliqueSet) -> str:
         return pcs.name
 
+    @abstractmethod
     def _content(self, pcs: PodCliqueSet) -> Body:
-        raise NotImplementedError
+        """Return what the object holds besides its metadata."""
 
     def _body(self, pcs: PodCliqueSet) -> Body:
         metadata = self._workshop.metadata(pcs, self._name(pcs), self.name)

@@ -11,7 +11,6 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pytest_grovescale.kube.access import Access, ssl_context
+from tests.waiting import wait_until
 
 POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -36,14 +36,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Poll for something that nothing announces."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.02)
 
 
 class Proxy:

@@ -20,8 +20,9 @@ from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.protocol import MilestoneReached, PhaseComplete, RecorderConfig, SourceBroke
 from pytest_grovescale.recording.recorder import Recorder
 from pytest_grovescale.recording.records import Closed, CpuRead, Mark, MilestoneMet, PhaseEnded
+from tests.waiting import wait_until
 
-from .plane import Plane, Proxy, wait_until
+from .plane import Plane, Proxy
 from .room import Maps, check, complete, config, of, recorder, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_grovescale.cluster import launch, state
+from tests.waiting import wait_until
 
 from .supervised import Supervised
 
@@ -27,14 +27,7 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object], str], None]:
     """Wait for something that nothing announces, and fail with what it was."""
-
-    def wait(holds: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + 30
-        while not holds():
-            assert time.monotonic() < deadline, f"not within 30 s: {what}"
-            time.sleep(0.01)
-
-    return wait
+    return wait_until
 
 
 @pytest.fixture
