@@ -66,7 +66,6 @@ class Run:
         self.folder = settings.reports / self.id
         self._screen = _screen(config)
         self.progress = progress.Progress(self._screen, quiet=bool(self.worker) or config.get_verbosity() < 0)
-        self._root = config.rootpath
         self._cluster: tuple[str, Cluster] | None = None
         self._operator: tuple[str, Operator] | None = None
         self._portal: Portal | None = None

@@ -174,7 +174,8 @@ def _start(definition: OperatorDefinition, cluster: Cluster, directory: Path, pr
         used = command.ports_used(definition)
         leases = ports.lease(len(used))
         undo.callback(ports.release, leases)
-        ours = portal.run(_prepare(client, definition, progress))
+        crds = manifests.read(definition.crds)
+        ours = portal.run(_prepare(client, definition, crds, progress))
         kubeconfig = portal.run(identity.write_credentials(client, definition, access, folder))
         numbers = {name: str(lease.number) for name, lease in zip(used, leases, strict=True)}
         provided = {
@@ -192,15 +193,16 @@ def _start(definition: OperatorDefinition, cluster: Cluster, directory: Path, pr
         command.write_files(running.launch, folder)
         _start_and_wait(cluster, running, progress)
         # Last: most of that time has gone by while the operator started.
-        portal.run(installed.wait_settled(client, [crd.object for crd in manifests.read(definition.crds)]))
+        portal.run(installed.wait_settled(client, [crd.object for crd in crds]))
         portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
         undo.pop_all()
         return Operator(cluster, running, Hold(cluster), leases)
 
 
-async def _prepare(client: Client, definition: OperatorDefinition, progress: Progress) -> list[Object]:
+async def _prepare(
+    client: Client, definition: OperatorDefinition, crds: list[Manifest], progress: Progress
+) -> list[Object]:
     """Put CRDs, manifests and identity into the cluster; return what is ours."""
-    crds = manifests.read(definition.crds)
     ours = await installed.install(client, crds, operator=definition.name, progress=progress)
     await installed.wait_established(client, [crd.object for crd in crds])
     ours += await identity.establish(client, definition, progress=progress)
