@@ -59,6 +59,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         identities=opened.identities,
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
+        profiled=opened.profiled,
         phases=phases,
         watches=watch_results(contents),
         watch_lag=watch_lag(contents, log) if log is not None else None,

@@ -84,6 +84,8 @@ class Contents:
         self.reads: dict[str, list[rec.CpuRead]] = defaultdict(list)
         self.gone: dict[str, list[rec.ProcessGone]] = defaultdict(list)
         self.lines: list[rec.Lines] = []
+        self.profiles: list[rec.ProfileTaken] = []
+        self.checks: list[rec.CheckDeclared] = []
         self.clock = WallClock()
         self.doubts: list[str] = []
         """What could not be replayed, in words."""
@@ -132,6 +134,10 @@ class Contents:
                 self.gone[record.process].append(record)
             case rec.Lines():
                 self.lines.append(record)
+            case rec.ProfileTaken():
+                self.profiles.append(record)
+            case rec.CheckDeclared():
+                self.checks.append(record)
             case rec.ClockStep():
                 self.clock.add(record)
             case rec.Closed():

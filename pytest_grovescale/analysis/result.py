@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from ..recording.records import Machine, ObjectRef
+from ..recording.records import Machine, ObjectRef, ProfileKind
 
 SCHEMA_VERSION = 1
 
@@ -134,6 +134,99 @@ class LateResult(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[str, ...] = ()
 
 
+class FunctionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One function in a profile: a row of its function table."""
+
+    function: str
+    """As a reader of the source would write it: ``reconcile (podclique/reconciler.py)``, ``pkg.(*Type).Method``."""
+    module: str
+    """File or package, for filters."""
+    self_samples: int
+    """Samples in which it was the innermost function."""
+    samples: int
+    """Samples in which it was anywhere on the stack; one that calls itself counts once a sample."""
+    share: float
+    """`samples` / all on-CPU samples of the profile."""
+    share_low: float
+    """Wilson's 95 % interval of `share`."""
+    share_high: float
+    cpu_s: float | None = None
+    """`share` × the exact CPU seconds of the process in this phase, of the run without a profiler; None without it."""
+
+
+class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile of one process in one phase."""
+
+    process: str
+    kind: ProfileKind
+    file: str
+    """The raw file, relative to the run's folder; empty where there is none."""
+    folded: str = ""
+    """The same as folded stacks (``a;b;c 12`` a line)."""
+    speedscope: str = ""
+    """The same as speedscope JSON."""
+    samples: int | None = None
+    """On-CPU samples."""
+    errors: int | None = None
+    coverage: float = 0.0
+    """Share of the phase's time that it covers."""
+    cpu_s: float | None = None
+    """Exact CPU seconds that the functions' shares are shares of, from the pass without a profiler."""
+    functions: tuple[FunctionRow, ...] = ()
+    """By `samples`, most first; empty where `problem` says why."""
+    problem: str = ""
+    """Why there is no profile or no table: too few samples, too many errors, the profiler's own words."""
+
+
+Suspect = Literal[
+    "operator-cpu",
+    "operator-queue",
+    "operator-rate-limit",
+    "operator-api",
+    "api-server",
+    "scheduler",
+    "kwok",
+    "garbage-collector",
+    "machine",
+    "nobody",
+]
+"""Who a phase's time went to: the operator's own CPU; its keys waiting for a worker; its client-side rate limit; its
+requests at the API server; the API server's CPU; pods waiting for the scheduler or for kwok; deletions waiting for the
+garbage collector; a saturated machine; nobody (idle gaps)."""
+
+
+class BottleneckRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a phase's wall time had one suspect at work, or waited for."""
+
+    suspect: Suspect
+    seconds: float
+    share: float
+    """Of the phase. Several may be at work at once: shares need not add up to 1."""
+    evidence: str
+    """Where the figure comes from, in words."""
+
+
+Verdict = Literal["pass", "fail", "inconclusive"]
+
+
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one check says of one run."""
+
+    check: str
+    """The check with its arguments, as a reader would write it: ``noop_writes(max=0)``."""
+    phase: str = ""
+    verdict: Verdict
+    figure: float | None = None
+    """What was measured; None when it was not."""
+    bound: float | None = None
+    unit: str = ""
+    text: str
+    """One line: figure, bound, and why it is inconclusive."""
+    evidence: tuple[str, ...] = ()
+    source: str = ""
+    """Who asked for it: ``budgets.yaml:12``, ``marker``, ``test``."""
+
+
 class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     outcome: Outcome
@@ -159,9 +252,16 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Successful object writes by the harness from the first trigger on; None without a complete audit log."""
     late: tuple[LateResult, ...] = ()
     marks: tuple[MarkResult, ...] = ()
+    profiles: tuple[ProfileResult, ...] = ()
+    bottlenecks: tuple[BottleneckRow, ...] = ()
+    """Largest first; empty where `missing` says why."""
+    bottleneck: str = ""
+    """The same as one line."""
+    idle_twin: str = ""
+    """Name of the phase of the same length without a trigger that this steady-state phase is compared with."""
     missing: dict[str, str] = {}
-    """What was not measured → why. Keys: ``audit``, ``reconciles``, ``saturation``, ``cpu:<process>``, and
-    ``cpu`` when no process could be read."""
+    """What was not measured → why. Keys: ``audit``, ``reconciles``, ``saturation``, ``bottlenecks``,
+    ``cpu:<process>``, ``profile:<process>``, and ``cpu`` when no process could be read."""
 
 
 class WatchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +323,10 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     closed: str = ""
     """Why the recorder stopped; empty when it did not say (killed, or still running)."""
     closed_message: str = ""
+    profiled: bool = False
+    """Whether profilers were attached: its CPU times hold what they cost, and no CPU budget is judged by them."""
     phases: tuple[PhaseResult, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     watches: tuple[WatchResult, ...] = ()
     watch_lag: WatchLag | None = None
     recorder: RecorderCost | None = None

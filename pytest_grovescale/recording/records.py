@@ -64,6 +64,8 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     """What the run was asked to do: operator, variant, replicas …"""
     audited: bool = False
     """Whether the API server's audit log is a source of this recording."""
+    profiled: bool = False
+    """Whether profilers are attached in its phases: then its CPU times hold what they cost, and gate nothing."""
 
 
 class PhaseStarted(Record, tag="phase-started", frozen=True, kw_only=True):
@@ -227,6 +229,38 @@ class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
     Any scrape is rebuilt from the records before: take out ``gone``, then put in ``samples`` and ``special``."""
 
 
+ProfileKind = Literal["pyspy", "pprof", "heap", "goroutines"]
+"""``pyspy``: folded stacks at 100 Hz, all threads; ``pprof``: a Go CPU profile; ``heap``, ``goroutines``: what a Go
+process held at the phase's end. All but the first are ``profile.proto``, gzipped."""
+
+
+class ProfileTaken(Record, tag="profile", frozen=True, kw_only=True):
+    """A profile of one process in one phase, as the profiler wrote it."""
+
+    phase: str
+    process: str
+    kind: ProfileKind
+    file: str
+    """Relative to the run's folder, ``profiles/…``."""
+    started: int
+    """Recorder's clock, ns: the capture covers from here"""
+    ended: int
+    """to here."""
+    samples: int | None = None
+    """On-CPU samples, as the profiler counts them; None where only the file tells."""
+    errors: int | None = None
+    """Stacks that it could not read."""
+
+
+class CheckDeclared(Record, tag="check", frozen=True, kw_only=True):
+    """A bound that this run is held to. Verdicts are derived from the recording, so that they can be had again."""
+
+    check: dict[str, Any]
+    """The check as ``checks.shape`` encodes it, its kind under ``check``."""
+    source: str
+    """Who asks for it: ``budgets.yaml:12``, ``marker``, ``test``."""
+
+
 class Lines(Record, tag="lines", frozen=True, kw_only=True):
     """Text kept as evidence: a process's last log lines, a stack dump."""
 
@@ -275,6 +309,8 @@ AnyRecord = (
     | ProcessGone
     | CpuRead
     | Scraped
+    | ProfileTaken
+    | CheckDeclared
     | Lines
     | LateObject
     | ClockStep
