@@ -46,8 +46,15 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
         trigger_writes=None if hole else traffic.trigger_writes(phase),
         late=late_of_phase(phase),
         marks=marks_of_phase(contents, phase),
+        idle_twin=idle_twin_of(contents, phase),
         missing=missing,
     )
+
+
+def idle_twin_of(contents: Contents, phase: PhaseSpan) -> str:
+    """Return the name of the phase that was recorded as this one's idle twin, or nothing."""
+    twins = (other.name for other in contents.phases if other.started and other.started.twin_of == phase.name)
+    return next(twins, "")
 
 
 def late_of_phase(phase: PhaseSpan) -> tuple[LateResult, ...]:

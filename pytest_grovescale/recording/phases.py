@@ -89,6 +89,7 @@ class Phases:
             phase=wanted.phase,
             timeout_ns=round(wanted.timeout * 1e9),
             hold_ns=round(wanted.hold * 1e9),
+            twin_of=wanted.twin_of,
         )
         self._ledger.add(self._open)
         self._ledger.flush()

@@ -71,6 +71,7 @@ class BeginPhase(Request, tag="begin", frozen=True, kw_only=True):
     milestones: list[tuple[str, Condition]]
     timeout: float
     hold: float
+    twin_of: str = ""
 
 
 class EndPhase(Request, tag="end", frozen=True, kw_only=True):

@@ -100,15 +100,24 @@ class Recorder:
         self._order(protocol.OpenWatches(id=self._id(), specs=list(specs), timeout=timeout), timeout + _ORDER_S)
 
     def begin_phase(
-        self, name: str, milestones: Sequence[tuple[str, Condition]], *, timeout: float, hold: float = 0.0
+        self,
+        name: str,
+        milestones: Sequence[tuple[str, Condition]],
+        *,
+        timeout: float,
+        hold: float = 0.0,
+        twin_of: str = "",
     ) -> None:
         """Begin a phase: every watch is live, the CPU clocks are read and the targets scraped when this returns.
 
         ``timeout`` (s) is journaled; keeping it is the caller's. ``hold`` (s) keeps the phase from being complete.
+        ``twin_of`` names the steady-state phase that this one is the idle twin of.
         Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
         """
         self._order(
-            protocol.BeginPhase(id=self._id(), phase=name, milestones=list(milestones), timeout=timeout, hold=hold),
+            protocol.BeginPhase(
+                id=self._id(), phase=name, milestones=list(milestones), timeout=timeout, hold=hold, twin_of=twin_of
+            ),
             _BEGIN_S,
         )
 

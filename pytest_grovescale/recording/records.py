@@ -72,6 +72,8 @@ class PhaseStarted(Record, tag="phase-started", frozen=True, kw_only=True):
     phase: str
     timeout_ns: int
     hold_ns: int = 0
+    twin_of: str = ""
+    """The steady-state phase that this one is the idle twin of: as long, and without a trigger."""
 
 
 class PhaseEnded(Record, tag="phase-ended", frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from .conditions import Declared
 
 if TYPE_CHECKING:
     from .scale import Scale
+    from .workloads import WorkloadHandle
 
 # How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are looked at again.
 _TICK_S = 0.25
@@ -59,8 +60,12 @@ class Phase:
     ``milestone`` answer with figures, and raise NotMeasuredError rather than answer for what was not measured.
     """
 
-    def __init__(self, scale: Scale, name: str, *, timeout: str | float) -> None:
+    def __init__(self, scale: Scale, name: str, *, timeout: str | float, twin_of: str = "") -> None:
         self.name = name
+        self.twin_of = twin_of
+        """The steady-state phase that this one is the idle twin of."""
+        self.triggered: list[WorkloadHandle] = []
+        """Workloads whose reconcile was triggered in this phase, one entry for each trigger."""
         self.timeout_s = durations.seconds(timeout)
         self._scale = scale
         self._declared: dict[str, Declared] = {}
@@ -128,7 +133,7 @@ class Phase:
             raise UsageError(f"phase {self.name!r} is not open", next_step="Use it as: with scale.phase(…) as phase: …")
         milestones = self._scale.resolve(self._declared)
         self._scale.progress.phase(self.name, self.timeout_s)
-        self._scale.recorder.begin_phase(self.name, milestones, timeout=self.timeout_s, hold=0.0)
+        self._scale.recorder.begin_phase(self.name, milestones, timeout=self.timeout_s, twin_of=self.twin_of)
         self._allowance = Allowance(self.timeout_s)
 
     @property

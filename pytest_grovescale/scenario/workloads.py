@@ -62,6 +62,8 @@ class WorkloadHandle:
                 "the operator definition names no trigger", next_step="Set `trigger:` there, or pass annotation=…"
             )
         value = f"{self._scale.run_id}-{next(self._triggers)}"
+        if self._scale.current is not None:
+            self._scale.current.triggered.append(self)
         self._act("trigger", actions.trigger(self._scale.client, self.objects, key, value), count=len(self.objects))
 
     def scale(self, replicas: int) -> None:
