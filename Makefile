@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help scale test lint bench clean lock
+.PHONY: help scale scale-all test lint bench clean lock
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -19,9 +19,19 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 
 scale: $(READY) ## the main job: 1000 pods on a real control plane, measured; ARGS="--grovescale-param replicas=100"
+	$(BIN)/python -m pytest --grovescale tests/scale/test_thousand_pods.py $(ARGS)
+
+scale-all: $(READY) ## the main job and the same for Deployments, StatefulSets and Jobs
 	$(BIN)/python -m pytest --grovescale tests/scale $(ARGS)
 
-test: $(READY) ## the tests, on a real control plane where they need one
+# The pages are tested in a real browser. Where it cannot be installed, those tests say so and are skipped.
+.PHONY: browser
+browser:
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
+	  || echo "no chromedriver, and it cannot be installed here: the browser tests will be skipped"
+
+test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
