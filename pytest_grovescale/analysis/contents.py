@@ -15,6 +15,13 @@ from .clock import WallClock
 
 KEPT_SERIES = (
     "controller_runtime_reconcile_total{",
+    "controller_runtime_max_concurrent_reconciles{",
+    "rest_client_rate_limiter_duration_seconds_sum{",
+    "rest_client_request_duration_seconds_sum{",
+    "rest_client_request_duration_seconds_count{",
+    "workqueue_queue_duration_seconds_sum{",
+    "workqueue_work_duration_seconds_sum{",
+    "workqueue_work_duration_seconds_count{",
     "apiserver_terminated_watchers_total{",
     "process_start_time_seconds",
 )
@@ -27,6 +34,8 @@ class Snapshot:
 
     at: int
     samples: dict[str, float]
+    served: int = 0
+    """Series of the whole scrape, kept or not."""
 
 
 @dataclass(eq=False)
@@ -91,6 +100,7 @@ class Contents:
         """What could not be replayed, in words."""
         self._engine = Engine()
         self._series: dict[str, dict[str, float]] = defaultdict(dict)
+        self._served: dict[str, set[str]] = defaultdict(set)
         self._drafts: dict[str, PhaseSpan] = {}
 
     @property
@@ -211,11 +221,14 @@ class Contents:
         for name in record.gone:
             series.pop(name, None)
         series.update((name, value) for name, value in record.samples.items() if name.startswith(KEPT_SERIES))
+        served = self._served[record.target]
+        served.difference_update(record.gone)
+        served.update(record.samples, record.special)
         edge, _, name = record.edge.partition(":")
         if edge == "start":
-            self._open_or_next(name).scrape_start[record.target] = Snapshot(record.at, dict(series))
+            self._open_or_next(name).scrape_start[record.target] = Snapshot(record.at, dict(series), len(served))
         elif edge == "end" and (phase := self._last(name)) is not None:
-            phase.scrape_end.setdefault(record.target, Snapshot(record.at, dict(series)))
+            phase.scrape_end.setdefault(record.target, Snapshot(record.at, dict(series), len(served)))
 
     def counts(self, phase: PhaseSpan) -> dict[str, int]:
         """Return milestone → count at the phase's end, or by now while it is open."""

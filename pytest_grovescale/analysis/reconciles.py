@@ -5,39 +5,67 @@ from __future__ import annotations
 import re
 
 from .contents import Contents, PhaseSpan, Snapshot
-from .result import ReconcileRow
+from .result import ReconcileRow, ReconcileSource
 
 OPERATOR = "operator"
 
-_FAMILY = "controller_runtime_reconcile_total"
+_RECONCILES = "controller_runtime_reconcile_total"
+_WORK_ITEMS = "workqueue_work_duration_seconds_count"
+# Best first: an operator built with controller-runtime has both, and only the first tells how a reconcile ended.
+_FAMILIES: tuple[tuple[str, str, ReconcileSource], ...] = (
+    (_RECONCILES, "controller", "controller-runtime"),
+    (_WORK_ITEMS, "name", "work-queue"),
+)
+# Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
+# operator that serves with its help. They look at certificates once a minute: that is no reconcile of anything, and
+# taken for one it would prove that a trigger was answered.
+_LIBRARY_QUEUES = (
+    "DynamicCABundle-",
+    "DynamicConfigMapCABundle-",
+    "DynamicServingCertificateController",
+    "RequestHeaderAuthRequestController",
+)
 _ESCAPE = re.compile(r"\\(.)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def reconciles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ReconcileRow, ...], str]:
-    """Return reconciles between the operator's scrapes at the phase's edges, or nothing and why not."""
+    """Return reconciles between the operator's scrapes at the phase's edges, or nothing and why not.
+
+    An operator that is not built with controller-runtime is counted by its work queues: each item that a worker has
+    taken and given back is one reconcile of the controller that the queue is named after.
+    """
     start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
     if start is None or end is None:
         return (), why_not_scraped(contents, phase, OPERATOR, start, end)
     anew = _began_anew(contents, phase, start, end)
+    for family, label, source in _FAMILIES:
+        if rows := _rows(start, end, family, label, source, anew=anew):
+            return tuple(sorted(rows, key=lambda row: (row.controller, row.result))), ""
+    return (), f"the operator's metrics have no {_RECONCILES} and no {_WORK_ITEMS}"
+
+
+def _rows(
+    start: Snapshot, end: Snapshot, family: str, label: str, source: ReconcileSource, *, anew: bool
+) -> list[ReconcileRow]:
     rows = []
     for series, value in end.samples.items():
-        if not series.startswith(_FAMILY + "{"):
+        if not series.startswith(family + "{"):
             continue
-        labels = {name: _unescaped(value) for name, value in _LABEL.findall(series)}
+        labels = labels_of(series)
+        if source == "work-queue" and labels.get(label, "").startswith(_LIBRARY_QUEUES):
+            continue
         count, reset = _increase(start.samples.get(series, 0.0), value, anew=anew)
         rows.append(
             ReconcileRow(
-                controller=labels.get("controller", ""),
+                controller=labels.get(label, ""),
                 result=labels.get("result", ""),
                 count=round(count),
                 lower_bound=reset,
+                source=source,
             )
         )
-    if not rows:
-        return (), f"the operator's metrics have no {_FAMILY}"
-    rows.sort(key=lambda row: (row.controller, row.result))
-    return tuple(rows), ""
+    return rows
 
 
 def counter_of_phase(phase: PhaseSpan, family: str) -> int | None:
@@ -50,6 +78,11 @@ def counter_of_phase(phase: PhaseSpan, family: str) -> int | None:
         if series.partition("{")[0] == family
     ]
     return round(sum(grown)) if grown else None
+
+
+def labels_of(series: str) -> dict[str, str]:
+    """Return the labels of a series as it is exposed: ``name{label="value",…}``."""
+    return {name: _unescaped(text) for name, text in _LABEL.findall(series)}
 
 
 def why_not_scraped(

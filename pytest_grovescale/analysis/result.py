@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from ..recording.records import Machine, ObjectRef, ProfileKind
+from ..recording.records import CheckDeclared, Machine, ObjectRef, ProfileKind
 
 SCHEMA_VERSION = 1
 
@@ -94,12 +94,20 @@ class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
 
 
+ReconcileSource = Literal["controller-runtime", "work-queue"]
+"""Which of the operator's counters a reconcile was counted by: ``controller_runtime_reconcile_total``, or
+``workqueue_work_duration_seconds_count``: items that workers have taken from a client-go queue and given back."""
+
+
 class ReconcileRow(msgspec.Struct, frozen=True, kw_only=True):
     controller: str
+    """The controller, or the work queue, which bears its name."""
     result: str
+    """How it ended; empty where the operator's counters do not tell (work queues)."""
     count: int
     lower_bound: bool = False
     """The counter started anew in the phase: at least so many."""
+    source: ReconcileSource = "controller-runtime"
 
 
 class Saturation(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,19 +169,25 @@ class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     kind: ProfileKind
     file: str
     """The raw file, relative to the run's folder; empty where there is none."""
+    more_files: tuple[str, ...] = ()
+    """Raw files of further captures in the same phase, in order, added up with the first: the process was restarted,
+    or its profile came in slices."""
     folded: str = ""
     """The same as folded stacks (``a;b;c 12`` a line)."""
     speedscope: str = ""
     """The same as speedscope JSON."""
     samples: int | None = None
     """On-CPU samples."""
+    independent: float | None = None
+    """How many independent ones they are worth, which the intervals are computed with: fewer where the process had
+    to wait for a core, and was sampled while it stood in one place."""
     errors: int | None = None
     coverage: float = 0.0
     """Share of the phase's time that it covers."""
     cpu_s: float | None = None
     """Exact CPU seconds that the functions' shares are shares of, from the pass without a profiler."""
     functions: tuple[FunctionRow, ...] = ()
-    """By `samples`, most first; empty where `problem` says why."""
+    """By `samples`, most first, of CPU profiles; empty where `problem` says why."""
     problem: str = ""
     """Why there is no profile or no table: too few samples, too many errors, the profiler's own words."""
 
@@ -244,14 +258,20 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     saturation: Saturation | None = None
     audit_complete: bool = False
     """Whether the audit log was read without a break from the phase's start to its end."""
+    series: int | None = None
+    """Series that the operator's metrics endpoint served at the phase's end; None when it was not scraped."""
     identities_seen: tuple[str, ...] = ()
     """Identities that the audit log named from the recording's start to this phase's end."""
     triggers: int = 0
     """No-op triggers that the harness marked."""
     trigger_writes: int | None = None
     """Successful object writes by the harness from the first trigger on; None without a complete audit log."""
+    written: tuple[ObjectRef, ...] = ()
+    """The first 10 objects that the operator wrote to in a phase with triggers, as far as the audit log names them."""
     late: tuple[LateResult, ...] = ()
     marks: tuple[MarkResult, ...] = ()
+    profiled: bool = False
+    """As of its test: no CPU budget is judged by it."""
     profiles: tuple[ProfileResult, ...] = ()
     bottlenecks: tuple[BottleneckRow, ...] = ()
     """Largest first; empty where `missing` says why."""
@@ -326,7 +346,11 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     profiled: bool = False
     """Whether profilers were attached: its CPU times hold what they cost, and no CPU budget is judged by them."""
     phases: tuple[PhaseResult, ...] = ()
+    declared: tuple[CheckDeclared, ...] = ()
+    """What it is held to; `checks.judge` says whether it holds."""
     checks: tuple[CheckResult, ...] = ()
+    floors: dict[str, float] = {}
+    """Milestone, or ``phase/milestone``, → seconds that the test measured for it where the operator costs nothing."""
     watches: tuple[WatchResult, ...] = ()
     watch_lag: WatchLag | None = None
     recorder: RecorderCost | None = None

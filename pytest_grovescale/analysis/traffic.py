@@ -6,14 +6,19 @@ once the log was read up to its end, whatever is still under way.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 
-from ..recording.records import Request
+from ..recording.records import ObjectRef, Request
 from .api import OBJECT_WRITES, category_of, counted, roles
 from .contents import Contents, PhaseSpan
+from .writes import qualified
 
 TRIGGER = "trigger"
 HARNESS = "harness"
+OPERATOR = "operator"
+
+WRITTEN_SHOWN = 10
 
 
 class Traffic:
@@ -63,6 +68,24 @@ class Traffic:
             and request.completed_wall - offset >= triggers[0][0]
             for request in self.requests(phase)
         )
+
+    def written(self, phase: PhaseSpan) -> tuple[ObjectRef, ...]:
+        """Return the first objects that the operator wrote to in a phase; what the log does not name is left out."""
+        user = self._contents.opened.identities.get(OPERATOR)
+        writes = [
+            request
+            for request in self.requests(phase)
+            if request.user == user
+            and request.name
+            and request.verb in OBJECT_WRITES
+            and category_of(request) == "object"
+            and not request.dry_run
+        ]
+        refs = (
+            ObjectRef(resource=qualified(request), namespace=request.namespace, name=request.name)
+            for request in sorted(writes, key=lambda write: write.received_wall)
+        )
+        return tuple(itertools.islice(dict.fromkeys(refs), WRITTEN_SHOWN))
 
 
 def triggers_of(contents: Contents, phase: PhaseSpan) -> list[tuple[int, int]]:

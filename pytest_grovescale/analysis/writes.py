@@ -11,7 +11,8 @@ overlapping requests are worked off.
 *A named object.* A watch shows each change of an object once, in order. If the log holds as many successful writes
 to that name as the watch showed events, each event is one of them, and the j-th event is the j-th commit. If it holds
 more, some changed nothing (or were not shown), and which ones cannot be told: no server time. The same if a request
-that names no objects (deletecollection), or a create by generateName, may be behind one of the events.
+that names no objects (deletecollection), or a create by generateName, may be behind one of the events. And one DELETE
+of a pod that has no grace period left (it was not scheduled, or has ended) is two changes: the mark, and the end.
 
 *An object's end.* After the commit that removed it, every further write to that name fails. So all successful writes
 were received before that commit, and it lies between the last receipt and the last answer, no-op writes or not.
@@ -50,6 +51,7 @@ class Write(NamedTuple):
     creates: bool
     doubt: int
     """How far both times may be off, because the wall clock was set at about that time."""
+    deletes: bool = False
 
 
 class Interval(NamedTuple):
@@ -84,7 +86,8 @@ class WriteLog:
                 continue
             offset, doubt = (0, 0) if steady else (clock.offset(request.at), clock.doubt(request.at))
             creates = request.verb == "create" and not request.subresource
-            write = Write(request.received_wall - offset, request.completed_wall - offset, creates, doubt)
+            deletes = request.verb == "delete"
+            write = Write(request.received_wall - offset, request.completed_wall - offset, creates, doubt, deletes)
             self._add(request, write)
 
     def _add(self, request: Request, write: Write) -> None:
@@ -165,18 +168,23 @@ def pair(
         shown = shown[1:]  # made by generateName: its create is in the log without a name
     if any(write.received <= last.at for write in _collections(log, scope)):
         return Unknown("a deletecollection may be behind it, which names no objects")
+    if resource == "pods" and sum(write.deletes for write in writes) < sum(map(_of_deletion, shown)):
+        return Unknown("one DELETE of a pod may be two changes in the watch")
     if len(shown) != len(writes):
         return Unknown(f"{len(writes)} writes to it in the audit log, {len(shown)} changes in the watch")
     return Pairs(shown, writes)
 
 
 def pair_what_can_be(log: WriteLog, story: WatchStory, events: Sequence[ObjectSeen]) -> Pairs | Unknown:
-    """Pair all of an object's events, or those that were seen before the first request that names no objects."""
+    """Pair all of an object's events, or those that were seen before the first request that may spoil it: one that
+    names no objects, or a DELETE."""
     whole = pair(log, story, events)
-    collections = _collections(log, (story.opened.spec.resource, events[0].namespace))
-    if isinstance(whole, Pairs) or not collections:
+    scope = (story.opened.spec.resource, events[0].namespace)
+    deletions = [write for write in log.named.get((*scope, events[0].name), ()) if write.deletes]
+    spoiling = [*_collections(log, scope), *deletions]
+    if isinstance(whole, Pairs) or not spoiling:
         return whole
-    until = min(write.received for write in collections) - 1
+    until = min(write.received for write in spoiling) - 1
     early = [event for event in events if event.at <= until]
     return pair(log, story, early, until=until) if early else whole
 
@@ -253,6 +261,10 @@ def _distinct(events: Sequence[ObjectSeen]) -> list[ObjectSeen]:
             shown.append(event)
         before = event.resource_version
     return shown
+
+
+def _of_deletion(event: ObjectSeen) -> bool:
+    return event.change == "deleted" or bool(event.fields.get("metadata.deletionTimestamp"))
 
 
 def _collections(log: WriteLog, scope: Scope) -> Sequence[Write]:

@@ -46,6 +46,8 @@ class Cluster:
         self.processes_file = directory / "processes.json"
         self.identities = dict(facts.identities)
         self.facts = dict(facts.facts)
+        self.kubernetes = facts.kubernetes
+        self.binaries = dict(facts.binaries)
         self._lease = held
 
     def access_as(self, role: str) -> Access:

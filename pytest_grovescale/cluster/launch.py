@@ -177,4 +177,5 @@ def _facts(plan: Plan, start: components.Start, timings: local.Timings) -> state
         identities={**{user: user for user in components.IDENTITIES}, "kube-apiserver": components.SERVER_IDENTITY},
         audit_log=str(start.folder / "audit.log"),
         facts=flat,
+        binaries={name: binary.path for name, binary in found.items()},
     )

@@ -54,6 +54,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     audit_log: str
     """Empty where there is none."""
     facts: dict[str, str | int | float | bool]
+    binaries: dict[str, str] = {}
+    """What runs it, name → path on this machine; empty where that is not known."""
 
 
 def root() -> Path:

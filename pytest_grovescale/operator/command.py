@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from .placeholders import PORTS, fill, names
+from .endpoints import Address
+from .placeholders import BINARIES, PORTS, fill, names
 from .private import write_private
-from .shape import OperatorDefinition, Repeated, texts, urls
+from .shape import Endpoint, OperatorDefinition, Repeated, texts, urls
 
 _INHERITED = (
     "PATH",
@@ -44,9 +45,9 @@ class Launch(msgspec.Struct, frozen=True):
     workdir: str
     files: dict[str, str]
     """Name → text."""
-    readiness_url: str
-    metrics_url: str = ""
-    pprof_url: str = ""
+    readiness: Address
+    metrics: Address | None = None
+    pprof: Address | None = None
 
     @property
     def text(self) -> str:
@@ -58,6 +59,12 @@ def ports_used(definition: OperatorDefinition) -> list[str]:
     """Return the port placeholders that a definition uses, in order."""
     used = {name for text in (texts(definition) | urls(definition)).values() for name in names(text)}
     return [name for name in PORTS if name in used]
+
+
+def binaries_used(definition: OperatorDefinition) -> list[str]:
+    """Return the Kubernetes binaries that a definition uses, by the names that releases give them."""
+    used = {name for text in texts(definition).values() for name in names(text)}
+    return [binary for placeholder, binary in BINARIES.items() if placeholder in used]
 
 
 def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, environ: Mapping[str, str]) -> Launch:
@@ -77,9 +84,9 @@ def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, envir
         env=_environment(definition, values, environ),
         workdir=definition.workdir,
         files={name: fill(text, values) for name, text in definition.files.items()},
-        readiness_url=fill(definition.readiness.url, values),
-        metrics_url=fill(definition.metrics.url, values) if definition.metrics else "",
-        pprof_url=fill(definition.pprof.url, values) if definition.pprof else "",
+        readiness=_address(definition.readiness, values),
+        metrics=_address(definition.metrics, values) if definition.metrics else None,
+        pprof=_address(definition.pprof, values) if definition.pprof else None,
     )
 
 
@@ -87,6 +94,15 @@ def write_files(launch: Launch, folder: Path) -> None:
     """Write the launch's configuration files, 0600."""
     for name, text in launch.files.items():
         write_private(folder / name, text)
+
+
+def _address(endpoint: Endpoint, values: Mapping[str, str]) -> Address:
+    return Address(
+        url=fill(endpoint.url, values),
+        token_file=values["token_file"] if endpoint.token else "",
+        ca_file=fill(endpoint.ca_file, values),
+        insecure_skip_verify=endpoint.insecure_skip_verify,
+    )
 
 
 def _environment(

@@ -12,8 +12,8 @@ import msgspec
 
 from .. import bundled, definitions, durations
 from ..errors import DefinitionError, UsageError
+from ..sizes import memory_bytes
 from . import manifests, placeholders, rbac
-from .limits import memory_bytes
 from .shape import (
     OperatorDefinition,
     OperatorFile,
@@ -22,6 +22,8 @@ from .shape import (
     Scalar,
     Setting,
     Value,
+    ca_files,
+    endpoints,
     texts,
     urls,
 )
@@ -34,6 +36,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE_NAME = re.compile(r"[\w.-]+")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Made by the harness in the same folder.
 _TAKEN = ("kubeconfig", "token", "certs")
 
@@ -118,7 +121,7 @@ def _check_values(written: OperatorFile, fail: Fail) -> None:
 
 
 def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> None:
-    for path, text in {**texts(written), **urls(written)}.items():
+    for path, text in {**texts(written), **urls(written), **ca_files(written)}.items():
         for name in placeholders.names(text):
             if name not in known:
                 raise fail(path, f"unknown placeholder {{{name}}}", _near(name, known))
@@ -151,12 +154,25 @@ def _check_urls(written: OperatorFile, fail: Fail) -> None:
                     f"{{{name}}} is asked here, but the operator is never told this port",
                     f"Pass {{{name}}} in the command, the environment or a file of `files:`.",
                 )
+    _check_endpoints(written, fail)
     if written.webhooks and "webhook_port" not in told:
         raise fail(
             ("webhooks",),
             "the operator is never told the port that its webhooks are called on",
             "Pass {webhook_port} and {cert_dir} in the command, the environment or a file of `files:`.",
         )
+
+
+def _check_endpoints(written: OperatorFile, fail: Fail) -> None:
+    for name, endpoint in endpoints(written).items():
+        parts = urlsplit(endpoint.url)
+        if parts.scheme == "https":
+            continue
+        for field in ("ca_file", "insecure_skip_verify"):
+            if getattr(endpoint, field):
+                raise fail((name, field), "is for https; this URL is plain http")
+        if endpoint.token and parts.hostname not in _LOOPBACK:
+            raise fail((name, "token"), "would travel in the clear to another host", "Use https.")
 
 
 def _resolve_paths(written: OperatorFile, file: Path, fail: Fail) -> OperatorFile:
@@ -179,7 +195,12 @@ def _resolve_paths(written: OperatorFile, file: Path, fail: Fail) -> OperatorFil
     for paths in lists.values():
         manifests.read(paths)
     workdir = absolute(("workdir",), written.workdir) if written.workdir else str(Path.cwd())
-    return msgspec.structs.replace(written, **lists, rbac=rules, workdir=workdir)
+    trusted = {
+        name: msgspec.structs.replace(endpoint, ca_file=absolute((name, "ca_file"), endpoint.ca_file))
+        for name, endpoint in endpoints(written).items()
+        if endpoint.ca_file and not list(placeholders.names(endpoint.ca_file))
+    }
+    return msgspec.structs.replace(written, **lists, **trusted, rbac=rules, workdir=workdir)
 
 
 def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:

@@ -14,8 +14,12 @@ _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}|\{([a-z][a-z0-9_]*)\}")
 PORTS = ("metrics_port", "health_port", "pprof_port", "webhook_port")
 """Each is a free port on loopback, taken only where a definition uses it."""
 
+BINARIES = {"kube_controller_manager": "kube-controller-manager", "kube_scheduler": "kube-scheduler"}
+"""Parts of Kubernetes that can be the operator under test: in the cluster's own version, found as its own are."""
+
 PROVIDED = {
     "kubeconfig": "kubeconfig of the operator's own identity (mode 0600)",
+    "token_file": "file with the token of that identity (mode 0600)",
     "metrics_port": "a free port for /metrics",
     "health_port": "a free port for the readiness probe",
     "pprof_port": "a free port for net/http/pprof",
@@ -24,6 +28,7 @@ PROVIDED = {
     "directory": "folder of this operator's run: log, kubeconfig, rendered files",
     "namespace": "namespace of the operator's ServiceAccount",
     "python": "the Python interpreter that runs the tests",
+    **{placeholder: f"{binary} of the cluster's Kubernetes version" for placeholder, binary in BINARIES.items()},
 }
 """Placeholders that the harness fills, and what with."""
 

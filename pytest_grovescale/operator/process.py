@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Literal
 
 from .. import durations
-from ..cluster import ports
+from ..cluster import binaries, ports
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.protocol import SupervisorGone
 from ..errors import OperatorError
 from ..kube.client import Client
 from ..kube.portal import Portal
+from ..sizes import memory_bytes
 from . import certificates, command, identity, installed, manifests, webhooks
-from .limits import core_numbers, memory_bytes
+from .limits import core_numbers
 from .manifests import Manifest, Object
+from .placeholders import BINARIES
 from .readiness import NotReady, answers, exit_text, listens, stranger, wait_until
 from .running import PROCESS, Hold, Running, known, state_file, transition
 from .running import write as write_state
@@ -49,9 +51,10 @@ class Operator:
         self.name = running.definition.name
         self.identity = running.definition.user
         self.trigger = running.definition.trigger.annotation if running.definition.trigger else ""
+        self.trigger_label = running.definition.trigger.label if running.definition.trigger else ""
         self.trigger_kind = running.definition.trigger.kind if running.definition.trigger else ""
-        self.metrics_url = running.launch.metrics_url
-        self.pprof_url = running.launch.pprof_url
+        self.metrics = running.launch.metrics
+        self.pprof = running.launch.pprof
         self.process = running.spec.name
         self.log = Path(running.log)
         self._cluster = cluster
@@ -180,7 +183,9 @@ def _start(definition: OperatorDefinition, cluster: Cluster, directory: Path, pr
         numbers = {name: str(lease.number) for name, lease in zip(used, leases, strict=True)}
         provided = {
             **numbers,
+            **_binaries(definition, cluster, progress),
             "kubeconfig": str(kubeconfig),
+            "token_file": str(folder / "token"),
             "cert_dir": str(folder / "certs"),
             "directory": str(folder),
             "namespace": definition.identity.namespace,
@@ -209,6 +214,13 @@ async def _prepare(
     others = manifests.read(definition.manifests)
     ours += await installed.install(client, others, operator=definition.name, progress=progress)
     return ours
+
+
+def _binaries(definition: OperatorDefinition, cluster: Cluster, progress: Progress) -> dict[str, str]:
+    """Return the placeholders of the Kubernetes binaries that a definition uses, filled."""
+    used = command.binaries_used(definition)
+    found = binaries.find(used, cluster.kubernetes, given=cluster.binaries, progress=progress)
+    return {placeholder: found[name].path for placeholder, name in BINARIES.items() if name in found}
 
 
 def _webhooks(definition: OperatorDefinition, provided: dict[str, str], folder: Path) -> list[Manifest]:
@@ -276,8 +288,8 @@ def _start_and_wait(cluster: Cluster, running: Running, progress: Progress) -> N
         return _died(running, info(), f"{time.monotonic() - started:.1f} s after its start, before it was ready")
 
     def ready() -> str:
-        url = running.launch.readiness_url
-        return answers(url) or stranger(url, first.pid)
+        address = running.launch.readiness
+        return answers(address) or stranger(address.url, first.pid)
 
     def serves_webhooks() -> str:
         return listens(int(running.provided["webhook_port"])) if running.configurations else ""

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import signal
 import socket
-import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import OperatorError
+from .endpoints import Address, authorization, ssl_context
 from .listeners import listeners
 
 _EVERY_S = 0.05
 _ANSWER_S = 2.0
-
-# No proxy of the environment may stand between the harness and loopback; the certificate is the operator's own.
-_TLS = ssl._create_unverified_context()
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=_TLS))
 
 
 class NotReady(OperatorError):
@@ -47,10 +44,11 @@ def wait_until(
         time.sleep(_EVERY_S)
 
 
-def answers(url: str) -> str:
-    """Return an empty text when a GET of ``url`` answers 200 to 299, else what it does instead."""
+def answers(address: Address) -> str:
+    """Return an empty text when a GET answers 200 to 299, else what it does instead."""
+    url = address.url
     try:
-        with _OPENER.open(url, timeout=_ANSWER_S) as response:
+        with _open(address) as response:
             return "" if 200 <= response.status < 300 else f"{url} answered {response.status}"
     except urllib.error.HTTPError as error:
         with error:
@@ -58,6 +56,18 @@ def answers(url: str) -> str:
         return f"{url} answered {error.code}: {body}"
     except (OSError, urllib.error.URLError) as error:
         return f"{url}: {getattr(error, 'reason', error)}"
+
+
+def _open(address: Address) -> Any:
+    # No proxy of the environment may stand between the harness and loopback.
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=ssl_context(address))
+    )
+    request = urllib.request.Request(address.url)
+    for name, value in authorization(address).items():
+        # Sent to this server only: a redirect may lead anywhere.
+        request.add_unredirected_header(name, value)
+    return opener.open(request, timeout=_ANSWER_S)
 
 
 def listens(port: int, host: str = "127.0.0.1") -> str:

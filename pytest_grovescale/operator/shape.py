@@ -53,22 +53,33 @@ class Identity(_Part, frozen=True, kw_only=True):
     """Empty: the operator's name."""
 
 
-class Readiness(_Part, frozen=True, kw_only=True):
-    """How to tell that it works: a GET that answers 200."""
+class Endpoint(_Part, frozen=True, kw_only=True):
+    """Something that the operator serves on this host, and how to be let in."""
 
     url: str
+    token: bool = False
+    """Send the token of the operator's own identity: for a server that asks the API server who may read it."""
+    ca_file: str = ""
+    """PEM file that vouches for an ``https`` server, relative to the definition; may hold placeholders
+    (``{cert_dir}/ca.crt``). Empty: the system's authorities."""
+    insecure_skip_verify: bool = False
+    """Take any certificate: for a server that made its own when it started."""
+
+
+class Readiness(Endpoint, frozen=True, kw_only=True):
+    """How to tell that it works: a GET that answers 200."""
+
     timeout: str | float = "60s"
 
 
-class Endpoint(_Part, frozen=True, kw_only=True):
-    url: str
-
-
 class Trigger(_Part, frozen=True, kw_only=True):
-    """What makes a no-op reconcile: this annotation, changed on an object of this kind, its spec untouched."""
+    """What makes a no-op reconcile: an annotation or a label, changed on an object of this kind, its spec untouched."""
 
     kind: str
     annotation: str = "grovescale.io/reconcile-trigger"
+    label: str = ""
+    """Changed in place of the annotation. For kinds whose annotations mean work: those of a Deployment are part of its
+    generation, and are copied to its ReplicaSets."""
 
 
 class Limits(_Part, frozen=True, kw_only=True):
@@ -109,6 +120,9 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     readiness: Readiness
     metrics: Endpoint | None = None
     pprof: Endpoint | None = None
+    """Where ``net/http/pprof`` answers: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
+    profiler: Literal["auto", "pyspy", "pprof", "off"] = "auto"
+    """``auto``: pprof where it is served, py-spy for a Python process. ``off``: nothing is ever attached to it."""
     trigger: Trigger | None = None
     limits: Limits = Limits()
     owned: list[str] = []
@@ -155,7 +169,17 @@ def texts(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
     return found
 
 
+def endpoints(definition: OperatorFile) -> dict[str, Endpoint]:
+    """Return what the operator serves, by its name in the file."""
+    parts = {"readiness": definition.readiness, "metrics": definition.metrics, "pprof": definition.pprof}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
 def urls(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
     """Return the definition's URLs, by their path in the file."""
-    parts = {"readiness": definition.readiness, "metrics": definition.metrics, "pprof": definition.pprof}
-    return {(name, "url"): part.url for name, part in parts.items() if part is not None}
+    return {(name, "url"): part.url for name, part in endpoints(definition).items()}
+
+
+def ca_files(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
+    """Return the CA files of its endpoints, by their path in the file."""
+    return {(name, "ca_file"): part.ca_file for name, part in endpoints(definition).items() if part.ca_file}

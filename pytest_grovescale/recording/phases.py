@@ -14,6 +14,7 @@ from .conditions import Condition, watches
 from .evaluation import count_leaves
 from .ledger import Ledger
 from .predicates import compile_predicate
+from .profiling.captures import Captures
 from .protocol import BeginPhase, EndPhase, MilestoneReached, PhaseComplete, Progress
 from .records import LateObject, MilestoneDeclared, MilestoneMet, PhaseEnded, PhaseStarted
 from .roster import Roster
@@ -35,6 +36,7 @@ class Phases:
         watches: Watches,
         roster: Roster,
         scrapers: Scrapers,
+        captures: Captures,
         audit: AuditLog | None,
     ) -> None:
         self._ledger = ledger
@@ -42,6 +44,7 @@ class Phases:
         self._watches = watches
         self._roster = roster
         self._scrapers = scrapers
+        self._captures = captures
         self._audit = audit
         self._open: PhaseStarted | None = None
         self._complete = False
@@ -58,7 +61,7 @@ class Phases:
         return self._open.phase if self._open else ""
 
     async def begin(self, wanted: BeginPhase) -> None:
-        """Open the watches, read the clocks, scrape, and start the phase.
+        """Open the watches, read the clocks, scrape, attach the profilers, and start the phase.
 
         Raises UsageError for a condition that cannot be used or a phase inside another, RecordingError for a
         watch that does not come up.
@@ -81,6 +84,8 @@ class Phases:
             self._requests_before = self._audit.requests
         self._roster.read(f"start:{wanted.phase}")
         await self._scrapers.edge(f"start:{wanted.phase}")
+        if wanted.profile:
+            await self._captures.begin(wanted.phase)
         self._complete = False
         self._told = ({}, 0)
         self._told_at = self._ledger.now()
@@ -92,6 +97,7 @@ class Phases:
             twin_of=wanted.twin_of,
         )
         self._ledger.add(self._open)
+        self._captures.report()
         self._ledger.flush()
         self.begun.set()
         self.look()
@@ -99,13 +105,17 @@ class Phases:
     async def end(self, wanted: EndPhase) -> list[LateObject]:
         """Account for what is late, read the clocks, scrape, drain the audit log and end the phase.
 
+        Profilers stop first, to the moment; their files come last, when they can delay no figure.
+
         Returns the late objects of a phase that timed out. Raises UsageError for a phase that is not open.
         """
         if self._open is None or self._open.phase != wanted.phase:
             raise UsageError(f"phase {wanted.phase!r} is not open", next_step="End the phase that was begun.")
         self._ledger.tick()
+        self._captures.stop()
         objects: list[LateObject] = []
         if wanted.outcome == "timeout":
+            await self._captures.dump_all()
             now = self._ledger.now()
             shortfalls = self._ledger.engine.shortfalls(wanted.phase, now, late.LIMIT)
             objects = await late.account(shortfalls, self._client, phase=wanted.phase, at=now)
@@ -116,6 +126,8 @@ class Phases:
         if self._audit is not None:
             await self._audit.drain()
         self.close(wanted)
+        await self._captures.collect()
+        self._ledger.flush()
         return objects
 
     def close(self, wanted: EndPhase) -> None:
@@ -129,6 +141,7 @@ class Phases:
     def interrupt(self, message: str) -> None:
         """End the open phase, if there is one, without asking anybody: the harness has gone."""
         if self._open is not None:
+            self._captures.stop()
             self._roster.read(f"end:{self._open.phase}")
             self.close(EndPhase(id=0, phase=self._open.phase, outcome="interrupted", message=message))
 

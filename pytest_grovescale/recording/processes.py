@@ -65,6 +65,21 @@ def usage(process: Identity) -> Usage | None:
     return Usage(cpu, rss, peak)
 
 
+def ready_ns(process: Identity) -> int | None:
+    """Return for how long its main thread has been ready to run without a core, ns; None where that is not known.
+
+    That is ``run_delay`` of /proc/PID/schedstat (Documentation/scheduler/sched-stats). A kernel that does not count
+    it shows three zeros.
+    """
+    if identity(process.pid) != process:
+        return None
+    try:
+        _, delay, timeslices = (_PROC / str(process.pid) / "schedstat").read_bytes().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(delay) if int(timeslices) else None
+
+
 def open_pidfd(process: Identity) -> int | None:
     """Return a descriptor that becomes readable when the process exits; None when it is gone already."""
     try:

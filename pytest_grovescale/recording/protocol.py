@@ -6,11 +6,12 @@ answered by one ``Done`` or ``Refused`` with its id; updates come in between, un
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from ..kube.access import Access
+from ..operator.endpoints import Address
 from .conditions import Condition, WatchSpec
 from .records import LateObject, Opened
 
@@ -23,10 +24,21 @@ class ProcessTarget(msgspec.Struct, frozen=True):
     name: str
 
 
+class ProfileTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that can be looked into: profiled in phases that ask for it, its stacks dumped at a timeout."""
+
+    process: str
+    profiler: Literal["pyspy", "pprof"]
+    address: Address | None = None
+    """Where ``net/http/pprof`` answers, ``http://127.0.0.1:6060/debug/pprof``; only for ``pprof``."""
+
+
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a recorder is to record, and where."""
 
     journal: str
+    run_folder: str = ""
+    """The run's folder; profiles go into its ``profiles/<journal's stem>/``. Empty: no profiles."""
     opened: Opened
     """First record; its ``at`` is set by the recorder."""
     access: Access
@@ -38,8 +50,8 @@ class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which of them to measure; none named: all."""
     extra_processes: dict[str, tuple[int, int]] = {}
     """Name → (pid, started_ticks) of processes that are in no file, as the harness itself."""
-    scrape_targets: dict[str, str] = {}
-    """Name → URL. A URL below the API server's own is read with ``access``."""
+    scrape_targets: dict[str, Address] = {}
+    """A URL below the API server's own is read with ``access``."""
     after_close: tuple[str, ...] = ()
     """Program that the recorder becomes after it closed the journal because its controller vanished."""
     timeline_s: float = 1.0
@@ -72,6 +84,8 @@ class BeginPhase(Request, tag="begin", frozen=True, kw_only=True):
     timeout: float
     hold: float
     twin_of: str = ""
+    profile: bool = False
+    """Attach a profiler to every profile target from the phase's begin to its end."""
 
 
 class EndPhase(Request, tag="end", frozen=True, kw_only=True):
@@ -94,11 +108,24 @@ class AddLines(Request, tag="lines", frozen=True, kw_only=True):
 
 class AddTarget(Request, tag="add-target", frozen=True, kw_only=True):
     name: str
-    url: str
+    address: Address
 
 
 class RemoveTarget(Request, tag="remove-target", frozen=True, kw_only=True):
     name: str
+
+
+class DeclareCheck(Request, tag="check", frozen=True, kw_only=True):
+    check: dict[str, Any]
+    source: str
+
+
+class AddProfileTarget(Request, tag="add-profile-target", frozen=True, kw_only=True):
+    target: ProfileTarget
+
+
+class DumpStacks(Request, tag="dump-stacks", frozen=True, kw_only=True):
+    process: str
 
 
 class Flush(Request, tag="flush", frozen=True, kw_only=True):
@@ -109,7 +136,20 @@ class Stop(Request, tag="stop", frozen=True, kw_only=True):
     reason: Literal["stopped", "interrupted", "failed"]
 
 
-Command = OpenWatches | BeginPhase | EndPhase | AddMark | AddLines | AddTarget | RemoveTarget | Flush | Stop
+Command = (
+    OpenWatches
+    | BeginPhase
+    | EndPhase
+    | AddMark
+    | AddLines
+    | AddTarget
+    | RemoveTarget
+    | AddProfileTarget
+    | DumpStacks
+    | DeclareCheck
+    | Flush
+    | Stop
+)
 AnyRequest = Configure | Command
 
 

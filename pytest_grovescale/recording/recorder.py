@@ -14,15 +14,16 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from ..errors import RecordingError, UsageError
+from ..operator.endpoints import Address
 from . import protocol
 from .conditions import Condition, WatchSpec
-from .protocol import Done, Outcome, ProcessTarget, RecorderConfig, Refused, Update
+from .protocol import Done, Outcome, ProcessTarget, ProfileTarget, RecorderConfig, Refused, Update
 from .records import LateObject
 
-__all__ = ["ProcessTarget", "Recorder", "RecorderConfig"]
+__all__ = ["ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig"]
 
 _START_S = 60.0
 _ORDER_S = 60.0
@@ -107,16 +108,24 @@ class Recorder:
         timeout: float,
         hold: float = 0.0,
         twin_of: str = "",
+        profile: bool = False,
     ) -> None:
         """Begin a phase: every watch is live, the CPU clocks are read and the targets scraped when this returns.
 
         ``timeout`` (s) is journaled; keeping it is the caller's. ``hold`` (s) keeps the phase from being complete.
-        ``twin_of`` names the steady-state phase that this one is the idle twin of.
+        ``twin_of`` names the steady-state phase that this one is the idle twin of. ``profile``: a profiler is
+        attached to every profile target when this returns, or the recording says why not.
         Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
         """
         self._order(
             protocol.BeginPhase(
-                id=self._id(), phase=name, milestones=list(milestones), timeout=timeout, hold=hold, twin_of=twin_of
+                id=self._id(),
+                phase=name,
+                milestones=list(milestones),
+                timeout=timeout,
+                hold=hold,
+                twin_of=twin_of,
+                profile=profile,
             ),
             _BEGIN_S,
         )
@@ -138,13 +147,28 @@ class Recorder:
         """Journal text as evidence, as the last lines of a log; credentials in it are blotted out."""
         self._order(protocol.AddLines(id=self._id(), source=source, lines=list(lines)), _ORDER_S)
 
-    def add_target(self, name: str, url: str) -> None:
+    def add_target(self, name: str, address: Address) -> None:
         """Scrape an endpoint from the next phase edge on; a known name gets a new address."""
-        self._order(protocol.AddTarget(id=self._id(), name=name, url=url), _ORDER_S)
+        self._order(protocol.AddTarget(id=self._id(), name=name, address=address), _ORDER_S)
 
     def remove_target(self, name: str) -> None:
         """Scrape an endpoint no longer."""
         self._order(protocol.RemoveTarget(id=self._id(), name=name), _ORDER_S)
+
+    def declare_check(self, check: dict[str, Any], source: str) -> None:
+        """Journal a bound that the run is held to, so that it can be judged again from the recording."""
+        self._order(protocol.DeclareCheck(id=self._id(), check=check, source=source), _ORDER_S)
+
+    def add_profile_target(self, target: ProfileTarget) -> None:
+        """Let a process be profiled in phases that ask for it, and its stacks be dumped at the timeout of any."""
+        self._order(protocol.AddProfileTarget(id=self._id(), target=target), _ORDER_S)
+
+    def dump_stacks(self, process: str) -> None:
+        """Journal the stacks of a profile target as ``Lines`` with source ``stacks:<process>``.
+
+        Takes 5 s at most; a dump that fails is journaled as such. A process that is no target has none.
+        """
+        self._order(protocol.DumpStacks(id=self._id(), process=process), _ORDER_S)
 
     def flush(self) -> None:
         """Return when everything received so far is on disk: the journal may be analysed."""

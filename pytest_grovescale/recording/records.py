@@ -185,8 +185,9 @@ class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
     """A source of the recording broke off; what it would have told is missing, not zero."""
 
     source: str
-    """``audit``, ``cpu``, ``scrape:<target>``, ``watch:<id>``, ``condition:<phase>/<milestone>`` (it raised on an
-    object; the milestone is unknown)."""
+    """``audit``, ``cpu``, ``scrape:<target>``, ``watch:<id>``, ``profile:<process>`` (of the phase before, if none is
+    open), ``stacks:<process>``, ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is
+    unknown)."""
     message: str
 
 
@@ -212,6 +213,9 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     cpu_ns: int
     rss_bytes: int
     peak_rss_bytes: int = 0
+    ready_ns: int | None = None
+    """Time since its start that its main thread was ready to run and had no core; None where the kernel does not
+    tell."""
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; empty for the 1 s timeline."""
 
@@ -243,13 +247,14 @@ class ProfileTaken(Record, tag="profile", frozen=True, kw_only=True):
     process: str
     kind: ProfileKind
     file: str
-    """Relative to the run's folder, ``profiles/…``."""
+    """Relative to the run's folder: ``profiles/<recording>/<phase>-<process>-<kind>.txt`` (py-spy's raw format) or
+    ``.pb.gz``. A process that was restarted in the phase has a file for each of its lives: ``…-<kind>-2.txt``."""
     started: int
     """Recorder's clock, ns: the capture covers from here"""
     ended: int
-    """to here."""
+    """to here. Both are the moment of ``heap`` and ``goroutines``, which are read right after the phase."""
     samples: int | None = None
-    """On-CPU samples, as the profiler counts them; None where only the file tells."""
+    """On-CPU samples, as the profiler counts them, one for each thread that ran; None where only the file tells."""
     errors: int | None = None
     """Stacks that it could not read."""
 

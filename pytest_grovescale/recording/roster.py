@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from .ledger import Ledger
-from .processes import Identity, ProcessesFile, open_pidfd, usage
+from .processes import Identity, ProcessesFile, open_pidfd, ready_ns, usage
 from .protocol import ProcessExited, ProcessStarted
 from .records import CpuRead, ProcessGone, ProcessSeen
 
@@ -25,8 +25,16 @@ class Roster:
         self._running: dict[str, Identity] = {}
         self._pidfds: dict[str, int] = {}
         self._file_bad = False
+        self.on_seen: Callable[[str], None] = lambda name: None
+        """Called when a name has a process from now on."""
+        self.on_gone: Callable[[str], None] = lambda name: None
+        """Called when the process of a name has ended."""
         for name, process in extra.items():
             self._see(name, process)
+
+    def process(self, name: str) -> Identity | None:
+        """Return the process that has this name now; None when none runs."""
+        return self._running.get(name)
 
     def look(self) -> None:
         """Take in what changed in the processes file."""
@@ -67,6 +75,7 @@ class Roster:
         )
         self._read(name, "")
         self._ledger.tell(ProcessStarted(process=name, pid=process.pid))
+        self.on_seen(name)
 
     def _exited(self, name: str) -> None:
         process = self._running[name]
@@ -75,6 +84,7 @@ class Roster:
         self._forget(name)
         self._ledger.add(ProcessGone(at=self._ledger.now(), process=name, pid=process.pid))
         self._ledger.tell(ProcessExited(process=name, pid=process.pid))
+        self.on_gone(name)
 
     def _read(self, name: str, edge: str) -> None:
         process = self._running[name]
@@ -91,6 +101,7 @@ class Roster:
                 cpu_ns=used.cpu_ns,
                 rss_bytes=used.rss_bytes,
                 peak_rss_bytes=used.peak_rss_bytes,
+                ready_ns=ready_ns(process),
                 edge=edge,
             )
         )

@@ -9,6 +9,7 @@ import aiohttp
 
 from ..kube.client import Client
 from ..kube.errors import ApiError
+from ..operator.endpoints import Address, authorization, ssl_context
 from . import redaction
 from .exposition import Scrape
 from .ledger import Ledger
@@ -18,14 +19,18 @@ TIMEOUT_S = 5.0
 MAX_BYTES = 64 << 20
 
 _ACCEPT = "text/plain;version=0.0.4;q=1, */*;q=0.1"
+_REFUSALS = {
+    401: ": it wants to know who asks; an endpoint of the definition can send the operator's own token",
+    403: ": the identity that asks may not read this; its RBAC needs the path among nonResourceURLs",
+}
 
 
 class Target:
     """One endpoint and what it last said."""
 
-    def __init__(self, name: str, url: str) -> None:
+    def __init__(self, name: str, address: Address) -> None:
         self.name = name
-        self.url = url
+        self.address = address
         self.scrape = Scrape()
         self.last: dict[str, str] = {}
 
@@ -40,12 +45,12 @@ class Scrapers:
         self._targets: dict[str, Target] = {}
         self._session: aiohttp.ClientSession | None = None
 
-    def add(self, name: str, url: str) -> None:
+    def add(self, name: str, address: Address) -> None:
         """Scrape an endpoint from here on; a known name keeps its history and gets the new address."""
         if name in self._targets:
-            self._targets[name].url = url
+            self._targets[name].address = address
         else:
-            self._targets[name] = Target(name, url)
+            self._targets[name] = Target(name, address)
 
     def remove(self, name: str) -> None:
         """Scrape it no longer."""
@@ -64,7 +69,7 @@ class Scrapers:
         began = self._ledger.now()
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                body = await self._read(target.url)
+                body = await self._read(target.address)
             found = target.scrape.parse(body.decode("utf-8"))
         except TimeoutError:
             self._failed(target, f"no answer within {TIMEOUT_S:g} s")
@@ -74,17 +79,21 @@ class Scrapers:
             at = self._ledger.now()
             self._ledger.add(changes(target, found, at=at, edge=edge, took_ns=at - began))
 
-    async def _read(self, url: str) -> bytes:
-        if url.startswith(self._server):
-            path = url[len(self._server) - 1 :]
+    async def _read(self, address: Address) -> bytes:
+        if address.url.startswith(self._server):
+            path = address.url[len(self._server) - 1 :]
             return await self._client.request("GET", path, accept="text/plain", timeout=TIMEOUT_S)
         if self._session is None:
             # A fresh connection each time: minutes lie between two edges.
             connector = aiohttp.TCPConnector(force_close=True)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
-        async with self._session.get(url, headers={"Accept": _ACCEPT}, allow_redirects=False) as response:
+        headers = {"Accept": _ACCEPT, **authorization(address)}
+        tls = ssl_context(address)
+        async with self._session.get(
+            address.url, headers=headers, ssl=tls if tls is not None else True, allow_redirects=False
+        ) as response:
             if response.status != 200:
-                raise ValueError(f"HTTP {response.status}")
+                raise ValueError(f"HTTP {response.status}{_REFUSALS.get(response.status, '')}")
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
@@ -93,7 +102,7 @@ class Scrapers:
             return bytes(body)
 
     def _failed(self, target: Target, message: str) -> None:
-        self._ledger.failed(f"scrape:{target.name}", f"{redaction.url(target.url)}: {message}")
+        self._ledger.failed(f"scrape:{target.name}", f"{redaction.url(target.address.url)}: {message}")
 
 
 def changes(target: Target, found: dict[str, str], *, at: int, edge: str, took_ns: int) -> Scraped:

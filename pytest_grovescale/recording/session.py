@@ -20,8 +20,9 @@ from .journal import Writer
 from .ledger import Ledger
 from .phases import Phases
 from .processes import Identity, started_ticks
+from .profiling.captures import Captures
 from .protocol import Answer, RecorderConfig
-from .records import ClockStep, Closed, LateObject, Lines, Mark
+from .records import CheckDeclared, ClockStep, Closed, LateObject, Lines, Mark
 from .roster import Roster
 from .scraping import Scrapers
 from .watches import Watches
@@ -53,8 +54,8 @@ class Session:
         self.ledger.flush()
         self.watches = Watches(client, self.ledger)
         self.scrapers = Scrapers(client, self.ledger, server=config.access.server)
-        for name, url in config.scrape_targets.items():
-            self.scrapers.add(name, url)
+        for name, address in config.scrape_targets.items():
+            self.scrapers.add(name, address)
         self.audit = AuditLog(Path(config.audit_log), client, self.ledger) if config.audit_log else None
         extra = {name: Identity(pid, ticks) for name, (pid, ticks) in config.extra_processes.items()}
         self.roster = Roster(
@@ -63,12 +64,20 @@ class Session:
             wanted=[target.name for target in config.processes],
             extra={**extra, "recorder": Identity(os.getpid(), started_ticks(os.getpid()))},
         )
+        self.captures = Captures(
+            self.ledger,
+            self.roster.process,
+            run_folder=Path(config.run_folder) if config.run_folder else None,
+            name=Path(config.journal).stem,
+        )
+        self.roster.on_seen, self.roster.on_gone = self.captures.seen, self.captures.gone
         self.phases = Phases(
             self.ledger,
             client,
             watches=self.watches,
             roster=self.roster,
             scrapers=self.scrapers,
+            captures=self.captures,
             audit=self.audit,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,6 +109,7 @@ class Session:
         await self.watches.close()
         self.ledger.tick()
         self.phases.interrupt(_INTERRUPTIONS[reason])
+        await self.captures.close()
         self.roster.read()
         if self.audit is not None:
             if reason == "stopped":
@@ -126,10 +136,16 @@ class Session:
             case protocol.AddLines(source=source, lines=lines):
                 redacted = redaction.text("\n".join(lines)).split("\n")
                 self.ledger.add(Lines(at=self.clock.now(), source=source, lines=redacted))
-            case protocol.AddTarget(name=name, url=url):
-                self.scrapers.add(name, url)
+            case protocol.AddTarget(name=name, address=address):
+                self.scrapers.add(name, address)
             case protocol.RemoveTarget(name=name):
                 self.scrapers.remove(name)
+            case protocol.DeclareCheck(check=check, source=source):
+                self.ledger.add(CheckDeclared(at=self.clock.now(), check=check, source=source))
+            case protocol.AddProfileTarget(target=target):
+                self.captures.add(target)
+            case protocol.DumpStacks(process=process):
+                await self.captures.dump(process)
             case protocol.Flush():
                 self._beat()
             case protocol.Stop():

@@ -47,10 +47,16 @@ async def apply(
 
 
 async def trigger(
-    client: Client, objects: Sequence[Object], annotation: str, value: str, *, concurrency: int = CONCURRENCY
+    client: Client,
+    objects: Sequence[Object],
+    key: str,
+    value: str,
+    *,
+    part: Literal["annotations", "labels"] = "annotations",
+    concurrency: int = CONCURRENCY,
 ) -> None:
-    """Set an annotation of each object, its spec untouched. ``value`` must differ from the last one."""
-    await patch(client, objects, {"metadata": {"annotations": {annotation: value}}}, concurrency=concurrency)
+    """Set an annotation or a label of each object, its spec untouched. ``value`` must differ from the last one."""
+    await patch(client, objects, {"metadata": {part: {key: value}}}, concurrency=concurrency)
 
 
 async def patch(

@@ -72,7 +72,8 @@ def test_reference_operator_works_as_its_own_identity(operator: Operator, cluste
         client = portal.client(cluster.access_as("harness"))
         assert portal.run(deployed_and_removed(client, operator)) == {"applied": 4, "scaled": 6}
     operator.check()
-    with urllib.request.urlopen(operator.metrics_url) as answer:
+    assert operator.metrics is not None
+    with urllib.request.urlopen(operator.metrics.url) as answer:
         text = answer.read().decode()
     # Whatever it was refused would be among its errors.
     refused = [line for line in text.splitlines() if line.startswith("rest_client_requests_total") and '"403"' in line]

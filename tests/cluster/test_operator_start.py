@@ -54,6 +54,11 @@ def operator(cluster: Cluster, tmp_path: Path) -> Iterator[Operator]:
     running.stop()
 
 
+def metrics_url(operator: Operator) -> str:
+    assert operator.metrics is not None
+    return operator.metrics.url
+
+
 def private_folder(cluster: Cluster) -> Path:
     return cluster.directory / process.PROCESS
 
@@ -67,7 +72,7 @@ def exited(operator: Operator) -> str:
 def test_ready_operator_answers_and_is_known(operator: Operator, tmp_path: Path) -> None:
     assert operator.alive()
     operator.check()
-    with urllib.request.urlopen(operator.metrics_url) as answer:
+    with urllib.request.urlopen(metrics_url(operator)) as answer:
         assert answer.read() == b"plain_up 1\n"
     assert operator.tail(2) == ["line 38", "line 39"]
     assert operator.log == tmp_path / "logs/operator.log"
@@ -201,7 +206,7 @@ def test_memory_above_its_limit_is_the_end(cluster: Cluster, tmp_path: Path) -> 
 
 def test_crash_after_ready_is_seen(operator: Operator) -> None:
     with pytest.raises((urllib.error.URLError, ConnectionError)):
-        urllib.request.urlopen(operator.metrics_url.replace("/metrics", "/exit/7"))
+        urllib.request.urlopen(metrics_url(operator).replace("/metrics", "/exit/7"))
     assert exited(operator) == "exited with code 7"
     with pytest.raises(OperatorError, match=r"(?s)exited with code 7 while it was needed.*asked to exit"):
         operator.check()
@@ -215,7 +220,7 @@ def test_restart_is_a_new_process_at_the_same_place(operator: Operator, cluster:
     assert after
     assert after.running
     assert after.pid != before.pid
-    with urllib.request.urlopen(operator.metrics_url) as answer:
+    with urllib.request.urlopen(metrics_url(operator)) as answer:
         assert answer.status == 200
     assert operator.tail(1000).count("line 0") == 2
 

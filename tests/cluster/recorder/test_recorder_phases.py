@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.errors import UsageError
+from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording.conditions import (
     AllOf,
     AnyOf,
@@ -86,7 +87,8 @@ def test_hold_and_timers_run_by_the_recorders_clock(plane: Plane, maps: Maps, tm
 
 
 def test_edges_stand_around_the_phase(plane: Plane, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access, scrape_targets={"api": plane.access.server + "/metrics"}) as running:
+    api = Address(url=plane.access.server + "/metrics")
+    with recorder(tmp_path, plane.access, scrape_targets={"api": api}) as running:
         running.begin_phase("p", [], timeout=1)
         running.end_phase("p", "passed")
     found = check(running.journal)
@@ -385,9 +387,10 @@ def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_pa
     bad: dict[str, Any] = {"body": b"<html>secret</html>"}
     stuck: dict[str, Any] = {"body": b"a 1\n", "hang": threading.Event()}
     with endpoint(good) as good_url, endpoint(bad) as bad_url, endpoint(stuck) as stuck_url:
-        targets = {"good": good_url, "bad": bad_url + "?token=abc", "gone": "http://127.0.0.1:9/metrics"}
+        urls = {"good": good_url, "bad": bad_url + "?token=abc", "gone": "http://127.0.0.1:9/metrics"}
+        targets = {name: Address(url=url) for name, url in urls.items()}
         with recorder(tmp_path, plane.access, scrape_targets=targets) as running:
-            running.add_target("stuck", stuck_url)
+            running.add_target("stuck", Address(url=stuck_url))
             running.begin_phase("p", [], timeout=1)
             for name in ("stuck", "gone"):
                 running.remove_target(name)
@@ -395,7 +398,7 @@ def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_pa
             bad |= {"body": b"", "status": 500}
             running.end_phase("p", "passed")
             # Another address, the same history.
-            running.add_target("bad", good_url)
+            running.add_target("bad", Address(url=good_url))
             running.begin_phase("q", [], timeout=1)
             running.end_phase("q", "passed")
     found = check(running.journal)

@@ -74,6 +74,44 @@ def test_an_operator_without_the_counter() -> None:
         figures.reconciles(found, "a")
 
 
+def queue(name: str) -> str:
+    return f'workqueue_work_duration_seconds_count{{name="{name}"}}'
+
+
+def test_without_controller_runtime_the_work_queues_count() -> None:
+    start = {queue("deployment"): 5.0, queue("replicaset"): 7.0}
+    found = phase((90, "start:p", start), (1001, "end:p", {queue("deployment"): 9}))
+    assert {(row.controller, row.result, row.count, row.source) for row in found.reconciles} == {
+        ("deployment", "", 4, "work-queue"),
+        ("replicaset", "", 0, "work-queue"),
+    }
+    assert figures.reconciles(found, "deployment") == 4
+    with pytest.raises(NotMeasuredError, match="no result 'error'"):
+        figures.reconciles(found, "deployment", result="error")
+
+
+def test_controller_runtimes_own_counter_is_preferred() -> None:
+    both = {series("a"): 5.0, queue("a"): 50.0}
+    found = phase((90, "start:p", both), (1001, "end:p", {series("a"): 6, queue("a"): 60}))
+    (row,) = found.reconciles
+    assert (row.result, row.count, row.source) == ("success", 1, "controller-runtime")
+
+
+def test_a_librarys_queue_is_no_evidence_of_a_reconcile() -> None:
+    ticking = "DynamicServingCertificateController"
+    found = phase((90, "start:p", {queue(ticking): 5, queue("job"): 1}), (1001, "end:p", {queue(ticking): 6}))
+    assert figures.noop(found).reconciles == {"job": 0}
+    only = phase((90, "start:p", {queue(ticking): 5}), (1001, "end:p", {queue(ticking): 6}))
+    assert "no controller_runtime_reconcile_total" in only.missing["reconciles"]
+
+
+def test_work_queues_of_a_restarted_operator_are_a_lower_bound() -> None:
+    born = "process_start_time_seconds"
+    found = phase((90, "start:p", {queue("job"): 5, born: 1.0}), (1001, "end:p", {queue("job"): 6, born: 2.0}))
+    (row,) = found.reconciles
+    assert (row.count, row.lower_bound) == (6, True)
+
+
 def test_label_values_with_escapes() -> None:
     found = phase((90, "start:p", {series(r"a\"b"): 5}), (1001, "end:p", {series(r"a\"b"): 6}))
     assert found.reconciles[0].controller == 'a"b'

@@ -79,6 +79,42 @@ def test_a_write_that_changed_nothing_leaves_no_server_time() -> None:
     assert "3 writes to it in the audit log, 2 changes in the watch" in found.why
 
 
+def ended_pod(sim: Simulation) -> int:
+    """A pod that has succeeded is deleted: one request, two changes. One write before it changed nothing.
+
+    Returns when it was marked.
+    """
+    sim.watch(PODS, 1)
+    sim.write(PODS, "a", 100, verb="create", fields={}, took=5)
+    sim.write(PODS, "a", 150, verb="patch", fields=READ, took=5)
+    sim.write(PODS, "a", 200, verb="patch", user="kwok", took=5, shown=False)
+    marked = sim.write(PODS, "a", 5000, verb="delete", fields={"metadata.deletionTimestamp": "now"}, took=5)
+    sim.events.append((marked + 1, PODS, "a", "deleted", {"metadata.deletionTimestamp": "now"}))
+    return marked
+
+
+def test_one_delete_that_is_two_changes_proves_nothing_by_its_number() -> None:
+    sim = Simulation()
+    ended_pod(sim)
+    contents, log = fed(sim)
+    story = contents.watches["w0"]
+    events = story.objects["t", "a"]
+    # Four writes and four events: were they paired, the mark would seem to have been made five seconds early.
+    assert len(events) == len(log.named["pods", "t", "a"]) == 4
+    assert [type(time_of_event(log, story, event)) for event in events] == [Interval, Interval, Unknown, Interval]
+    assert watch_lag(contents, log) is None
+
+
+def test_what_went_before_a_pods_deletion_is_certain_all_the_same() -> None:
+    sim = Simulation(lag_ms=(40, 40))
+    ended_pod(sim)
+    sim.items = [item for item in sim.items if getattr(item[2], "user", "") != sim.identities["kwok"]]
+    lag = watch_lag(*fed(sim))
+    assert lag is not None
+    assert lag.events == 2
+    assert lag.max_ms <= 45
+
+
 def test_a_create_by_generate_name_does_not_spoil_later_writes() -> None:
     sim = Simulation()
     sim.watch(PODS, 1)

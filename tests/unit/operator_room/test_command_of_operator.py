@@ -8,6 +8,7 @@ import pytest
 
 from pytest_grovescale.operator import command
 from pytest_grovescale.operator.definition import load
+from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.placeholders import PROVIDED, fill, names
 
 FILE = """\
@@ -68,3 +69,51 @@ def test_unknown_placeholder_is_an_error() -> None:
 
 def test_names_pass_over_escaped_ones() -> None:
     assert list(names("{a} {{b}} {C} {} {a1_b}")) == ["a", "a1_b"]
+
+
+SERVED = """\
+name: served
+command: ["{kube_controller_manager}", "--port={metrics_port}", "--tls={cert_dir}/tls.crt"]
+readiness: {url: "https://127.0.0.1:{metrics_port}/healthz", insecure_skip_verify: true}
+metrics: {url: "https://127.0.0.1:{metrics_port}/metrics", token: true, ca_file: "{cert_dir}/ca.crt"}
+pprof: {url: "https://127.0.0.1:{metrics_port}/debug/pprof", token: true, ca_file: mine.crt}
+"""
+
+
+def test_endpoints_know_how_to_be_let_in(tmp_path: Path) -> None:
+    (tmp_path / "mine.crt").touch()
+    (tmp_path / "served.yaml").write_text(SERVED)
+    made = command.launch(load(str(tmp_path / "served.yaml")), PROVIDED_VALUES, environ={})
+    assert made.argv[0] == "<kube_controller_manager>"
+    assert made.readiness == Address(url="https://127.0.0.1:<metrics_port>/healthz", insecure_skip_verify=True)
+    assert made.metrics == Address(
+        url="https://127.0.0.1:<metrics_port>/metrics", token_file="<token_file>", ca_file="<cert_dir>/ca.crt"
+    )
+    assert made.pprof is not None
+    assert made.pprof.ca_file == str(tmp_path / "mine.crt")
+
+
+def test_only_binaries_that_are_used(tmp_path: Path) -> None:
+    (tmp_path / "mine.crt").touch()
+    for name, text in (("served.yaml", SERVED), ("sample.yaml", FILE)):
+        (tmp_path / name).write_text(text)
+    assert command.binaries_used(load(str(tmp_path / "served.yaml"))) == ["kube-controller-manager"]
+    assert command.binaries_used(load(str(tmp_path / "sample.yaml"))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "trigger"), [("kcm-deployment", "label"), ("kcm-statefulset", "annotation"), ("kcm-job", "annotation")]
+)
+def test_bundled_definitions_of_kubernetes_own_controllers(name: str, trigger: str) -> None:
+    definition = load(name)
+    made = command.launch(definition, PROVIDED_VALUES, environ={})
+    assert command.binaries_used(definition) == ["kube-controller-manager"]
+    assert command.ports_used(definition) == ["metrics_port"]
+    assert "--kube-api-qps=1000" in made.argv
+    for address in (made.metrics, made.pprof):
+        assert address is not None
+        assert (address.token_file, address.ca_file) == ("<token_file>", "<cert_dir>/ca.crt")
+    # Readiness is open to all, and nobody else's certificate would do.
+    assert (made.readiness.token_file, made.readiness.ca_file) == ("", "<cert_dir>/ca.crt")
+    assert definition.trigger is not None
+    assert ("label" if definition.trigger.label else "annotation") == trigger

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording.exposition import Scrape
 from pytest_grovescale.recording.scraping import Target, changes
 
@@ -116,7 +117,7 @@ SCRAPES = st.lists(st.dictionaries(st.sampled_from("abcde"), st.sampled_from(["1
 
 @given(SCRAPES)
 def test_every_scrape_is_rebuilt_from_the_changes(scrapes: list[dict[str, str]]) -> None:
-    target = Target("t", "http://127.0.0.1:1/metrics")
+    target = Target("t", Address(url="http://127.0.0.1:1/metrics"))
     numbers: dict[str, float] = {}
     special: dict[str, str] = {}
     for at, scrape in enumerate(scrapes):
@@ -135,7 +136,7 @@ def test_every_scrape_is_rebuilt_from_the_changes(scrapes: list[dict[str, str]])
 
 
 def test_unchanged_series_are_left_out() -> None:
-    target = Target("t", "http://127.0.0.1:1/metrics")
+    target = Target("t", Address(url="http://127.0.0.1:1/metrics"))
     scrape = {"a": "1", "b": "NaN"}
     assert len(changes(target, dict(scrape), at=1, edge="", took_ns=0).samples) == 1
     record = changes(target, dict(scrape), at=2, edge="", took_ns=0)

@@ -18,6 +18,7 @@ from pytest_grovescale.recording.processes import (
     ProcessesFile,
     identity,
     open_pidfd,
+    ready_ns,
     started_ticks,
     usage,
 )
@@ -176,3 +177,32 @@ def test_the_processes_file_is_read_when_it_was_replaced(tmp_path: Path) -> None
     replace(path, b"no JSON")
     with pytest.raises(ValueError):  # noqa: PT011 - msgspec's words
         file.changed()
+
+
+def test_a_process_that_shares_its_core_waits_for_it() -> None:
+    core = min(os.sched_getaffinity(0))
+    pair = [Burner(), Burner()]
+    try:
+        for one in pair:
+            os.sched_setaffinity(one.identity.pid, {core})
+            one.do("none")
+        before = [ready_ns(one.identity) for one in pair]
+        for one in pair:
+            assert one.process.stdin is not None
+            one.process.stdin.write("burn\n")
+            one.process.stdin.flush()
+        for one in pair:
+            assert one.process.stdout is not None
+            one.process.stdout.readline()
+        after = [ready_ns(one.identity) for one in pair]
+    finally:
+        for one in pair:
+            one.process.kill()
+            one.process.communicate()
+    if None in before:
+        pytest.skip("this kernel does not count it (CONFIG_SCHED_INFO)")
+    assert sum(filter(None, after)) > sum(filter(None, before))
+
+
+def test_nobody_waits_for_a_core_under_a_pid_that_was_used_again() -> None:
+    assert ready_ns(Identity(os.getpid(), 1)) is None

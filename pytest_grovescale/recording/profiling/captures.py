@@ -1,0 +1,276 @@
+"""The captures of the open phase: one for each process that is to be profiled, from the phase's begin to its end.
+
+A profiler that does not work costs its profile, and is journaled with the remedy; it never raises into the phase.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import redaction
+from ..ledger import Ledger
+from ..processes import Identity
+from ..protocol import ProfileTarget
+from ..records import Lines, ProfileKind, ProfileTaken
+from . import pprof, pyspy, stacks
+from .capture import Capture, ProfileFailed
+
+_AGAIN_S = 10.0
+"""How long a process that was restarted in a phase may take until a profiler can attach to it, s."""
+
+_AGAIN_EVERY_S = 0.2
+_LONGEST_STEM = 60
+
+
+@dataclass(eq=False)
+class _Ongoing:
+    """A capture that runs, or whose file is awaited."""
+
+    target: ProfileTarget
+    kind: ProfileKind
+    capture: Capture
+    file: Path
+    started: int
+    ended: int | None = None
+
+
+class Captures:
+    """Attaches profilers, takes what they bring, and dumps stacks.
+
+    ``process_of`` names the process that has a name now. ``run_folder`` None: nothing is profiled.
+    """
+
+    def __init__(
+        self, ledger: Ledger, process_of: Callable[[str], Identity | None], *, run_folder: Path | None, name: str
+    ) -> None:
+        self._ledger = ledger
+        self._process_of = process_of
+        self._run_folder = run_folder
+        self._folder = run_folder / "profiles" / name if run_folder is not None else None
+        self._targets: dict[str, ProfileTarget] = {}
+        self._phase = ""
+        self._stems: dict[str, str] = {}
+        self._lives: dict[str, int] = {}
+        self._open: dict[str, _Ongoing] = {}
+        self._ending: list[_Ongoing] = []
+        self._again: set[asyncio.Task[None]] = set()
+        self._failures: list[tuple[str, ProfileFailed]] = []
+
+    def add(self, target: ProfileTarget) -> None:
+        """Profile a process from the next phase on; one of that name before is replaced."""
+        self._targets[target.process] = target
+
+    @property
+    def attached(self) -> frozenset[str]:
+        """Processes that a profiler is attached to now."""
+        return frozenset(self._open)
+
+    # ---- a phase
+
+    async def begin(self, phase: str) -> None:
+        """Attach to every target. What fails is journaled by `report`, when the phase has begun."""
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._phase = phase
+        self._stems[phase] = _distinct(_plain(phase), self._stems.values())
+        await asyncio.gather(*(self._begin(target) for target in self._targets.values()))
+
+    def report(self) -> None:
+        """Journal the failures to attach."""
+        failures, self._failures = self._failures, []
+        for process, error in failures:
+            self._ledger.failed(f"profile:{process}", error.line)
+
+    def stop(self) -> None:
+        """End all captures at this moment; their files are still to come."""
+        # No process is waited for any more.
+        self._lives.clear()
+        for again in self._again:
+            again.cancel()
+        for name in list(self._open):
+            self._stop(name)
+
+    async def collect(self) -> None:
+        """Journal the profiles of the phase that `stop` has ended, and what its processes hold now."""
+        phase, self._phase = self._phase, ""
+        if not phase:
+            return
+        if self._again:
+            await asyncio.wait(self._again)
+        ending, self._ending = self._ending, []
+        await asyncio.gather(
+            *(self._finish(ongoing, phase) for ongoing in ending),
+            *(
+                self._snapshot(target, phase, kind)
+                for target in self._targets.values()
+                for kind in (pprof.SNAPSHOTS if target.address is not None else ())
+            ),
+        )
+
+    async def close(self) -> None:
+        """Keep what the open phase has brought; no profiler is left afterwards."""
+        self.stop()
+        self._targets.clear()
+        await self.collect()
+
+    # ---- a process that comes and goes
+
+    def gone(self, process: str) -> None:
+        """Take in that a process has ended: its capture ends here."""
+        if process in self._open:
+            self._stop(process)
+
+    def seen(self, process: str) -> None:
+        """Take in that a process runs: one that was restarted in the phase is attached to again."""
+        target = self._targets.get(process)
+        if target is None or process not in self._lives or not self._phase:
+            return
+        if process in self._open:
+            self._stop(process)
+        again = asyncio.create_task(self._attach_again(target))
+        self._again.add(again)
+        again.add_done_callback(self._again.discard)
+
+    # ---- stacks
+
+    async def dump(self, process: str) -> None:
+        """Journal the stacks of a process, or that they could not be had."""
+        target, running = self._targets.get(process), self._process_of(process)
+        if target is None:
+            return
+        source = f"stacks:{process}"
+        try:
+            if running is None:
+                raise ProfileFailed(f"{process} has ended", next_step="See its log.")
+            lines = await stacks.stacks(target, running, captured=process in self._open or bool(self._ending))
+        except ProfileFailed as error:
+            self._ledger.failed(source, error.line)
+        else:
+            lines = redaction.text("\n".join(lines)).split("\n")
+            self._ledger.add(Lines(at=self._ledger.now(), source=source, lines=lines))
+
+    async def dump_all(self) -> None:
+        """Journal the stacks of every target."""
+        await asyncio.gather(*(self.dump(process) for process in list(self._targets)))
+
+    # ---- one capture
+
+    async def _begin(self, target: ProfileTarget) -> None:
+        self._lives[target.process] = 1
+        try:
+            await self._attach(target)
+        except ProfileFailed as error:
+            self._failures.append((target.process, error))
+
+    async def _attach_again(self, target: ProfileTarget) -> None:
+        self._lives[target.process] += 1
+        deadline = self._ledger.now() + _AGAIN_S * 1e9
+        while True:
+            try:
+                await self._attach(target)
+            except ProfileFailed as error:
+                if self._ledger.now() >= deadline:
+                    self._ledger.failed(f"profile:{target.process}", error.line)
+                    return
+                await asyncio.sleep(_AGAIN_EVERY_S)
+            else:
+                return
+
+    async def _attach(self, target: ProfileTarget) -> None:
+        process = self._process_of(target.process)
+        if process is None:
+            raise ProfileFailed(f"{target.process} does not run", next_step="See its log.")
+        kind: ProfileKind = target.profiler
+        file = self._file(self._phase, target.process, kind)
+        capture: Capture
+        if target.address is not None:
+            capture = await pprof.Pprof.attached(target.address, file)
+        else:
+            await pyspy.exec_done(process)
+            capture = await pyspy.PySpy.attached(process, file)
+        self._open[target.process] = _Ongoing(target, kind, capture, file, started=self._ledger.now())
+
+    def _stop(self, process: str) -> None:
+        ongoing = self._open.pop(process)
+        ongoing.ended = self._ledger.now()
+        ongoing.capture.stop()
+        self._ending.append(ongoing)
+
+    async def _finish(self, ongoing: _Ongoing, phase: str) -> None:
+        process = ongoing.target.process
+        try:
+            taken = await ongoing.capture.finish()
+        except ProfileFailed as error:
+            ongoing.file.unlink(missing_ok=True)
+            self._ledger.failed(f"profile:{process}", error.line)
+            return
+        now = self._ledger.now()
+        ended = ongoing.ended or now
+        self._ledger.add(
+            ProfileTaken(
+                at=now,
+                phase=phase,
+                process=process,
+                kind=ongoing.kind,
+                file=self._relative(ongoing.file),
+                started=ongoing.started,
+                ended=ended,
+                samples=taken.samples,
+                errors=taken.errors,
+            )
+        )
+
+    async def _snapshot(self, target: ProfileTarget, phase: str, kind: ProfileKind) -> None:
+        if target.address is None or self._process_of(target.process) is None:
+            # Of a process that has ended, its capture tells.
+            return
+        file, moment = self._file(phase, target.process, kind), self._ledger.now()
+        try:
+            await pprof.snapshot(target.address, pprof.SNAPSHOTS[kind], file)
+        except ProfileFailed as error:
+            file.unlink(missing_ok=True)
+            self._ledger.failed(f"profile:{target.process}", error.line)
+            return
+        self._ledger.add(
+            ProfileTaken(
+                at=self._ledger.now(),
+                phase=phase,
+                process=target.process,
+                kind=kind,
+                file=self._relative(file),
+                started=moment,
+                ended=moment,
+            )
+        )
+
+    # ---- files
+
+    def _file(self, phase: str, process: str, kind: ProfileKind) -> Path:
+        assert self._folder is not None  # or no phase is profiled
+        life = self._lives.get(process, 1)
+        again = f"-{life}" if life > 1 and kind in ("pyspy", "pprof") else ""
+        extension = "txt" if kind == "pyspy" else "pb.gz"
+        return self._folder / f"{self._stems[phase]}-{_plain(process)}-{kind}{again}.{extension}"
+
+    def _relative(self, file: Path) -> str:
+        assert self._run_folder is not None  # or there is no file
+        return file.relative_to(self._run_folder).as_posix()
+
+
+def _plain(name: str) -> str:
+    """Return a name as part of a file's name; other characters than letters and digits of any script become ``-``."""
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:_LONGEST_STEM] or "phase"
+
+
+def _distinct(stem: str, others: Collection[str]) -> str:
+    """Return a stem that no other phase's files have: ``a/b`` and ``a b`` are both ``a-b``."""
+    number, found = 1, stem
+    while found in others:
+        number += 1
+        found = f"{stem}.{number}"
+    return found

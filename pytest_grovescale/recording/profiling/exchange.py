@@ -1,0 +1,118 @@
+"""One GET over HTTP/1.1 whose sending side can be closed while the answer is still awaited.
+
+No client library offers that. A Go server takes the closed side as the request's cancellation, which is what stops a
+CPU profile early, and still sends its answer: the profile so far. Over TLS the socket beneath is shut down, without a
+``close_notify``: asyncio offers none that leaves its reading side open, and Go needs none (measured, Go 1.26).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+from ...operator.endpoints import Address, authorization, ssl_context
+from .capture import ProfileFailed
+
+_BLOCK = 1 << 16
+_ERROR_BYTES = 500
+
+
+class Refused(ProfileFailed):
+    """The server answered with something other than 200."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"HTTP {status}: {text}" if text else f"HTTP {status}")
+        self.status = status
+        self.text = text
+
+
+class Exchange:
+    """One request on a connection of its own; ``opened`` makes it, ``close`` ends it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def opened(cls, address: Address, path: str) -> AsyncIterator[Exchange]:
+        """Send ``GET <address.url><path>``. Raises OSError (ConnectionError, ssl.SSLError) when nobody listens."""
+        parts = urlsplit(address.url.rstrip("/") + path)
+        tls = ssl_context(address)
+        if tls is not None:
+            # HTTP/2 has no half-closed connection.
+            tls.set_alpn_protocols(["http/1.1"])
+        port = parts.port or (443 if tls else 80)
+        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+        target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        headers = {"Host": parts.netloc.rpartition("@")[2], "Connection": "close", **authorization(address)}
+        head = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        try:
+            writer.write("\r\n".join([*head, "", ""]).encode())
+            await writer.drain()
+            yield cls(reader, writer)
+        finally:
+            writer.transport.abort()
+
+    def half_close(self) -> None:
+        """Send no more; the answer still comes."""
+        connection = self._writer.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            # It may be gone already, which reading tells.
+            connection.shutdown(socket.SHUT_WR)
+
+    async def answer(self) -> AsyncIterator[bytes]:
+        """Yield the body of the answer, piece by piece.
+
+        Raises Refused for a status other than 200, ConnectionError for an answer that breaks off, ValueError for
+        one that is no HTTP.
+        """
+        try:
+            status, headers = await self._head()
+            body = self._body(headers)
+            if status == 200:
+                async for piece in body:
+                    yield piece
+                return
+            text = b""
+            async for piece in body:
+                text += piece
+                if len(text) >= _ERROR_BYTES:
+                    break
+        except asyncio.IncompleteReadError as error:
+            raise ConnectionResetError("the connection broke off") from error
+        except asyncio.LimitOverrunError as error:
+            raise ValueError("the answer is not HTTP/1.1") from error
+        raise Refused(status, text[:_ERROR_BYTES].decode(errors="replace").strip())
+
+    async def _head(self) -> tuple[int, dict[str, str]]:
+        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        version, _, rest = lines[0].partition(" ")
+        if not version.startswith("HTTP/1."):
+            raise ValueError("the answer is not HTTP/1.1")
+        pairs = (line.partition(":") for line in lines[1:] if line)
+        return int(rest.split()[0]), {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+    async def _body(self, headers: dict[str, str]) -> AsyncIterator[bytes]:
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            while size := int((await self._reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+                async for piece in self._exactly(size):
+                    yield piece
+                await self._reader.readexactly(2)
+        elif "content-length" in headers:
+            async for piece in self._exactly(int(headers["content-length"])):
+                yield piece
+        else:
+            while piece := await self._reader.read(_BLOCK):
+                yield piece
+
+    async def _exactly(self, size: int) -> AsyncIterator[bytes]:
+        while size:
+            piece = await self._reader.read(min(size, _BLOCK))
+            if not piece:
+                raise asyncio.IncompleteReadError(b"", size)
+            size -= len(piece)
+            yield piece

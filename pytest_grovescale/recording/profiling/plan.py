@@ -1,0 +1,42 @@
+"""Which profiler suits a process: as the user says, as its definition says, or by what the process is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from ...operator.endpoints import Address
+from ..protocol import ProfileTarget
+
+Profiler = Literal["auto", "pyspy", "pprof", "off"]
+
+_INTERPRETER = re.compile(r"(^|/)(python\d?(\.\d+)?|libpython\d+\.\d+\.so[.\d]*)$")
+
+
+def plan(wanted: Profiler, *, process: str, pid: int | None, pprof: Address | None) -> ProfileTarget | str:
+    """Return how to profile a process, or why it cannot be.
+
+    ``auto`` takes pprof where the definition has an endpoint for it, py-spy where the process runs a Python
+    interpreter.
+    """
+    if wanted == "off":
+        return f"profiling {process} is off in its definition"
+    if wanted in ("auto", "pprof") and pprof is not None:
+        return ProfileTarget(process=process, profiler="pprof", address=pprof)
+    if wanted == "pprof":
+        return f"{process} has no pprof endpoint: name it in its definition (pprof: {{url: …}})"
+    if wanted == "pyspy" or (pid is not None and is_python(pid)):
+        return ProfileTarget(process=process, profiler="pyspy")
+    return f"{process} is no Python process, and its definition names no pprof endpoint: there is no profiler for it"
+
+
+def is_python(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Return whether a process runs a Python interpreter, its own program or one that it has loaded."""
+    try:
+        if _INTERPRETER.search(str((proc / str(pid) / "exe").readlink())):
+            return True
+        mapped = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(_INTERPRETER.search(line.rpartition(" ")[2]) for line in mapped.splitlines() if "python" in line)

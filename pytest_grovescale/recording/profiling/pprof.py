@@ -1,0 +1,163 @@
+"""Go's ``net/http/pprof``: a CPU profile over exactly a phase, and what the process holds at its end.
+
+A CPU profile is asked for an hour and ended by closing our half of the connection: it then comes 0.01 to 0.14 s later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Self
+
+from ...operator.endpoints import Address
+from ..records import ProfileKind
+from .capture import ATTACH_S, FINISH_S, ProfileFailed, Taken
+from .exchange import Exchange, Refused
+
+SNAPSHOTS: dict[ProfileKind, str] = {"heap": "/heap", "goroutines": "/goroutine"}
+"""Kind → path, of what is read at a phase's end."""
+
+_CPU = "/profile?seconds=3600"
+_STACKS = "/goroutine?debug=2"
+_REFUSED_AT_ONCE_S = 0.1
+"""A server that cannot profile says so at once; one that can is silent until the end. Measured: 1 to 4 ms."""
+
+_MAX_BYTES = 256 << 20
+
+
+class Pprof:
+    """One CPU profile."""
+
+    def __init__(self, address: Address, file: Path) -> None:
+        self._address = address
+        self._file = file
+        self._sent = asyncio.Event()
+        self._exchange: Exchange | None = None
+        self._receiving = asyncio.create_task(self._receive())
+
+    @classmethod
+    async def attached(cls, address: Address, file: Path) -> Self:
+        """Return it when the server profiles, or has at least not refused to. Raises ProfileFailed."""
+        capture = cls(address, file)
+        await capture._wait_until_it_is_asked()
+        return capture
+
+    async def _wait_until_it_is_asked(self) -> None:
+        sent = asyncio.create_task(self._sent.wait())
+        try:
+            await asyncio.wait({sent, self._receiving}, timeout=ATTACH_S, return_when=asyncio.FIRST_COMPLETED)
+            if not sent.done() and not self._receiving.done():
+                raise ProfileFailed(f"{self._address.url} took no connection within {ATTACH_S:g} s")
+            done, _ = await asyncio.wait({self._receiving}, timeout=_REFUSED_AT_ONCE_S)
+            if done:
+                self._receiving.result()
+                raise ProfileFailed(
+                    f"{self._address.url}{_CPU} was over at once",
+                    next_step="It is not net/http/pprof: see the definition's pprof.url.",
+                )
+        except BaseException:
+            await self._end()
+            raise
+        finally:
+            sent.cancel()
+
+    def stop(self) -> None:
+        """End the profile."""
+        if self._exchange is not None:
+            self._exchange.half_close()
+
+    async def finish(self) -> Taken:
+        """Return when the profile is in its file; how many samples it holds, the file tells."""
+        try:
+            async with asyncio.timeout(FINISH_S):
+                await self._receiving
+        except TimeoutError:
+            raise _late(self._address.url + _CPU) from None
+        finally:
+            await self._end()
+        return Taken()
+
+    async def _receive(self) -> None:
+        try:
+            async with Exchange.opened(self._address, _CPU) as self._exchange:
+                self._sent.set()
+                await _save(self._exchange, self._file)
+        except (OSError, ValueError, Refused) as error:
+            raise explained(self._address.url + _CPU, error) from error
+
+    async def _end(self) -> None:
+        self._receiving.cancel()
+        await asyncio.wait({self._receiving})
+
+
+async def snapshot(address: Address, path: str, file: Path) -> None:
+    """Write what an endpoint tells into a file. Raises ProfileFailed."""
+    try:
+        async with asyncio.timeout(FINISH_S), Exchange.opened(address, path) as exchange:
+            await _save(exchange, file)
+    except TimeoutError:
+        raise _late(address.url + path) from None
+    except (OSError, ValueError, Refused) as error:
+        raise explained(address.url + path, error) from error
+
+
+async def dump(address: Address) -> str:
+    """Return the stacks of all goroutines. Raises ProfileFailed; to be given a time limit by the caller."""
+    text = bytearray()
+    try:
+        async with Exchange.opened(address, _STACKS) as exchange:
+            async for piece in exchange.answer():
+                text += piece
+                if len(text) > _MAX_BYTES:
+                    break
+    except (OSError, ValueError, Refused) as error:
+        raise explained(address.url + _STACKS, error) from error
+    return text.decode(errors="replace")
+
+
+def explained(url: str, error: Exception) -> ProfileFailed:
+    """Return what went wrong, with what to do about it."""
+    match error:
+        case Refused(status=500, text=text) if "already in use" in text or "already enabled" in text:
+            return ProfileFailed(
+                f"{url} is busy with another profile",
+                next_step="A Go process takes one CPU profile at a time: end the other one.",
+            )
+        case Refused(status=404):
+            remedy = "Serve net/http/pprof in the operator, or see pprof.url in its definition."
+        case Refused(status=401 | 403):
+            remedy = "Set `token: true` at pprof in the definition, and grant its identity the nonResourceURL."
+        case Refused(status=400, text=text) if "WriteTimeout" in text:
+            remedy = "Let the operator serve pprof without a WriteTimeout: it cuts every profile short."
+        case Refused():
+            remedy = "See the operator's log."
+        case ssl.SSLError():
+            remedy = "Set `ca_file`, or `insecure_skip_verify: true`, at pprof in the definition."
+        case ConnectionRefusedError():
+            remedy = "Nobody listens there: see pprof.url in the definition, and the operator's log."
+        case ConnectionError():
+            remedy = "The process has ended, and its profile with it: a Go process keeps it to the end."
+        case _:
+            remedy = "See pprof.url in the definition."
+    said = error.message if isinstance(error, Refused) else str(error) or type(error).__name__
+    return ProfileFailed(f"{url}: {said}", next_step=remedy)
+
+
+def _late(url: str) -> ProfileFailed:
+    return ProfileFailed(
+        f"{url} did not send its profile within {FINISH_S:g} s",
+        next_step="The endpoint hangs, or a proxy stands before it: give the process's own address.",
+    )
+
+
+async def _save(exchange: Exchange, file: Path) -> None:
+    size = 0
+    with file.open("wb") as output:
+        async for piece in exchange.answer():
+            size += len(piece)
+            if size > _MAX_BYTES:
+                raise ValueError(f"more than {_MAX_BYTES >> 20} MB")
+            output.write(piece)
+    if not size:
+        raise ValueError("an empty answer")

@@ -1,0 +1,3 @@
+module grovescale.io/goprogram
+
+go 1.22

@@ -1,0 +1,48 @@
+"""A small Go program with net/http/pprof, built once for all workers and started for a test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from pytest_grovescale.operator.endpoints import Address
+
+SOURCE = Path(__file__).parent / "data" / "goprogram"
+
+
+def build(shared: Path) -> Path:
+    """Return the program, built into a folder that all workers share; skips the test where there is no Go."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("needs a Go toolchain on PATH, to build tests/data/goprogram")
+    program = shared / "goprogram"
+    with FileLock(f"{program}.lock"):
+        if not program.exists():
+            environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+            command = [go, "build", "-buildvcs=false", "-o", str(program), "."]
+            subprocess.run(command, cwd=SOURCE, env=environment, check=True)
+    return program
+
+
+@contextmanager
+def running(program: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Address]]:
+    """The program at work, and where its pprof answers; its certificate vouches for it where it serves TLS."""
+    with tempfile.NamedTemporaryFile("w+") as errors:
+        process = subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            assert url, Path(errors.name).read_text()
+            ca_file = errors.name if url.startswith("https") else ""
+            yield process, Address(url=f"{url}/debug/pprof", ca_file=ca_file)
+        finally:
+            process.kill()
+            process.communicate()

@@ -1,0 +1,182 @@
+"""pprof against a real Go program: profiles that end when they are told to, and endpoints that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.recording.profiling import pprof
+from pytest_grovescale.recording.profiling.capture import ProfileFailed
+from pytest_grovescale.recording.profiling.exchange import Exchange, Refused
+from pytest_grovescale.recording.profiling.pprof import Pprof
+from tests import goprogram
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    base = tmp_path_factory.getbasetemp()
+    return goprogram.build(base if worker_id == "master" else base.parent)
+
+
+def taken(address: Address, file: Path, seconds: float = 0.3) -> bytes:
+    """A profile of some time, decompressed."""
+
+    async def take() -> None:
+        capture = await Pprof.attached(address, file)
+        await asyncio.sleep(seconds)
+        capture.stop()
+        await capture.finish()
+
+    asyncio.run(take())
+    return gzip.decompress(file.read_bytes())
+
+
+def failure(address: Address, file: Path) -> ProfileFailed:
+    with pytest.raises(ProfileFailed) as caught:
+        taken(address, file)
+    return caught.value
+
+
+@pytest.mark.parametrize("arguments", [(), ("-tls",)], ids=["plain", "tls"])
+def test_a_profile_ends_when_it_is_told_to(program: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    with goprogram.running(program, *arguments) as (_, address):
+        profile = taken(address, tmp_path / "cpu.pb.gz")
+        assert b"main.heavy" in profile
+        # And the next one is not refused: the first is over.
+        assert b"main.heavy" in taken(address, tmp_path / "again.pb.gz")
+
+
+def test_a_phase_shorter_than_one_sample_has_a_profile(program: Path, tmp_path: Path) -> None:
+    with goprogram.running(program) as (_, address):
+        assert b"cpu" in taken(address, tmp_path / "cpu.pb.gz", seconds=0)
+
+
+def test_a_token_is_sent_and_a_wrong_one_is_told(program: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("open-sesame\n")
+    with goprogram.running(program, "-token", "open-sesame", "-tls") as (_, address):
+        let_in = msgspec.structs.replace(address, token_file=str(token))
+        assert b"main.heavy" in taken(let_in, tmp_path / "cpu.pb.gz")
+        assert "token: true" in failure(address, tmp_path / "none.pb.gz").line
+
+
+def test_an_unknown_certificate_is_told(program: Path, tmp_path: Path) -> None:
+    with goprogram.running(program, "-tls") as (_, address):
+        stranger = msgspec.structs.replace(address, ca_file="")
+        assert "insecure_skip_verify" in failure(stranger, tmp_path / "cpu.pb.gz").line
+        trusted = msgspec.structs.replace(stranger, insecure_skip_verify=True)
+        assert taken(trusted, tmp_path / "cpu.pb.gz")
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("not-found", "HTTP 404"),
+        ("broken", "HTTP 500: the profiler is out of order"),
+    ],
+)
+def test_an_endpoint_that_refuses_is_told_at_once(program: Path, tmp_path: Path, mode: str, message: str) -> None:
+    with goprogram.running(program, "-mode", mode) as (_, address):
+        error = failure(address, tmp_path / "cpu.pb.gz")
+        assert message in error.line
+        assert error.next_step
+
+
+def test_a_write_timeout_of_the_server_does_not_cut_a_profile(program: Path, tmp_path: Path) -> None:
+    with goprogram.running(program, "-write-timeout", "10s") as (_, address):
+        assert b"main.heavy" in taken(address, tmp_path / "cpu.pb.gz")
+
+
+def test_an_older_go_refuses_for_its_write_timeout() -> None:
+    told = Refused(400, "profile duration exceeds server's WriteTimeout")
+    assert "Let the operator serve pprof without a WriteTimeout" in pprof.explained("http://x", told).line
+
+
+@pytest.mark.parametrize("mode", ["never", "slow"])
+def test_an_endpoint_that_never_ends_is_given_up(
+    program: Path, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pprof, "FINISH_S", 0.5)
+    with goprogram.running(program, "-mode", mode) as (_, address):
+        assert "did not send its profile within 0.5 s" in failure(address, tmp_path / "cpu.pb.gz").line
+
+
+def test_a_second_profile_is_told_that_the_first_is_busy(program: Path, tmp_path: Path) -> None:
+    async def both(address: Address) -> ProfileFailed:
+        first = await Pprof.attached(address, tmp_path / "first.pb.gz")
+        with pytest.raises(ProfileFailed) as caught:
+            await Pprof.attached(address, tmp_path / "second.pb.gz")
+        first.stop()
+        await first.finish()
+        return caught.value
+
+    with goprogram.running(program) as (_, address):
+        assert "busy with another profile" in asyncio.run(both(address)).line
+        assert (tmp_path / "first.pb.gz").stat().st_size
+
+
+def test_a_process_that_ends_takes_its_profile_with_it(program: Path, tmp_path: Path) -> None:
+    with goprogram.running(program) as (process, address):
+
+        async def killed() -> None:
+            capture = await Pprof.attached(address, tmp_path / "cpu.pb.gz")
+            process.kill()
+            capture.stop()
+            await capture.finish()
+
+        with pytest.raises(ProfileFailed, match="broke off") as caught:
+            asyncio.run(killed())
+        assert "the process has ended" in caught.value.line.lower()
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    assert "Nobody listens" in failure(Address(url="http://127.0.0.1:1/debug/pprof"), tmp_path / "x").line
+
+
+def test_snapshots_and_stacks(program: Path, tmp_path: Path) -> None:
+    with goprogram.running(program) as (_, address):
+        for kind, path in pprof.SNAPSHOTS.items():
+            asyncio.run(pprof.snapshot(address, path, tmp_path / kind))
+            assert gzip.decompress((tmp_path / kind).read_bytes())
+        stacks = asyncio.run(pprof.dump(address))
+        assert "main.work" in stacks
+        with pytest.raises(ProfileFailed, match="HTTP 404"):
+            asyncio.run(pprof.snapshot(address, "/no-such-thing", tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "wanted"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"hello"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2;x=y\r\nlo\r\n0\r\n\r\n", b"hello"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", b"hello"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", ConnectionError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", ConnectionError),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nhello", ValueError),
+        (b"SSH-2.0-server\r\n\r\n", ValueError),
+        (b"", ConnectionError),
+    ],
+)
+def test_bodies_are_whole_or_an_error(sent: bytes, wanted: bytes | type[Exception]) -> None:
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(sent)
+        writer.close()
+
+    async def read() -> bytes:
+        server = await asyncio.start_server(answered, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            async with Exchange.opened(Address(url=f"http://127.0.0.1:{port}"), "/x?y=z") as exchange:
+                return b"".join([piece async for piece in exchange.answer()])
+
+    if isinstance(wanted, bytes):
+        assert asyncio.run(read()) == wanted
+    else:
+        with pytest.raises(wanted):
+            asyncio.run(read())
