@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -20,6 +21,8 @@ from yarl import URL
 
 from .api_errors import ApiError, from_answer
 from .credentials import Credentials
+from .histograms import Histogram
+from .rate_limiter import RateLimiter
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -33,6 +36,9 @@ _COLLECTION_TIMEOUT = aiohttp.ClientTimeout(total=70)
 # Bookmarks come about once a minute; a stream that is silent for longer has died without a FIN.
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=150)
 _CONNECTIONS = 64
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+# Those of client-go's rest_client_* histograms, in seconds.
+_TIME_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 encode = msgspec.json.Encoder().encode
 
@@ -40,12 +46,18 @@ encode = msgspec.json.Encoder().encode
 class ApiClient:
     """Use as ``async with ApiClient(credentials) as api``. All requests raise ApiError."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, *, limiter: RateLimiter | None = None) -> None:
         self._credentials = credentials
+        self._limiter = limiter
         self._base = credentials.server
         self.host = urlsplit(credentials.server).netloc
         self.requests: Counter[tuple[str, str]] = Counter()
         """Answers by (code, method); code ``<error>`` where none came. Served as rest_client_requests_total."""
+        self.latency = {method: Histogram(_TIME_BUCKETS) for method in METHODS}
+        """What a request takes by method, watches apart: with its wait for the limiter and its retries, as client-go
+        counts it. Served as rest_client_request_duration_seconds."""
+        self.throttled = {method: Histogram(_TIME_BUCKETS) for method in METHODS}
+        """What of it was the limiter's. Served as rest_client_rate_limiter_duration_seconds."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -94,6 +106,24 @@ class ApiClient:
         content_type: str = "application/json",
         accept: str = "application/json",
         timeout: aiohttp.ClientTimeout = _REQUEST_TIMEOUT,
+    ) -> bytes:
+        start = time.perf_counter()
+        try:
+            if self._limiter is not None:
+                await self._limiter.wait()
+                self.throttled[method].observe(time.perf_counter() - start)
+            return await self._attempts(method, path, body, content_type, accept, timeout)
+        finally:
+            self.latency[method].observe(time.perf_counter() - start)
+
+    async def _attempts(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        accept: str,
+        timeout: aiohttp.ClientTimeout,
     ) -> bytes:
         assert self._session is not None, "use `async with`"
         url = URL(self._base + path, encoded=True)

@@ -20,6 +20,10 @@ class Counts(msgspec.Struct):
     """Private copies of a PodCliqueSet taken from the cache."""
     components_at_once_max: int = 0
     """Most components of one PodCliqueSet that were in progress at the same time."""
+    clique_passes_unchanged: int = 0
+    """Reconciles of a clique that found nothing to do."""
+    clique_passes_repeated: int = 0
+    """Those of them after which all was read and compared once more, for nothing."""
     status_writes: int = 0
     status_writes_skipped: int = 0
     """Status writes left out because nothing had changed."""

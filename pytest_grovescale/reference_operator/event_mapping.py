@@ -23,15 +23,24 @@ POD_PROGRESS_S = 0.1
 """Delay for pods that become scheduled or ready, or end."""
 CHILD_CHANGE_S = 0.2
 """Delay for what happens to the children of a set or of a scaling group."""
+PER_REPLICA_S = 0.0004
+"""The delay of a large set, for each of its replicas. A pass over a set looks at all of them, and what wakes it comes
+in proportion to them, too: at a fixed delay the CPU time of a deployment grows with the square of its size."""
+
+Wake = Callable[[str], None]
 
 
 def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQueue, defects: Defects) -> None:
     """Let every change in the caches wake the controllers that it concerns."""
+
+    def wake(key: str) -> None:
+        sets.add_after(key, set_delay(caches.sets.store.get(key)))
+
     _set_events(caches, sets, cliques, groups, status_wakes=HOT_LOOP in defects)
-    _clique_events(caches, sets, cliques, groups)
-    _group_events(caches, sets, groups)
-    _pod_events(caches, sets, cliques)
-    _gang_events(caches, sets, cliques)
+    _clique_events(caches, wake, cliques, groups)
+    _group_events(caches, wake, groups)
+    _pod_events(caches, wake, cliques)
+    _gang_events(caches, wake, cliques)
     infrastructure: tuple[Store[Any], ...] = (
         caches.services.store,
         caches.accounts.store,
@@ -41,7 +50,12 @@ def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQue
         caches.autoscalers.store,
     )
     for store in infrastructure:
-        _infrastructure_events(store, sets)
+        _infrastructure_events(store, wake)
+
+
+def set_delay(pcs: PodCliqueSet | None) -> float:
+    """Return the seconds after which a change of its children wakes a set."""
+    return CHILD_CHANGE_S if pcs is None else max(CHILD_CHANGE_S, pcs.spec.replicas * PER_REPLICA_S)
 
 
 def _own_events(
@@ -98,7 +112,7 @@ def _set_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: Wor
     _own_events(caches.sets.store, sets, changed, and_then=children)
 
 
-def _clique_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQueue) -> None:
+def _clique_events(caches: Caches, wake: Wake, cliques: WorkQueue, groups: WorkQueue) -> None:
     def owners(old: PodClique | None, new: PodClique | None) -> None:
         clique = new or old
         if clique is None or (old is None and new is not None and not new.status.observed_generation):
@@ -106,7 +120,7 @@ def _clique_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: 
         if old is not None and new is not None and old.status == new.status and not _spec_changed(old, new):
             return
         for key in _part_of(clique):
-            sets.add_after(key, CHILD_CHANGE_S)
+            wake(key)
         group = clique.metadata.labels.get(naming.SCALING_GROUP)
         if group is not None:
             groups.add_after(f"{clique.namespace}/{group}", CHILD_CHANGE_S)
@@ -123,18 +137,18 @@ def _wake_later_cliques(caches: Caches, cliques: WorkQueue, earlier: PodClique) 
             cliques.add(clique.key)
 
 
-def _group_events(caches: Caches, sets: WorkQueue, groups: WorkQueue) -> None:
+def _group_events(caches: Caches, wake: Wake, groups: WorkQueue) -> None:
     def owners(old: ScalingGroup | None, new: ScalingGroup | None) -> None:
         group = new or old
         if group is None or (old is not None and new is not None and old.status == new.status):
             return
         for key in _part_of(group):
-            sets.add_after(key, CHILD_CHANGE_S)
+            wake(key)
 
     _own_events(caches.groups.store, groups, _spec_changed, and_then=owners)
 
 
-def _pod_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
+def _pod_events(caches: Caches, wake: Wake, cliques: WorkQueue) -> None:
     doomed = caches.pods.store.doomed
 
     def handle(old: Pod | None, new: Pod | None) -> None:
@@ -149,7 +163,7 @@ def _pod_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
             # The number of pods has changed: for the clique, and for the gang that lists them.
             cliques.add(key)
             for parent in _part_of(pod):
-                sets.add_after(parent, CHILD_CHANGE_S)
+                wake(parent)
         elif old.finished != new.finished:
             cliques.add(key)
         elif old.ready != new.ready or old.scheduled != new.scheduled:
@@ -158,12 +172,12 @@ def _pod_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
     caches.pods.store.on_change(handle)
 
 
-def _gang_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
+def _gang_events(caches: Caches, wake: Wake, cliques: WorkQueue) -> None:
     def handle(old: PodGang | None, new: PodGang | None) -> None:
         if new is None:
             if old is not None:
                 for key in _part_of(old):
-                    sets.add_after(key, CHILD_CHANGE_S)
+                    wake(key)
             return
         listed = old is None or old.spec != new.spec
         if new.initialized and (listed or not (old is not None and old.initialized)):
@@ -171,12 +185,12 @@ def _gang_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue) -> None:
                 cliques.add(f"{new.namespace}/{group.name}")
         if old is not None and listed and not new.terminating:
             for key in _part_of(new):
-                sets.add_after(key, CHILD_CHANGE_S)
+                wake(key)
 
     caches.gangs.store.on_change(handle)
 
 
-def _infrastructure_events(store: Store[T], sets: WorkQueue) -> None:
+def _infrastructure_events(store: Store[T], wake: Wake) -> None:
     def handle(old: T | None, new: T | None) -> None:
         """What was just created is as it should be; what was deleted or changed may not be."""
         obj = new or old
@@ -185,7 +199,7 @@ def _infrastructure_events(store: Store[T], sets: WorkQueue) -> None:
         if new is not None and _same_content(old, new):
             return
         for key in _part_of(obj):
-            sets.add_after(key, CHILD_CHANGE_S)
+            wake(key)
 
     store.on_change(handle)
 

@@ -36,6 +36,7 @@ class OperatorCollector(Collector):
         yield from self._controller_runtime()
         yield from self._work_queues()
         yield self._requests()
+        yield from self._request_times()
         yield self._status_conflicts()
         yield self._reconcile_errors()
 
@@ -112,6 +113,22 @@ class OperatorCollector(Collector):
         for (code, method), count in sorted(self._api.requests.items()):
             family.add_metric([code, method, self._api.host], count)
         return family
+
+    def _request_times(self) -> Iterator[Metric]:
+        latency = HistogramMetricFamily(
+            "rest_client_request_duration_seconds",
+            "Length of requests to the API server, the client's rate limit included.",
+            labels=["verb", "host"],
+        )
+        throttled = HistogramMetricFamily(
+            "rest_client_rate_limiter_duration_seconds",
+            "What of it was the wait for the client's rate limit.",
+            labels=["verb", "host"],
+        )
+        for family, found in ((latency, self._api.latency), (throttled, self._api.throttled)):
+            for verb, histogram in found.items():
+                family.add_metric([verb, self._api.host], histogram.cumulative(), histogram.total)
+            yield family
 
     def _status_conflicts(self) -> Metric:
         family = CounterMetricFamily(

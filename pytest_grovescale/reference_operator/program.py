@@ -20,6 +20,7 @@ from .objects import Object
 from .podclique.reconciler import CliqueReconciler
 from .podcliqueset.component import Workshop
 from .podcliqueset.reconciler import SetReconciler
+from .rate_limiter import rate_limiter
 from .reads import PodSelection, SetReader
 from .scalinggroup.reconciler import ScalingGroupReconciler
 from .settings import Settings
@@ -56,7 +57,7 @@ class Operator:
         )
         self._clique_controller = Controller(
             "podclique",
-            CliqueReconciler(*parts, workshop.bulk_deletions, lambda: self._clique_controller),
+            CliqueReconciler(*parts, counts, workshop.bulk_deletions, lambda: self._clique_controller),
             concurrency=concurrency,
         )
         self._group_controller = Controller(
@@ -130,7 +131,8 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     servers = http_servers.HttpServers(settings.bind_address)
-    async with ApiClient(credentials.load(settings.kubeconfig, settings.context)) as api:
+    limiter = rate_limiter(settings.kube_api_qps, settings.kube_api_burst)
+    async with ApiClient(credentials.load(settings.kubeconfig, settings.context), limiter=limiter) as api:
         operator = Operator(api, settings)
         try:
             await servers.serve(settings.metrics_port, http_servers.metrics_routes(operator.registry))

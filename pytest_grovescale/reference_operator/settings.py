@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,6 +43,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     health_port: int = 8081
     concurrency: int = 20
     """Reconciles at a time per controller, and requests at a time within one PodCliqueSet reconcile."""
+    kube_api_qps: float = 0.0
+    """Requests a second that the client lets through, watches apart; 0: no limit of its own."""
+    kube_api_burst: int = 0
+    """Requests that may go at once; 0: as many as in one second."""
     switches: Switches = Switches()
     defects: Defects = Defects()
     leader_election: bool = False
@@ -70,6 +75,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         metrics_port=given.metrics_port,
         health_port=given.health_port,
         concurrency=given.concurrency,
+        kube_api_qps=given.kube_api_qps,
+        kube_api_burst=given.kube_api_burst,
         switches=switches,
         defects=active,
         leader_election=given.leader_elect,
@@ -93,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--metrics-port", type=int, default=8080, help="/metrics (default %(default)s; 0 = none)")
     add("--health-port", type=int, default=8081, help="/healthz, /readyz, /debug/counts (default %(default)s)")
     add("--concurrency", type=_positive, default=20, help="reconciles at a time per controller (default %(default)s)")
+    add("--kube-api-qps", type=_rate, default=0.0, help="requests a second (default %(default)g; 0 = no limit)")
+    add("--kube-api-burst", type=_count, default=0, help="requests at once (default %(default)s; 0 = one second's)")
     add("--variant", choices=sorted(VARIANTS), default="optimized", help="all switches on, or all off")
     add("--switch", action="append", default=[], metavar="NAME=on|off", help="one switch, over the variant's")
     add("--defect", action="append", default=[], metavar="NAME", help="a fault to show; may be repeated")
@@ -108,6 +117,20 @@ def _positive(value: str) -> int:
     number = int(value)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
+    return number
+
+
+def _count(value: str) -> int:
+    number = int(value)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, not {value}")
+    return number
+
+
+def _rate(value: str) -> float:
+    number = float(value)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be 0 or a number of requests a second, not {value}")
     return number
 
 

@@ -18,13 +18,15 @@ _POD_REQUESTS = 4
 
 
 class _Found(msgspec.Struct):
-    """One clique that exists, with what it should be."""
+    """One clique that exists, compared with what it should be."""
 
     clique: PodClique
     wanted: Body
     template: CliqueTemplate
     outdated: bool
     """Its pods would be replaced by an update."""
+    patch: Body | None
+    """What brings it up to date, its pods included; None if it is."""
 
 
 class Cliques:
@@ -36,6 +38,8 @@ class Cliques:
         self._workshop = workshop
         self._cliques = workshop.caches.cliques
         self._bodies: dict[str, tuple[int, dict[tuple[int, str], Body]]] = {}
+        self._compared: dict[str, dict[str, _Found]] = {}
+        """By uid of the set and name of the clique: the last comparison, which stands until either changes."""
         self._noop_writes = NOOP_WRITES in workshop.settings.defects
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
@@ -49,8 +53,7 @@ class Cliques:
                 if clique is None:
                     missing.append(wanted)
                 elif not self._cliques.store.doomed(clique):
-                    outdated = pods_differ(clique, template, wanted["metadata"]["labels"])
-                    found.setdefault(replica, []).append(_Found(clique, wanted, template, outdated))
+                    found.setdefault(replica, []).append(self._compare(pcs, clique, wanted, template))
         await shop.run(partial(shop.writer.create, self._cliques, body) for body in missing)
         await self._update(found)
         owned = self._cliques.owned_by(pcs)
@@ -68,6 +71,16 @@ class Cliques:
         if body is None:
             body = bodies[replica, template.name] = self._make(pcs, template, replica)
         return body
+
+    def _compare(self, pcs: PodCliqueSet, clique: PodClique, wanted: Body, template: CliqueTemplate) -> _Found:
+        """Compare a clique with what it should be, once per version of both: pod specs are long."""
+        compared = self._compared.setdefault(pcs.uid, {})
+        known = compared.get(clique.name)
+        if known is None or known.clique is not clique or known.wanted is not wanted:
+            outdated = pods_differ(clique, template, wanted["metadata"]["labels"])
+            patch = clique_patch(clique, wanted, template, with_pods=True)
+            known = compared[clique.name] = _Found(clique, wanted, template, outdated, patch)
+        return known
 
     def _make(self, pcs: PodCliqueSet, template: CliqueTemplate, replica: int) -> Body:
         digest = self._workshop.hashes.of(pcs).cliques[template.name]
@@ -90,10 +103,9 @@ class Cliques:
         for replica, cliques in found.items():
             for item in cliques:
                 with_pods = item.outdated and replica in turn
+                body = item.patch
                 if item.outdated and not with_pods:
                     body = clique_patch(item.clique, item.wanted, item.template, with_pods=False)
-                else:
-                    body = clique_patch(item.clique, item.wanted, item.template, with_pods=True)
                 if body is None and self._noop_writes:
                     # Defect noop-writes: says again what the clique already holds.
                     body = {"spec": {"roleName": item.clique.spec.role_name}}
@@ -109,6 +121,7 @@ class Cliques:
         any. Meanwhile the cliques are told to leave their pods to this.
         """
         self._bodies.pop(pcs.uid, None)
+        self._compared.pop(pcs.uid, None)
         shop, caches = self._workshop, self._workshop.caches
         owners = {pcs.uid} | {group.uid for group in caches.groups.owned_by(pcs)}
         cliques = {c.uid for c in self._cliques.store.by("part_of", pcs.key) if (o := c.controller) and o.uid in owners}

@@ -45,6 +45,9 @@ def test_series_are_there_with_zero() -> None:
     assert len(found["controller_runtime_reconcile_total"]) == 12
     assert {value for _, value in found["controller_runtime_max_concurrent_reconciles"]} == {3}
     assert len(found["controller_runtime_reconcile_time_seconds_bucket"]) == 3 * 41
+    for family in ("rest_client_request_duration_seconds", "rest_client_rate_limiter_duration_seconds"):
+        assert [value for _, value in found[f"{family}_sum"]] == [0.0] * 5
+        assert {labels["verb"] for labels, _ in found[f"{family}_sum"]} == {"GET", "POST", "PUT", "PATCH", "DELETE"}
     assert all(labels.keys() == {"name", "controller", "priority"} for labels, _ in found["workqueue_depth"])
     assert "process_cpu_seconds_total" in found
 
