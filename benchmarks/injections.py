@@ -1,0 +1,159 @@
+"""Is the bottleneck table right? Faults are injected on purpose; each must move the row of the one who is slowed.
+
+Each injection runs next to a run without it, several times. Of the wall time that it adds to its phase, at least
+80 % must turn up in its own row; the median of the repeats counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from pytest_grovescale.analysis.analyse import analyse_run
+from pytest_grovescale.analysis.result import PhaseResult, Suspect
+
+from .rows import Row, at_least
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "tests" / "data" / "injections"
+REPEATS = 3
+REPLICAS = 60
+BOUND = 0.8
+_TAIL = 4000
+
+_PLAIN = (f"--grovescale-cluster={DATA / 'plain.yaml'}",)
+_FAR = (*_PLAIN, f"--grovescale-operator={DATA / 'far-away.yaml'}")
+
+
+class Injection(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault, and whose row it must move."""
+
+    name: str
+    suspect: Suspect
+    phase: str
+    options: tuple[str, ...]
+    """What a run with it is given."""
+    without: tuple[str, ...] = _PLAIN
+    """What a run without it is given instead."""
+    test: str = "test_pods"
+
+
+INJECTIONS = (
+    Injection(
+        name="scheduler at 20 qps",
+        suspect="scheduler",
+        phase="deploy",
+        options=(f"--grovescale-cluster={DATA / 'slow-scheduler.yaml'}",),
+    ),
+    Injection(
+        name="pods ready 3 s later",
+        suspect="kwok",
+        phase="deploy",
+        options=(f"--grovescale-cluster={DATA / 'slow-start.yaml'}",),
+    ),
+    Injection(
+        name="pods gone 3 s later",
+        suspect="kwok",
+        phase="delete",
+        options=(f"--grovescale-cluster={DATA / 'slow-end.yaml'}",),
+    ),
+    Injection(
+        name="garbage collector at 20 qps",
+        suspect="garbage-collector",
+        phase="delete",
+        options=(f"--grovescale-cluster={DATA / 'slow-collector.yaml'}", "--grovescale-operator=none"),
+        without=(*_PLAIN, "--grovescale-operator=none"),
+        test="test_collection",
+    ),
+    Injection(
+        # Twenty workers hide 20 ms behind each other; two have to wait for them.
+        name="20 ms to the API server",
+        suspect="operator-api",
+        phase="deploy",
+        options=(*_FAR, "--grovescale-set=concurrency=2"),
+        without=(*_PLAIN, "--grovescale-set=concurrency=2"),
+    ),
+    Injection(
+        name="operator at 50 qps",
+        suspect="operator-rate-limit",
+        phase="deploy",
+        options=(*_PLAIN, "--grovescale-set=qps=50"),
+    ),
+    Injection(
+        name="operator's allocations traced",
+        suspect="operator-cpu",
+        phase="deploy",
+        options=(*_PLAIN, f"--grovescale-operator={DATA / 'slow-code.yaml'}"),
+    ),
+    Injection(
+        name="operator with one worker",
+        suspect="operator-queue",
+        phase="deploy",
+        options=(*_FAR, "--grovescale-set=concurrency=1"),
+        without=_FAR,
+    ),
+)
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """What an injection did to its phase, in one pair of runs."""
+
+    added_s: float
+    """Wall time of the phase, with it - without."""
+    moved_s: float
+    """The same of its suspect's row."""
+
+
+def phases_of(test: str, options: Sequence[str], *, replicas: int = REPLICAS) -> dict[str, PhaseResult]:
+    """Run a workload with these options and return its phases by name. Raises RuntimeError if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pytest", "--grovescale", "-q", "-p", "no:cacheprovider"]
+        command += [f"{DATA / 'injected.py'}::{test}", f"--grovescale-reports={folder}", *options]
+        command.append(f"--grovescale-param=replicas={replicas}")
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-_TAIL:]}{done.stderr[-_TAIL:]}")
+        (found,) = analyse_run(Path(folder) / "latest").tests
+    return {phase.name: phase for phase in found.phases}
+
+
+def seconds_of(phase: PhaseResult, suspect: Suspect) -> float:
+    """Return the seconds of a row that must be there."""
+    return next(row.seconds for row in phase.bottlenecks if row.suspect == suspect)
+
+
+def move(injection: Injection, without: PhaseResult, with_it: PhaseResult) -> Move:
+    """Return what an injection did."""
+    return Move(
+        added_s=with_it.seconds - without.seconds,
+        moved_s=seconds_of(with_it, injection.suspect) - seconds_of(without, injection.suspect),
+    )
+
+
+def measure(injections: Sequence[Injection] = INJECTIONS, *, quick: bool = False) -> list[Row]:
+    """Return a row per injection: the share of the time it added that its suspect's row took on."""
+    moves: dict[str, list[Move]] = {injection.name: [] for injection in injections}
+    for _ in range(1 if quick else REPEATS):
+        plain: dict[tuple[str, tuple[str, ...]], dict[str, PhaseResult]] = {}
+        for injection in injections:
+            key = injection.test, injection.without
+            if key not in plain:
+                plain[key] = phases_of(*key)
+            slowed = phases_of(injection.test, injection.options)
+            moves[injection.name].append(move(injection, plain[key][injection.phase], slowed[injection.phase]))
+    return [_row(injection, moves[injection.name]) for injection in injections]
+
+
+def _row(injection: Injection, moves: Sequence[Move]) -> Row:
+    # A pair that the injection did not slow proves nothing; without any that it did, nothing is proved.
+    shares = [one.moved_s / one.added_s for one in moves if one.added_s > 0] or [0.0]
+    added = statistics.median(one.added_s for one in moves)
+    how = f"{injection.name}: {injection.phase} {added:+.2f} s (median of {len(moves)}), row {injection.suspect}"
+    name = "moved_" + injection.name.replace("'", "").replace(" ", "_")
+    return at_least(name, statistics.median(shares), "×", BOUND, spread=shares, how=how)

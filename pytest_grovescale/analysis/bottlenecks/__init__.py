@@ -1,0 +1,20 @@
+"""Where a phase's wall time went: who was waited for at each instant, and what that one was doing meanwhile.
+
+*Who is waited for.* A phase is over when its objects have arrived: those that its milestones count, most often pods.
+What an object waits for is told by its next step, and the audit log says in hindsight who made it: until the
+scheduler's binding is answered a pod waits for the scheduler, until kwok's status patch for kwok, until its create, or
+the patch that opens its gate, for the operator. So every instant is split among the objects that have not arrived, an
+equal part each, and goes to those whom they wait for. Objects that a milestone names (the custom resource, whose
+status is the last thing to change) count while no counted object is waited for.
+
+*What the operator was doing* in the time that is its: computing, by its CPU clock, at most one core, as one thread is
+what a Python process computes with and what a lone reconcile of any operator is, and with the time that it was ready
+to run while others had the cores; else, while requests of its were under
+way, waiting for the API server; or, as many of its requests waited for the client's rate limit instead, for that. The
+audit log sees a request from its receipt to its answer; what the client sees beyond that (the network, a proxy) is
+added from the client's own histogram, where it serves one. Time in which it is waited for and does none of this goes
+to whoever else is waited for just then (it waits for them, too), and to nobody if there is none.
+
+These parts add up to the phase. Three rows lie across them, as they say why rather than who: the operator's work
+queue (keys waited, all workers were taken), the API server's CPU, and the machine as a whole.
+"""

@@ -1,0 +1,133 @@
+"""What holds of every bottleneck table, whatever happened in the phase."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.bottlenecks.activity import activity
+from pytest_grovescale.analysis.bottlenecks.clocks import Window
+from pytest_grovescale.analysis.bottlenecks.turns import turns
+from pytest_grovescale.analysis.bottlenecks.waits import Wait, Waits
+from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.recording import records as rec
+
+from .simulated import S, Simulation, full_run
+
+ACROSS = {"operator-queue", "api-server", "machine"}
+END = 10 * S
+ACTORS = {name: name for name in ("operator", "scheduler", "kwok")}
+
+moments = st.integers(0, END)
+spans = st.tuples(moments, moments).map(lambda pair: (min(pair), max(pair)))
+waits = st.lists(
+    st.tuples(st.sampled_from([*ACTORS, "stranger"]), spans).map(lambda pair: Wait(pair[0], *pair[1])), max_size=12
+)
+cuts = st.lists(st.integers(1, END - 1), max_size=6, unique=True).map(
+    lambda inside: [Window(low, high) for low, high in pairwise([0, *sorted(inside), END])]
+)
+
+
+@given(counted=waits, named=waits, in_flight=st.lists(spans, max_size=6), windows=cuts)
+def test_turns_add_up_to_their_windows(
+    counted: list[Wait], named: list[Wait], in_flight: list[tuple[int, int]], windows: list[Window]
+) -> None:
+    for window, turn in zip(windows, turns(Waits(counted, named), ACTORS, in_flight, windows), strict=True):
+        own = turn.in_flight + turn.alone + turn.shared
+        assert own + sum(turn.others.values()) + turn.idle == pytest.approx(window.ns / 1e9)
+        assert sum(turn.beside.values()) == pytest.approx(turn.shared)
+
+
+@given(
+    counted=waits,
+    in_flight=st.lists(spans, max_size=6),
+    windows=cuts,
+    cores=st.floats(0, 2),
+    requests_s=st.floats(0, 100),
+    limited_s=st.none() | st.floats(0, 1000),
+)
+def test_what_the_operator_did_adds_up_to_its_turns(
+    counted: list[Wait],
+    in_flight: list[tuple[int, int]],
+    windows: list[Window],
+    cores: float,
+    requests_s: float,
+    limited_s: float | None,
+) -> None:
+    found = turns(Waits(counted, []), ACTORS, in_flight, windows)
+    cpu_s = [min(1.0, cores) * window.ns / 1e9 for window in windows]
+    mine = activity(found, cpu_s, requests_s=requests_s, limited_s=limited_s)
+    parts = [mine.cpu or 0.0, mine.api, mine.limited or 0.0, mine.still, *mine.passed_on.values()]
+    assert all(part >= -1e-9 for part in parts)
+    assert sum(parts) == pytest.approx(sum(turn.in_flight + turn.alone + turn.shared for turn in found))
+    assert (mine.limited or 0.0) <= (limited_s or 0.0) + 1e-9
+
+
+@given(counted=waits, in_flight=st.lists(spans, max_size=6), more=st.integers(1, 5 * S))
+def test_idle_time_is_nobodys(counted: list[Wait], in_flight: list[tuple[int, int]], more: int) -> None:
+    """Ten seconds in which something happens, then some in which nothing does."""
+    once = activity(turns(Waits(counted, []), ACTORS, in_flight, [Window(0, END)]), [0.0], requests_s=1, limited_s=None)
+    longer = turns(Waits(counted, []), ACTORS, in_flight, [Window(0, END), Window(END, END + more)])
+    again = activity(longer, [0.0, 0.0], requests_s=1, limited_s=None)
+    assert again == once
+    assert longer[1].idle == pytest.approx(more / 1e9)
+
+
+def _tables(sim: Simulation) -> list[PhaseResult]:
+    return list(analyse(sim.records()).phases)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 12))
+def test_no_row_exceeds_its_phase_and_the_parts_add_up(seed: int, n: int) -> None:
+    for phase in _tables(full_run(n, seed=seed)):
+        for row in phase.bottlenecks:
+            assert 0 <= row.seconds <= phase.seconds + 1e-9
+            assert row.share == pytest.approx(row.seconds / phase.seconds)
+        if phase.bottlenecks:
+            parts = sum(row.seconds for row in phase.bottlenecks if row.suspect not in ACROSS)
+            assert parts == pytest.approx(phase.seconds, rel=1e-6)
+        assert [row.seconds for row in phase.bottlenecks] == sorted(
+            (r.seconds for r in phase.bottlenecks), reverse=True
+        )
+
+
+@settings(max_examples=25, deadline=None)
+@given(cut=st.integers(1, 400), seed=st.integers(0, 1000))
+def test_a_recording_cut_anywhere_has_no_table_that_it_cannot_prove(cut: int, seed: int) -> None:
+    records = full_run(4, seed=seed).records()
+    phases = analyse(records[: min(cut, len(records))]).phases
+    for phase in phases:
+        suspects = {row.suspect for row in phase.bottlenecks}
+        if not phase.audit_complete:
+            assert suspects <= ACROSS
+            assert "bottlenecks" in phase.missing
+
+
+@settings(max_examples=20, deadline=None)
+@given(hold_ms=st.integers(1, 60_000), seed=st.integers(0, 1000))
+def test_a_hold_grows_only_nobodys_row(hold_ms: int, seed: int) -> None:
+    def deployed(end: float) -> PhaseResult:
+        sim = full_run(3, seed=seed)
+        sim.items = [item for item in sim.items if not _later(item[2], sim.at(6012))]
+        for process, cores in (("operator", 0.4), ("kube-apiserver", 0.8)):
+            sim.cpu(process, 6012, 1 + cores * 6.012)
+            sim.cpu(process, end - 1, 1 + cores * 6.012, edge="end:deploy")
+        sim.add(rec.PhaseEnded(at=sim.at(end), phase="deploy", outcome="passed"))
+        return _tables(sim)[0]
+
+    short, long = deployed(6100), deployed(6100 + hold_ms)
+    before = {row.suspect: row.seconds for row in short.bottlenecks}
+    after = {row.suspect: row.seconds for row in long.bottlenecks}
+    assert after.keys() == before.keys()
+    assert after.pop("nobody") - before.pop("nobody") == pytest.approx(hold_ms / 1000)
+    assert after == pytest.approx(before)
+
+
+def _later(record: rec.AnyRecord, at: int) -> bool:
+    """Whether a record of the whole run is of what comes after its deployment."""
+    return record.at > at or isinstance(record, rec.PhaseEnded) or getattr(record, "edge", "").startswith("end:")
