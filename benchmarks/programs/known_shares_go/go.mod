@@ -1,0 +1,3 @@
+module example.com/known_shares
+
+go 1.24

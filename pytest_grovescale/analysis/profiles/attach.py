@@ -1,0 +1,162 @@
+"""The one place that reads profile files: raw files in, function tables, folded stacks and speedscope JSON out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ...errors import RecordingError
+from ..result import PhaseResult, ProfileResult, Result, TestResult
+from . import folded, pprof
+from .functions import MAX_UNREADABLE, PYSPY_HZ, TOP, function_table, independent, problem_of
+from .speedscope import speedscope
+from .stacks import StackCounter, Stacks
+
+PROFILED = "[profiled]"
+"""What a profiled pass's name has after the name of the test that it repeats."""
+
+
+def with_tables(result: Result, folder: Path) -> Result:
+    """Return a run's result with what its profile files tell; writes folded and speedscope files beside them.
+
+    A file that is missing or damaged becomes its profile's `problem`; one that cannot be written, a warning.
+    """
+    warnings: list[str] = []
+    tests = tuple(_with_tables(test, _measured(result, test), folder, warnings) for test in result.tests)
+    return msgspec.structs.replace(result, tests=tests, warnings=(*result.warnings, *dict.fromkeys(warnings)))
+
+
+def _measured(result: Result, test: TestResult) -> TestResult | None:
+    """Return the pass without a profiler that a profiled one repeats."""
+    name = test.test.removesuffix(PROFILED)
+    return next((other for other in result.tests if other.test == name and not other.profiled), None)
+
+
+def _with_tables(test: TestResult, measured: TestResult | None, folder: Path, warnings: list[str]) -> TestResult:
+    if not any(phase.profiles for phase in test.phases):
+        return test
+    phases = []
+    for index, phase in enumerate(test.phases):
+        exact = _same_phase(test, index, measured)
+        profiles = tuple(_filled(profile, phase, exact, folder, warnings) for profile in phase.profiles)
+        phases.append(msgspec.structs.replace(phase, profiles=profiles))
+    return msgspec.structs.replace(test, phases=tuple(phases))
+
+
+def _same_phase(test: TestResult, index: int, measured: TestResult | None) -> PhaseResult | None:
+    """Return the measured pass's phase of the same name; of several of one name, the same one in order."""
+    if measured is None:
+        return None
+    name = test.phases[index].name
+    nth = sum(phase.name == name for phase in test.phases[:index])
+    same = [phase for phase in measured.phases if phase.name == name]
+    return same[nth] if nth < len(same) else None
+
+
+def _filled(
+    profile: ProfileResult, phase: PhaseResult, exact: PhaseResult | None, folder: Path, warnings: list[str]
+) -> ProfileResult:
+    try:
+        stacks = read_stacks(folder, profile)
+    except RecordingError as error:
+        return msgspec.structs.replace(profile, problem=error.message)
+    cpu_s = exact_cpu_s(exact, profile.process)
+    on_cpu = _on_cpu(profile, exact_cpu_s(phase, profile.process))
+    try:
+        files = _derived_files(folder, profile, stacks, f"{profile.process} in {phase.name}")
+    except OSError as error:
+        warnings.append(f"{profile.file}: its folded and speedscope files cannot be written: {error.strerror}")
+        files = {}
+    return msgspec.structs.replace(with_table(profile, stacks, cpu_s=cpu_s, on_cpu=on_cpu, top=TOP), **files)
+
+
+def with_table(
+    profile: ProfileResult, stacks: Stacks, *, cpu_s: float | None, on_cpu: float | None = None, top: int | None = None
+) -> ProfileResult:
+    """Return a profile with its function table, or with why it has none. Snapshots (heap, goroutines) have none.
+
+    ``cpu_s``: the process's exact CPU seconds without a profiler; ``on_cpu``: see `functions.independent`.
+    """
+    if stacks.unit != "samples":
+        return profile
+    problem = _incomplete(profile, stacks) or problem_of(stacks, errors=profile.errors or 0)
+    worth = independent(stacks.total, on_cpu)
+    return msgspec.structs.replace(
+        profile,
+        samples=stacks.total,
+        independent=worth,
+        cpu_s=cpu_s,
+        functions=() if problem else function_table(stacks, cpu_s=cpu_s, worth=worth, top=top),
+        problem=problem or profile.problem,
+    )
+
+
+def _on_cpu(profile: ProfileResult, used_s: float | None) -> float | None:
+    """Return how many of py-spy's samples fit into the CPU time that the process used while it was profiled."""
+    return None if profile.kind != "pyspy" or used_s is None else PYSPY_HZ * used_s * profile.coverage
+
+
+def exact_cpu_s(phase: PhaseResult | None, process: str) -> float | None:
+    """Return a process's CPU seconds in a phase; None where they are only a lower bound, or were not measured."""
+    rows = phase.cpu if phase is not None else ()
+    return next((row.seconds for row in rows if row.process == process and not row.lower_bound), None)
+
+
+def _incomplete(profile: ProfileResult, stacks: Stacks) -> str:
+    """Say whether the file lacks samples that py-spy says it wrote: it was cut at the end of a line."""
+    found = stacks.total + stacks.waiting
+    if profile.kind != "pyspy" or profile.samples is None or found >= (1 - MAX_UNREADABLE) * profile.samples:
+        return ""
+    return f"the file holds {found:,} of the {profile.samples:,} samples that py-spy took: it is cut off"
+
+
+def read_stacks(folder: Path, profile: ProfileResult) -> Stacks:
+    """Return the stacks of a profile of the run in ``folder``. Raises RecordingError: no file, or a damaged one."""
+    counter = StackCounter()
+    for name in (profile.file, *profile.more_files):
+        try:
+            if profile.kind == "pyspy":
+                with (folder / name).open("rb") as file:
+                    folded.feed(counter, file)
+            else:
+                pprof.feed(counter, (folder / name).read_bytes(), profile.kind)
+        except RecordingError as error:
+            raise RecordingError(f"{name}: {error.message}", next_step=error.next_step) from error
+        except OSError as error:
+            raise RecordingError(
+                f"{name}: the profile cannot be read: {error.strerror}",
+                next_step="Keep a run's folder whole: its profiles/ beside its recordings/.",
+            ) from error
+    return counter.stacks()
+
+
+def _derived_files(folder: Path, profile: ProfileResult, stacks: Stacks, title: str) -> dict[str, str]:
+    """Write what is missing of the folded and speedscope files; return the names of both. Raises OSError."""
+    names = {"folded": f"{profile.file}.folded", "speedscope": f"{profile.file}.speedscope.json"}
+    if profile.kind == "pyspy" and not profile.more_files:
+        names["folded"] = profile.file
+    if not (folder / names["folded"]).exists():
+        _write(folder / names["folded"], (line.encode("utf-8", "replace") for line in folded_lines(stacks)))
+    if not (folder / names["speedscope"]).exists():
+        _write(folder / names["speedscope"], [speedscope(stacks, title)])
+    return names
+
+
+def folded_lines(stacks: Stacks) -> Iterable[str]:
+    """Yield a profile as folded stacks, a line each."""
+    for functions, weight in stacks.items():
+        yield f"{';'.join(function.full.replace(';', ':') for function in functions)} {weight}\n"
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file whole or not at all; xdist's workers may analyse a run at the same time."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.writelines(parts)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

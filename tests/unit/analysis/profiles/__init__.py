@@ -1,0 +1,1 @@
+"""Tests of profiles; a package, so that they share the recorded files."""
