@@ -225,7 +225,16 @@ def api(phase: PhaseResult, identity: str) -> ApiFigures:
 
 
 def cpu(phase: PhaseResult, process: str) -> CpuFigures:
-    """Return CPU time and memory of a process. Raises NotMeasuredError when it was not read in the phase."""
+    """Return CPU time and memory of a process.
+
+    Raises NotMeasuredError when it was not read in the phase, or when what was read holds a profiler's cost.
+    """
+    if phase.profiled:
+        raise NotMeasuredError(
+            f"CPU of {process!r} was not measured: phase {phase.name!r} was profiled, and what was used holds the"
+            " profilers' cost",
+            next_step="The same test's pass without profilers has it.",
+        )
     found = next((row for row in phase.cpu if row.process == process), None)
     if found is None:
         known = ", ".join(row.process for row in phase.cpu) or "none"
@@ -257,7 +266,7 @@ def reconciles(phase: PhaseResult, controller: str, *, result: str | None = None
         what = f"result {result!r} of controller {controller!r}" if rows else f"controller {controller!r}"
         raise NotMeasuredError(
             f"the operator's metrics have no {what} in phase {phase.name!r}",
-            next_step="It has: " + (", ".join(sorted(known)) or "none") + ".",
+            next_step="It has: " + (", ".join(sorted(filter(None, known))) or "none") + ".",
         )
     count = sum(row.count for row in chosen)
     if any(row.lower_bound for row in chosen):
@@ -293,16 +302,7 @@ def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
         traffic = api(phase, identity)
     except NotMeasuredError as error:
         why.append(error.message)
-    if not phase.triggers:
-        why.append("no trigger was made in the phase")
-    elif phase.trigger_writes is not None and phase.trigger_writes < phase.triggers:
-        why.append(f"the audit log holds {phase.trigger_writes} writes of {phase.triggers} triggers")
-    if "reconciles" in phase.missing:
-        why.append(f"reconciles were not measured: {phase.missing['reconciles']}")
-    elif any(row.lower_bound for row in phase.reconciles):
-        why.append("the operator was restarted in the phase")
-    elif not sum(counts.values()):
-        why.append("no reconcile followed the trigger")
+    why += trigger_doubts(phase)
     writes = traffic.object_writes if traffic is not None else None
     return NoopEvidence(
         state="writes" if writes else "inconclusive" if why else "no-writes",
@@ -312,6 +312,25 @@ def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
         triggers=phase.triggers,
         reconciles=dict(sorted(counts.items())),
     )
+
+
+def trigger_doubts(phase: PhaseResult) -> list[str]:
+    """Return why a phase may not show what its no-op triggers cause; empty when nothing speaks against it.
+
+    Whether the audit log covers the phase is not looked at: `api` says so.
+    """
+    doubts: list[str] = []
+    if not phase.triggers:
+        doubts.append("no trigger was made in the phase")
+    elif phase.trigger_writes is not None and phase.trigger_writes < phase.triggers:
+        doubts.append(f"the audit log holds {phase.trigger_writes} writes of {phase.triggers} triggers")
+    if "reconciles" in phase.missing:
+        doubts.append(f"reconciles were not measured: {phase.missing['reconciles']}")
+    elif any(row.lower_bound for row in phase.reconciles):
+        doubts.append("the operator was restarted in the phase")
+    elif not sum(row.count for row in phase.reconciles):
+        doubts.append("no reconcile followed the trigger")
+    return doubts
 
 
 class Late(Protocol):

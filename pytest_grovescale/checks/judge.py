@@ -1,0 +1,105 @@
+"""From checks and a result to verdicts. The same recording gives the same verdicts, at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ..analysis.result import CheckResult, Result, TestResult
+from ..errors import GrovescaleError, NotMeasuredError, UsageError
+from . import milestones, noop, noop_cpu, reconciles, resources, traffic
+from .baseline import Baselines, no_baselines
+from .finding import Finding
+from .shape import (
+    AnyCheck,
+    ApiRequests,
+    Cpu,
+    HotLoop,
+    Milestone,
+    NoopCpu,
+    NoopReads,
+    NoopReconciles,
+    NoopWrites,
+    Rss,
+    decode,
+    text_of,
+)
+
+
+def judge(check: AnyCheck, test: TestResult, *, baselines: Baselines = no_baselines, source: str = "") -> CheckResult:
+    """Return what one check says of a test.
+
+    What was not measured is inconclusive, and says what to do. Raises UsageError for a check that could mean several
+    phases.
+    """
+    try:
+        found = _finding(check, test, baselines)
+    except NotMeasuredError as error:
+        return _inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
+    return CheckResult(
+        check=text_of(check),
+        phase=found.phase,
+        verdict=found.verdict,
+        figure=found.figure,
+        bound=found.bound,
+        unit=found.unit,
+        text=found.text,
+        evidence=found.evidence,
+        source=source,
+    )
+
+
+def judge_all(test: TestResult, *, baselines: Baselines = no_baselines) -> TestResult:
+    """Return a test's result with the verdict of each check that it was declared to be held to, in their order."""
+    return msgspec.structs.replace(
+        test, checks=tuple(_declared(plain.check, test, baselines, plain.source) for plain in test.declared)
+    )
+
+
+def judge_run(result: Result, baselines_of: Callable[[str], Baselines]) -> Result:
+    """Return a run's result with the verdicts of all its tests; ``baselines_of`` gives a test's, by its node id."""
+    tests = tuple(judge_all(test, baselines=baselines_of(test.test)) for test in result.tests)
+    return msgspec.structs.replace(result, tests=tests)
+
+
+def _declared(plain: dict[str, object], test: TestResult, baselines: Baselines, source: str) -> CheckResult:
+    try:
+        check = decode(plain)
+        return judge(check, test, baselines=baselines, source=source)
+    except UsageError as error:
+        # Nobody is there to be told to write it otherwise: it stands in the report.
+        return _inconclusive(str(plain.get("check", "")), error, phase="", source=source)
+
+
+def _inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str) -> CheckResult:
+    return CheckResult(
+        check=check,
+        phase=phase,
+        verdict="inconclusive",
+        text=error.message,
+        evidence=(error.next_step,) if error.next_step else (),
+        source=source,
+    )
+
+
+def _finding(check: AnyCheck, test: TestResult, baselines: Baselines) -> Finding:
+    match check:
+        case NoopWrites():
+            return noop.writes(check, test)
+        case NoopReads():
+            return noop.reads(check, test)
+        case NoopReconciles():
+            return reconciles.per_trigger(check, test)
+        case NoopCpu():
+            return noop_cpu.judge(check, test, baselines)
+        case HotLoop():
+            return reconciles.hot_loop(check, test)
+        case ApiRequests():
+            return traffic.requests(check, test)
+        case Cpu():
+            return resources.cpu(check, test)
+        case Rss():
+            return resources.rss(check, test)
+        case Milestone():
+            return milestones.judge(check, test, baselines)

@@ -1,0 +1,292 @@
+"""The checks: what a test can be held to, each with its arguments.
+
+A check is data: it is written in a test, in a marker or in ``budgets.yaml``, goes into the recording, and can be
+judged again from there. Durations are seconds or texts (``4s``), sizes bytes or texts (``200Mi``). A check without
+``phase`` means the one phase that it can mean; where there are several, its phase has to be named.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from ..errors import UsageError
+from .arguments import CheckArgumentError, duration, not_negative, one_of, size, unknown
+
+Duration = str | int | float
+Size = str | int
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all checks."""
+
+    needs_idle_twin: ClassVar[bool] = False
+    """Whether it can only be judged when its steady-state phase has an idle twin."""
+    positional: ClassVar[tuple[str, ...]] = ()
+    """Arguments that are written without their name."""
+
+    def __post_init__(self) -> None:
+        for field in msgspec.structs.fields(self):
+            try:
+                msgspec.convert(getattr(self, field.name), field.type)
+            except msgspec.ValidationError as error:
+                text = str(error)[:1].lower() + str(error)[1:].replace("`", "")
+                raise CheckArgumentError(
+                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}"
+                ) from None
+        self.refuse()
+
+    def refuse(self) -> None:
+        """Raise CheckArgumentError for arguments that cannot be, each or together."""
+
+
+class NoopWrites(Check, tag="noop_writes", frozen=True, kw_only=True):
+    """Object writes by an identity while it reconciles objects in which nothing has changed."""
+
+    max: int = 0
+    phase: str = ""
+    identity: str = "operator"
+
+    def refuse(self) -> None:
+        not_negative(tag_of(self), max=self.max)
+
+
+class NoopReads(Check, tag="noop_reads", frozen=True, kw_only=True):
+    """Object reads (get, list, and watch when it starts) by an identity in a steady-state phase."""
+
+    max: int
+    phase: str = ""
+    identity: str = "operator"
+
+    def refuse(self) -> None:
+        not_negative(tag_of(self), max=self.max)
+
+
+class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
+    """Reconciles that each no-op trigger causes: exactly ``per_trigger``, or at most ``max``.
+
+    ``per_trigger`` is a number, of ``controller``, or one for each of several: ``{"podcliqueset": 1, "podclique":
+    500}``. ``max`` without ``controller`` is for all controllers together.
+    """
+
+    controller: str = ""
+    per_trigger: int | dict[str, int] | None = None
+    max: float | None = None
+    errors: int = 0
+    """How many reconciles of the phase, of all controllers, may end in an error. Not judged where the operator's
+    counters do not tell how they ended (work queues)."""
+    phase: str = ""
+
+    def refuse(self) -> None:
+        one_of(tag_of(self), per_trigger=self.per_trigger, max=self.max)
+        not_negative(tag_of(self), max=self.max, errors=self.errors, **_numbered(self.per_trigger))
+        if isinstance(self.per_trigger, int) and not self.controller:
+            raise CheckArgumentError(
+                "noop_reconciles(per_trigger=…) does not say of which controller",
+                next_step='Name it: controller="…", or per_trigger={"…": 1}.',
+            )
+        if isinstance(self.per_trigger, dict) and (self.controller or not self.per_trigger):
+            raise CheckArgumentError("noop_reconciles(per_trigger={…}) names at least one controller, and no other")
+
+    @property
+    def wanted(self) -> dict[str, int]:
+        """Controller → reconciles for each trigger, exactly; empty where ``max`` is given."""
+        if isinstance(self.per_trigger, dict):
+            return self.per_trigger
+        return {} if self.per_trigger is None else {self.controller: self.per_trigger}
+
+
+class NoopCpu(Check, tag="noop_cpu", frozen=True, kw_only=True):
+    """CPU time of a steady-state phase, next to its idle twin; one of three bounds.
+
+    ``per_reconcile``: what the phase used more than its twin, for each reconcile, of one controller or of all.
+    ``times_idle``: the phase's CPU time as a multiple of its twin's.
+    ``vs``: what a trigger costs over idle, at most ``tolerance`` more than in that baseline.
+    """
+
+    needs_idle_twin: ClassVar[bool] = True
+
+    per_reconcile: Duration | None = None
+    times_idle: float | None = None
+    vs: str | None = None
+    tolerance: float = 0.10
+    controller: str = ""
+    """For ``per_reconcile``: whose reconciles it is divided by."""
+    phase: str = ""
+    process: str = "operator"
+
+    def refuse(self) -> None:
+        one_of(tag_of(self), per_reconcile=self.per_reconcile, times_idle=self.times_idle, vs=self.vs)
+        duration(tag_of(self), per_reconcile=self.per_reconcile)
+        not_negative(tag_of(self), times_idle=self.times_idle, tolerance=self.tolerance)
+        if self.vs is not None and self.process != "operator":
+            raise CheckArgumentError("noop_cpu(vs=…): baselines hold the operator's CPU only")
+
+
+class HotLoop(Check, tag="hot_loop", frozen=True, kw_only=True):
+    """Whether reconciles cause reconciles.
+
+    It fails when they go on in the idle twin, where nothing was triggered, at more than ``idle_per_second``; or when
+    a trigger caused more than ``passes`` reconciles for each object of the test (the largest number of objects that
+    one of its milestones counts), which is more than a look at each of them.
+    """
+
+    needs_idle_twin: ClassVar[bool] = True
+
+    idle_per_second: float = 1.0
+    passes: float = 2.0
+    phase: str = ""
+
+    def refuse(self) -> None:
+        not_negative(tag_of(self), idle_per_second=self.idle_per_second, passes=self.passes)
+
+
+class _OfPhase(Check, frozen=True):
+    positional: ClassVar[tuple[str, ...]] = ("phase",)
+
+    phase: str
+
+
+class _OfVerb(_OfPhase, frozen=True):
+    positional: ClassVar[tuple[str, ...]] = ("phase", "verb")
+
+    verb: str = ""
+
+
+class ApiRequests(_OfVerb, tag="api_requests", frozen=True, kw_only=True):
+    """Requests for objects by one identity in one phase: of one verb and resource, or of all.
+
+    Leases, Events, reviews and dry runs are left out, as in the report, unless ``resource`` names them.
+    """
+
+    max: float
+    resource: str = ""
+    """As in the report: ``pods``, ``podcliquesets.grove.io/status``."""
+    per_object: bool | int = False
+    """Divide by that many; True: by the largest number of objects that a milestone of the test counts."""
+    identity: str = "operator"
+
+    def refuse(self) -> None:
+        not_negative(tag_of(self), max=self.max, per_object=self.per_object)
+        if self.verb and self.verb not in VERBS:
+            raise CheckArgumentError(f"api_requests(verb={self.verb!r}): {unknown('verb', self.verb, VERBS)}")
+
+
+class Cpu(_OfPhase, tag="cpu", frozen=True, kw_only=True):
+    """CPU time of a process in a phase."""
+
+    max: Duration
+    process: str = "operator"
+    per_object: bool | int = False
+    """As for `ApiRequests`."""
+
+    def refuse(self) -> None:
+        duration(tag_of(self), max=self.max)
+        not_negative(tag_of(self), per_object=self.per_object)
+
+
+class Rss(Check, tag="rss", frozen=True, kw_only=True):
+    """Peak resident memory of a process up to the end of a phase; without ``phase``, of the last one it was read in."""
+
+    max: Size
+    process: str = "operator"
+    phase: str = ""
+
+    def refuse(self) -> None:
+        size("rss", max=self.max)
+
+
+class _Named(Check, frozen=True):
+    positional: ClassVar[tuple[str, ...]] = ("name",)
+
+    name: str
+
+
+class Milestone(_Named, tag="milestone", frozen=True, kw_only=True):
+    """How long a milestone took: at most ``max``, or at most ``times_floor`` times its floor.
+
+    The floor is what the same takes where the operator costs nothing. ``floor`` says where it is from: a time
+    (``3.2s``), ``phase/milestone`` of the same test, or ``baseline:NAME`` for this milestone's time in that baseline.
+    Without it, it is what the test gave to ``scale.floor``.
+    """
+
+    max: Duration | None = None
+    times_floor: float | None = None
+    floor: Duration = ""
+    phase: str = ""
+
+    def refuse(self) -> None:
+        one_of(tag_of(self), max=self.max, times_floor=self.times_floor)
+        duration(tag_of(self), max=self.max)
+        not_negative(tag_of(self), times_floor=self.times_floor)
+        if self.floor != "" and self.times_floor is None:
+            raise CheckArgumentError("milestone(floor=…) needs times_floor=…")
+        if not (isinstance(self.floor, str) and (not self.floor or "/" in self.floor or self.baseline)):
+            duration(tag_of(self), floor=self.floor)
+
+    @property
+    def baseline(self) -> str:
+        """Name of the baseline that ``floor`` names, or nothing."""
+        kind, _, name = str(self.floor).partition(":")
+        return name if kind == "baseline" else ""
+
+
+AnyCheck = NoopWrites | NoopReads | NoopReconciles | NoopCpu | HotLoop | ApiRequests | Cpu | Rss | Milestone
+
+noop_writes = NoopWrites
+noop_reads = NoopReads
+noop_reconciles = NoopReconciles
+noop_cpu = NoopCpu
+hot_loop = HotLoop
+api_requests = ApiRequests
+cpu = Cpu
+rss = Rss
+milestone = Milestone
+
+
+def tag_of(check: Check) -> str:
+    """Return a check's name as it is written in ``budgets.yaml``."""
+    return str(type(check).__struct_config__.tag)
+
+
+def text_of(check: Check) -> str:
+    """Return a check as a reader would write it in a test: ``cpu("deploy", max="4s")``."""
+    parts = []
+    for field in msgspec.structs.fields(check):
+        value = getattr(check, field.name)
+        if field.name in check.positional and value != "":
+            parts.append(_quoted(value))
+        elif value is not None and (value != field.default or field.name == "max"):
+            parts.append(f"{field.name}={_quoted(value)}")
+    return f"{tag_of(check)}({', '.join(parts)})"
+
+
+def encode(check: Check) -> dict[str, Any]:
+    """Return a check as plain data, as it stands in a recording."""
+    plain: dict[str, Any] = msgspec.to_builtins(check)
+    return plain
+
+
+def decode(plain: dict[str, Any]) -> AnyCheck:
+    """Return the check in plain data. Raises UsageError for one that this version does not know."""
+    try:
+        found: AnyCheck = msgspec.convert(plain, AnyCheck)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"the recording holds a check that cannot be read: {error}",
+            next_step="Use the version of pytest-grovescale that wrote it, or a newer one.",
+        ) from None
+    return found
+
+
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _numbered(per_trigger: int | dict[str, int] | None) -> dict[str, int]:
+    if isinstance(per_trigger, dict):
+        return per_trigger
+    return {} if per_trigger is None else {"per_trigger": per_trigger}

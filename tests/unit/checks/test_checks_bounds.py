@@ -1,0 +1,140 @@
+"""CPU, memory, traffic and milestones against their bounds; what was not measured is inconclusive."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import MilestoneResult, Saturation, TestResult
+from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.shape import api_requests, cpu, milestone, rss
+from pytest_grovescale.errors import UsageError
+
+from .noop_run import NoopRun, changed, phase, verdict
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "expected"),
+    [
+        (cpu("deploy", max="2s"), {}, "pass: CPU of operator: 2 s, at most 2 s"),
+        (cpu("deploy", max=1.999), {}, "fail: CPU of operator: 2 s, at most 1.999 s"),
+        (cpu("deploy", max="200ms", per_object=True), {}, "pass: CPU of operator for each of 10 pods: 200 ms"),
+        (cpu("deploy", max="200ms", per_object=4), {}, "fail: CPU of operator for each of 4 objects: 500 ms"),
+        (cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: profilers were attached"),
+        (cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: profilers were attached"),
+        (cpu("deplo", max="9s"), {}, "inconclusive: the recording has no phase 'deplo'; did you mean deploy"),
+        (cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: CPU of 'operatr' .*not measured"),
+        (cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted in the phase"),
+        (cpu("steady-state", max="1s"), {"restarted": True}, "fail: CPU of operator: 4.3 s, at most 1 s"),
+        (cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*did not pass: timeout"),
+        (cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator' .*was not measured"),
+        (rss(max="95M"), {}, "pass: peak memory of operator: 95 MB, at most 95 MB"),
+        (rss(max="94M"), {}, "fail: "),
+        (rss(max="94Mi", phase="deploy"), {}, "pass: "),
+        (rss(max="1Gi", process="kwok"), {}, "inconclusive: memory of 'kwok' was not measured"),
+        (rss(max="1Gi"), {"restarted": True}, "inconclusive: .*its peak may have been higher"),
+        (rss(max="1Gi", phase="deploy"), {"restarted": True}, "pass: "),
+        (api_requests("deploy", max=20), {}, "pass: requests by operator: 20, at most 20"),
+        (api_requests("deploy", "create", max=9), {}, "fail: create requests by operator: 10, at most 9"),
+        (api_requests("deploy", max=2, per_object=True), {}, "pass: requests by operator for each of 10 pods: 2"),
+        (api_requests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods requests by operator: 10"),
+        (api_requests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*no request by 'kwok'"),
+        (api_requests("deploy", max=99, resource="pod"), {}, "inconclusive: .*no resource 'pod'; did you mean pods"),
+        (api_requests("steady-state", max=9), {"audit_gap": True}, "inconclusive: .*rotated away"),
+        (api_requests("deploy", max=99), {"audited": False}, "inconclusive: .*was not measured"),
+        (api_requests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*did not pass: failed"),
+    ],
+)
+def test_bounds(check: Any, facts: dict[str, Any], expected: str) -> None:
+    assert re.match(expected, verdict(check, NoopRun(**facts)))
+
+
+def test_no_count_of_objects_no_figure_per_object() -> None:
+    test = msgspec.structs.replace(NoopRun().result(), objects=None)
+    assert "no milestone of the test counts objects" in verdict(cpu("deploy", max=9, per_object=True), test)
+
+
+def test_resources_that_were_named_count_whatever_they_are() -> None:
+    test = NoopRun().result()
+    rows = tuple(msgspec.structs.replace(row, category="lease") for row in phase(test, "deploy").api)
+    leases = changed(test, "deploy", api=rows)
+    assert verdict(api_requests("deploy", max=0), leases).startswith("pass: ")
+    assert verdict(api_requests("deploy", max=0, resource="pods"), leases).startswith("fail: ")
+
+
+# ---- milestones
+
+
+def taken(*times: tuple[str, str, float | None], **fields: Any) -> TestResult:
+    """A run whose phases have milestones that were met at these times: (phase, milestone, seconds)."""
+    test = NoopRun(floors=fields.pop("floors", {})).result()
+    for name in dict.fromkeys(where for where, _, _ in times):
+        found = tuple(
+            MilestoneResult(name=what, condition="", met=seconds is not None, observed_s=seconds, **fields)
+            for where, what, seconds in times
+            if where == name
+        )
+        test = changed(test, name, milestones=found, saturation=None)
+    return test
+
+
+READY = ("deploy", "ready", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("check", "test", "expected"),
+    [
+        (milestone("ready", max="3s"), taken(READY), "pass: ready: 3 s, at most 3 s"),
+        (milestone("ready", phase="deploy", max="2.9s"), taken(READY), "fail: ready: 3 s, at most 2.9 s"),
+        (milestone("ready", max="3.1s"), taken(READY, uncertainty_s=0.2), "inconclusive: .*between 2.8 s and 3.2 s"),
+        (milestone("ready", max="3.2s"), taken(READY, uncertainty_s=0.2), "pass: "),
+        (milestone("ready", max="2.7s"), taken(READY, uncertainty_s=0.2), "fail: "),
+        (milestone("ready", max=2.95), taken(READY, server_s=(2.9, 2.96), clock="server"), "inconclusive: .*2.96 s"),
+        (milestone("read", max="9s"), taken(READY), "inconclusive: .*no milestone 'read'; did you mean ready"),
+        (milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: phase 'steady-state' has no"),
+        (milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready: not met in 4.8 s of deploy"),
+        (milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready: not met"),
+        (milestone("ready", times_floor=2), taken(READY), "inconclusive: no floor of milestone 'ready' was measured"),
+        (milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready, of its floor: 2 times"),
+        (milestone("ready", times_floor=1.9), taken(READY, floors={"ready": 1.5}), "fail: "),
+        (milestone("ready", times_floor=2), taken(READY, floors={"deploy/ready": 1.5, "ready": 1.0}), "pass: "),
+        (milestone("ready", times_floor=2, floor="1.5s"), taken(READY), "pass: "),
+        (milestone("ready", times_floor=2, floor=1.4), taken(READY), "fail: "),
+        (milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: the floor .* there is no multiple"),
+        (
+            milestone("ready", phase="deploy", times_floor=2, floor="steady-state/bare"),
+            taken(READY, ("steady-state", "bare", 1.5)),
+            "pass: ready, of its floor: 2 times, at most 2 times",
+        ),
+        (
+            milestone("ready", times_floor=2, floor="steady-state/bar"),
+            taken(READY, ("steady-state", "bare", 1.5)),
+            "inconclusive: phase 'steady-state' has no milestone 'bar'",
+        ),
+        (
+            milestone("ready", times_floor=2, floor="steady-state/bare"),
+            taken(READY, ("steady-state", "bare", None)),
+            "inconclusive: when milestone 'bare' was met is not known",
+        ),
+        (milestone("ready", times_floor=2, floor="baseline:main"), taken(READY), "pass: "),
+        (milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: there is no baseline"),
+    ],
+)  # fmt: skip
+def test_milestones(check: Any, test: TestResult, expected: str) -> None:
+    baselines = {"main": {"milestone:deploy/ready": 1.5}}
+    assert re.match(expected, verdict(check, test, baselines=baselines.get))
+
+
+def test_a_milestone_of_several_phases_must_be_told_apart() -> None:
+    test = taken(READY, ("steady-state", "ready", 1.0))
+    with pytest.raises(UsageError, match="several phases have a milestone 'ready': deploy, steady-state"):
+        judge(milestone("ready", max="9s"), test)
+
+
+def test_a_saturated_machine_is_named() -> None:
+    test = changed(taken(READY), "deploy", saturation=Saturation(busy_share=0.99, saturated=True))
+    found = judge(milestone("ready", max="9s"), test)
+    assert found.evidence[-1] == "the machine was saturated in deploy: this measures the machine"

@@ -1,0 +1,217 @@
+"""The no-op budget: what passes has been proved, and every fault of the proof makes it inconclusive."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.shape import hot_loop, noop_cpu, noop_reads, noop_reconciles, noop_writes
+from pytest_grovescale.errors import UsageError
+
+from .noop_run import IDLE, STEADY, NoopRun, changed, phase, verdict
+
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "wrong identity": ({"operator_user": "system:serviceaccount:op:other"}, "no request by 'operator'"),
+    "no trigger": ({"triggers": 0}, "no trigger was made"),
+    "trigger not in the log": ({"trigger_logged": False}, "0 writes of 1 triggers"),
+    "dead trigger": ({"reconciles": {"podcliqueset": 0}}, "no reconcile followed the trigger"),
+    "gap in the log": ({"audit_gap": True}, "broke off: rotated away"),
+    "no audit log": ({"audited": False}, "was not measured"),
+    "operator restarted": ({"restarted": True}, "restarted"),
+    "no metrics": ({"scraped": False}, "not scraped"),
+    "phase failed": ({"steady_outcome": "timeout"}, "did not pass: timeout"),
+}
+SOUND = {"noop_writes": noop_writes(), "noop_reads": noop_reads(max=3)}
+
+
+@pytest.mark.parametrize("check", SOUND.values(), ids=SOUND)
+def test_a_sound_run_passes(check: Any) -> None:
+    assert verdict(check, NoopRun(reads=3)).startswith("pass: object ")
+
+
+@pytest.mark.parametrize("check", SOUND.values(), ids=SOUND)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_of_the_proof_passes(check: Any, fault: str) -> None:
+    facts, why = FAULTS[fault]
+    found = verdict(check, NoopRun(**facts))
+    assert found.startswith("inconclusive: ")
+    assert why in found
+
+
+def test_a_write_is_a_write_whatever_else_is_unknown() -> None:
+    for fault in ("trigger not in the log", "dead trigger", "operator restarted", "no metrics", "phase failed"):
+        assert verdict(noop_writes(), NoopRun(writes=1, **FAULTS[fault][0])).startswith("fail: ")
+
+
+def test_a_failure_names_rows_objects_and_reconciles() -> None:
+    found = judge(noop_writes(max=2), NoopRun(writes=12).result(), source="marker")
+    assert (found.verdict, found.figure, found.bound, found.phase) == ("fail", 12, 2, STEADY)
+    assert found.text == "object writes by operator: 12, at most 2"
+    assert found.evidence[0] == "12 × patch pods"
+    assert [line for line in found.evidence if line.startswith("wrote ")][:2] == [
+        "wrote pods t/pod-0",
+        "wrote pods t/pod-1",
+    ]
+    assert sum(line.startswith("wrote ") for line in found.evidence) == 10
+    assert f"{STEADY}: 1 reconciles of podcliqueset, success" in found.evidence
+    assert (found.check, found.source) == ("noop_writes(max=2)", "marker")
+
+
+def test_reads_over_the_bound_fail() -> None:
+    assert verdict(noop_reads(max=3), NoopRun(reads=4)) == "fail: object reads by operator: 4, at most 3"
+
+
+# ---- reconciles
+
+ONE_EACH = noop_reconciles(per_trigger={"podcliqueset": 1, "podclique": 4})
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "expected"),
+    [
+        (noop_reconciles(controller="podcliqueset", per_trigger=1), {}, "pass: .*: 1, exactly 1"),
+        (ONE_EACH, {}, "pass: "),
+        (ONE_EACH, {"reconciles": {"podcliqueset": 1, "podclique": 5}}, "fail: .*podclique per trigger: 5, at most 4$"),
+        (ONE_EACH, {"reconciles": {"podcliqueset": 0, "podclique": 4}}, "fail: .*0, exactly 1: fewer than asked for"),
+        (ONE_EACH, {"reconciles": {"podcliqueset": 1, "podclique": 4}, "triggers": 2}, "fail: .*0.5, exactly 1: fewer"),
+        (noop_reconciles(max=5), {}, "pass: reconciles per trigger: 5, at most 5"),
+        (noop_reconciles(max=4), {}, "fail: reconciles per trigger: 5, at most 4"),
+        (noop_reconciles(max=2.5), {"triggers": 2}, "pass: reconciles per trigger: 2.5, at most 2.5"),
+        (noop_reconciles(controller="podclique", max=3), {}, "fail: reconciles of podclique per trigger: 4, at most 3"),
+        (noop_reconciles(max=9), {"errors": 2}, "fail: reconciles that ended in an error: 2, at most 0"),
+        (noop_reconciles(max=9, errors=2), {"errors": 2}, "pass: "),
+        (noop_reconciles(max=9), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile followed"),
+        (ONE_EACH, {"reconciles": {"podcliqueset": 0, "podclique": 0}}, "inconclusive: .*no reconcile followed"),
+        (noop_reconciles(max=9), FAULTS["no trigger"][0], "inconclusive: no trigger was made"),
+        (noop_reconciles(max=9), FAULTS["trigger not in the log"][0], "inconclusive: .*0 writes of 1 triggers"),
+        (noop_reconciles(max=9), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
+        (noop_reconciles(max=9), FAULTS["no metrics"][0], "inconclusive: .*not scraped"),
+        (noop_reconciles(max=9), FAULTS["phase failed"][0], "inconclusive: .*did not pass"),
+        (noop_reconciles(controller="podcliquset", per_trigger=1), {}, "inconclusive: .*no controller 'podcliquset'"),
+        # Reconciles are the operator's own word: they need no audit log.
+        (noop_reconciles(max=5), FAULTS["no audit log"][0], "pass: "),
+    ],
+)  # fmt: skip
+def test_reconciles_per_trigger(check: Any, facts: dict[str, Any], expected: str) -> None:
+    assert re.match(expected, verdict(check, NoopRun(**facts)))
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "expected"),
+    [
+        (hot_loop(), {}, "pass: reconciles with nothing triggered: 0 a second, at most 1 a second"),
+        (hot_loop(), {"idle_reconciles": 29}, "pass: "),
+        (hot_loop(), {"idle_reconciles": 3000}, "fail: reconciles with nothing triggered: 100 a second"),
+        (hot_loop(idle_per_second=101), {"idle_reconciles": 3000}, "pass: "),
+        (hot_loop(), {"reconciles": {"podcliqueset": 20}}, "pass: "),
+        (hot_loop(), {"reconciles": {"podcliqueset": 21}}, "fail: .*for each of 10 pods: 2.1, at most 2"),
+        (hot_loop(passes=3), {"reconciles": {"podcliqueset": 21}}, "pass: "),
+        (hot_loop(), {"reconciles": {"podcliqueset": 40}, "triggers": 2}, "pass: "),
+        (hot_loop(), {"twin": False}, "inconclusive: phase 'steady-state' has no idle twin"),
+        (hot_loop(), {"twin_outcome": "interrupted"}, "inconclusive: the idle twin .* was not completed: interrupted"),
+        (hot_loop(), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile followed"),
+        (hot_loop(), FAULTS["no trigger"][0], "inconclusive: no trigger was made"),
+        (hot_loop(), FAULTS["no metrics"][0], "inconclusive: "),
+        (hot_loop(), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
+    ],
+)  # fmt: skip
+def test_hot_loop(check: Any, facts: dict[str, Any], expected: str) -> None:
+    assert re.match(expected, verdict(check, NoopRun(**facts)))
+
+
+def test_a_hot_loop_needs_to_know_how_many_objects_there_are() -> None:
+
+    test = msgspec.structs.replace(NoopRun().result(), objects=None)
+    assert "no milestone of the test counts objects" in verdict(hot_loop(), test)
+
+
+# ---- CPU
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "expected"),
+    [
+        (noop_cpu(times_idle=3), {}, "pass: CPU, of its idle twin's: 3 times, at most 3 times"),
+        (noop_cpu(times_idle=2.9), {}, "fail: "),
+        (noop_cpu(times_idle=3), {"idle_cpu": 0.0}, "inconclusive: no CPU time was seen"),
+        (noop_cpu(per_reconcile="40ms"), {}, "pass: CPU per reconcile: 40 ms, at most 40 ms"),
+        (noop_cpu(per_reconcile="39ms"), {}, "fail: "),
+        (noop_cpu(per_reconcile="39ms"), {"idle_reconciles": 5}, "inconclusive: 5 reconciles .*caused none"),
+        (noop_cpu(per_reconcile=0.2, controller="podcliqueset"), {}, "pass: CPU per reconcile of podcliqueset: 200 ms"),
+        (noop_cpu(per_reconcile="1s"), {"idle_cpu": 0.4}, "inconclusive: operator used more CPU in .*not idle there"),
+        (noop_cpu(per_reconcile="1s"), {"twin": False}, "inconclusive: .* has no idle twin"),
+        (noop_cpu(per_reconcile="1s"), {"idle_cpu": None}, "inconclusive: CPU of 'operator' .*not measured"),
+        (noop_cpu(per_reconcile="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator' .*not measured"),
+        (noop_cpu(per_reconcile="1s"), {"profiled": True}, "inconclusive: profilers were attached"),
+        (noop_cpu(times_idle=99), {"profiled": True}, "inconclusive: profilers were attached"),
+        (noop_cpu(times_idle=99), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile followed"),
+        (noop_cpu(times_idle=99), FAULTS["operator restarted"][0], "inconclusive: operator was not measured from"),
+        (noop_cpu(times_idle=99), FAULTS["phase failed"][0], "inconclusive: .*did not pass"),
+        (noop_cpu(times_idle=99, process="operatr"), {}, "inconclusive: CPU of 'operatr'"),
+    ],
+)
+def test_cpu_of_a_noop(check: Any, facts: dict[str, Any], expected: str) -> None:
+    assert re.match(expected, verdict(check, NoopRun(**facts)))
+
+
+def test_cpu_reports_window_idle_and_difference() -> None:
+    found = judge(noop_cpu(times_idle=9), NoopRun().result())
+    assert found.evidence == (
+        f"CPU in {STEADY}: 300 ms",
+        f"CPU in as much of {IDLE}: 100 ms",
+        "difference: 200 ms",
+    )
+
+
+def test_a_twin_of_another_length_is_scaled() -> None:
+    test = NoopRun().result()
+    (row,) = phase(test, IDLE).cpu
+
+    half = msgspec.structs.replace(row, window_s=row.window_s / 2)
+    assert verdict(noop_cpu(times_idle=1.5), changed(test, IDLE, cpu=(half,))).startswith("pass: CPU, of its idle")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "tolerance", "expected"),
+    [
+        ({"noop_cpu": 0.2}, 0.1, "pass: CPU per trigger over idle, of baseline main's: 1 times, at most 1.1 times"),
+        ({"noop_cpu": 0.18}, 0.1, "fail: .*1.11 times"),
+        ({"noop_cpu": 0.18}, 0.2, "pass: "),
+        (None, 0.1, "inconclusive: there is no baseline 'main'"),
+        ({"cpu:deploy": 1.0}, 0.1, "inconclusive: baseline 'main' holds no noop_cpu"),
+        ({"noop_cpu": 0.0}, 0.1, "inconclusive: baseline 'main' holds no noop_cpu"),
+    ],
+)
+def test_cpu_against_a_baseline(baseline: dict[str, float] | None, tolerance: float, expected: str) -> None:
+    found = verdict(noop_cpu(vs="main", tolerance=tolerance), NoopRun(), baselines=lambda name: baseline)
+    assert re.match(expected, found)
+
+
+# ---- which phase
+
+
+def test_the_one_phase_with_triggers_is_meant() -> None:
+    assert judge(noop_writes(), NoopRun().result()).phase == STEADY
+
+
+def test_several_phases_with_triggers_must_be_told_apart() -> None:
+    test = changed(NoopRun().result(), "deploy", triggers=1)
+    with pytest.raises(UsageError, match="several phases have triggers: deploy, steady-state"):
+        judge(noop_writes(), test)
+    assert judge(noop_writes(phase=STEADY), test).verdict == "pass"
+
+
+def test_the_windows_of_a_comparison_are_not_meant() -> None:
+    test = NoopRun().result()
+    window = msgspec.structs.replace(phase(test), name="noop-1")
+    judged = judge(noop_writes(), msgspec.structs.replace(test, phases=(*test.phases, window)))
+    assert (judged.verdict, judged.phase) == ("pass", STEADY)
+
+
+def test_a_phase_that_is_not_there_is_inconclusive_and_named() -> None:
+    found = verdict(noop_writes(phase="steady-stat"), NoopRun())
+    assert found.startswith("inconclusive: the recording has no phase 'steady-stat'; did you mean steady-state")

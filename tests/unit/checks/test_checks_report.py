@@ -1,0 +1,98 @@
+"""Verdicts as readers meet them: in the terminal, in Markdown, in JUnit XML, in the failure of a test."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from pytest_grovescale.analysis.result import CheckResult, Result
+from pytest_grovescale.checks.account import account, failure, line
+from pytest_grovescale.errors import CheckFailed, GrovescaleError
+from pytest_grovescale.report import junit, markdown
+from pytest_grovescale.report.terminal import render_test
+from tests.unit.report.sample import PASSED, RESULT, TEST
+
+CHECKS = (
+    CheckResult(
+        check="noop_reads(max=3)",
+        phase="steady-state",
+        verdict="pass",
+        figure=3,
+        bound=3,
+        text="object reads by operator: 3, at most 3",
+        evidence=("3 × list pods",),
+        source="budgets.yaml:4",
+    ),
+    CheckResult(
+        check='cpu("x|y", max="1s")',
+        verdict="inconclusive",
+        text="the recording has no phase 'x|y'; there are: deploy",
+        source="marker",
+    ),
+    CheckResult(
+        check="noop_writes(max=0)",
+        phase="steady-state",
+        verdict="fail",
+        figure=500,
+        bound=0,
+        text="object writes by operator: 500, at most 0",
+        evidence=tuple(f"wrote pods t/pod-{number}\x1b[31m" for number in range(14)),
+        source="budgets.yaml:3",
+    ),
+)
+JUDGED = msgspec.structs.replace(TEST, checks=CHECKS)
+
+
+def squeezed(text: str) -> list[str]:
+    return [re.sub(r" +", " ", line).strip() for line in text.splitlines()]
+
+
+def test_the_terminal_has_the_bad_ones_first_and_what_they_rest_on() -> None:
+    lines = squeezed(render_test(JUDGED, width=140))
+    start = lines.index("Checks: 1 failed, 1 inconclusive, 1 passed")
+    assert lines[start + 1 : start + 6] == [
+        "verdict phase figure and bound asked by",
+        "fail steady-state object writes by operator: 500, at most 0 budgets.yaml:3",
+        "inconclusive – the recording has no phase 'x|y'; there are: deploy marker",
+        "pass steady-state object reads by operator: 3, at most 3 budgets.yaml:4",
+        "- noop_writes(max=0)",
+    ]
+    assert "wrote pods t/pod-0" in lines
+    assert "wrote pods t/pod-13" not in lines
+    assert "and 2 more in result.json" in lines
+    assert "3 × list pods" not in lines
+
+
+def test_no_checks_no_table() -> None:
+    assert "Checks" not in render_test(PASSED)
+    assert "verdict" not in markdown.summary(RESULT)
+
+
+def test_markdown_has_a_row_for_each() -> None:
+    run = Result(run="r", version="0", machine=None, outcome="passed", started="", tests=(JUDGED,))
+    rows = [row for row in markdown.summary(run).splitlines() if "budgets.yaml" in row or "marker" in row]
+    assert rows[0].startswith("| **fail** | steady-state | noop\\_writes(max=0) | object writes by operator: 500")
+    assert rows[1].startswith('| **inconclusive** | – | cpu("x\\|y", max="1s") | ')
+    assert rows[2].startswith("| pass | ")
+
+
+def test_junit_has_a_property_for_each() -> None:
+    found = dict(junit.properties(JUDGED))
+    assert found["grovescale.check.noop_writes(max=0)"] == "fail"
+    assert found['grovescale.check.cpu("x|y", max="1s")'] == "inconclusive"
+
+
+def test_a_line_has_figure_bound_and_who_asks() -> None:
+    assert line(CHECKS[2]) == (
+        "noop_writes(max=0) FAILED in steady-state: object writes by operator: 500, at most 0 [budgets.yaml:3]"
+    )
+    assert line(CHECKS[1]).startswith('cpu("x|y", max="1s") INCONCLUSIVE: the recording')
+    assert account(CHECKS[:1]).splitlines() == [line(CHECKS[0]), "    3 × list pods"]
+
+
+def test_the_failure_is_an_assertion_and_one_of_ours() -> None:
+    error = failure(CHECKS[2])
+    assert isinstance(error, CheckFailed | AssertionError)
+    assert isinstance(error, GrovescaleError)
+    assert str(error).splitlines()[0] == line(CHECKS[2])

@@ -1,0 +1,113 @@
+"""How checks are written: arguments, their text, their way into a recording and back, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+import pytest_grovescale
+from pytest_grovescale.checks import shape
+from pytest_grovescale.checks.judge import judge_all
+from pytest_grovescale.errors import UsageError
+
+from .noop_run import NoopRun
+
+WRITTEN: dict[str, shape.AnyCheck] = {
+    "noop_writes(max=0)": shape.noop_writes(),
+    'noop_writes(max=2, phase="quiet")': shape.noop_writes(max=2, phase="quiet"),
+    "noop_reads(max=3)": shape.noop_reads(max=3),
+    'noop_reconciles(controller="a", per_trigger=1)': shape.noop_reconciles(controller="a", per_trigger=1),
+    "noop_reconciles(per_trigger={'a': 1})": shape.noop_reconciles(per_trigger={"a": 1}),
+    'noop_cpu(per_reconcile="2ms")': shape.noop_cpu(per_reconcile="2ms"),
+    'noop_cpu(vs="main", tolerance=0.2)': shape.noop_cpu(vs="main", tolerance=0.2),
+    "hot_loop()": shape.hot_loop(),
+    'api_requests("deploy", "create", max=6.5, per_object=True)': shape.api_requests(
+        "deploy", "create", max=6.5, per_object=True
+    ),
+    'cpu("deploy", max="4s")': shape.cpu("deploy", max="4s"),
+    'rss(max="200Mi")': shape.rss(max="200Mi"),
+    'milestone("ready", max=12)': shape.milestone("ready", max=12),
+    'milestone("ready", times_floor=1.5, floor="bare/ready")': shape.milestone(
+        "ready", times_floor=1.5, floor="bare/ready"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_check_reads_as_it_is_written(text: str) -> None:
+    assert shape.text_of(WRITTEN[text]) == text
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_check_comes_back_from_a_recording(text: str) -> None:
+    assert shape.decode(shape.encode(WRITTEN[text])) == WRITTEN[text]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        (shape.noop_writes, {"max": "0"}, r"noop_writes\(max='0'\): expected int, got str"),
+        (shape.noop_writes, {"max": -1}, r"noop_writes\(max=-1\): not a number from 0 on"),
+        (shape.noop_writes, {"max": True}, "expected int, got bool"),
+        (shape.noop_reconciles, {"max": math.nan}, "not a number from 0 on"),
+        (shape.noop_reconciles, {}, "noop_reconciles has no bound"),
+        (shape.noop_reconciles, {"max": 1, "per_trigger": 1, "controller": "a"}, "has both per_trigger and max"),
+        (shape.noop_reconciles, {"per_trigger": 1}, "does not say of which controller"),
+        (shape.noop_reconciles, {"per_trigger": {}}, "names at least one controller"),
+        (shape.noop_reconciles, {"per_trigger": {"a": 1}, "controller": "b"}, "and no other"),
+        (shape.noop_reconciles, {"per_trigger": {"a": -1}}, "not a number from 0 on"),
+        (shape.noop_cpu, {}, "noop_cpu has no bound"),
+        (shape.noop_cpu, {"per_reconcile": 1, "vs": "main"}, "has both per_reconcile and vs"),
+        (shape.noop_cpu, {"per_reconcile": "4 seconds"}, "'4 seconds' is not a duration"),
+        (shape.noop_cpu, {"vs": "main", "process": "kwok"}, "baselines hold the operator's CPU only"),
+        (shape.cpu, {"phase": "deploy", "max": "4x"}, "'4x' is not a duration"),
+        (shape.rss, {"max": "200MiB"}, "'200MiB' is no amount of memory"),
+        (shape.api_requests, {"phase": "p", "verb": "creates", "max": 1}, "no verb 'creates'; did you mean create"),
+        (shape.api_requests, {"phase": "p", "max": 1, "per_object": -3}, "not a number from 0 on"),
+        (shape.milestone, {"name": "a"}, "milestone has no bound"),
+        (shape.milestone, {"name": "a", "max": 1, "floor": "2s"}, "needs times_floor"),
+        (shape.milestone, {"name": "a", "times_floor": 2, "floor": "bare"}, "'bare' is not a duration"),
+        (shape.milestone, {"name": "a", "times_floor": 2, "floor": "baseline:"}, "is not a duration"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(kind: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        kind(**arguments)
+
+
+def test_all_checks_can_be_imported_from_the_package() -> None:
+    for kind in shape.AnyCheck.__args__:
+        name = kind.__struct_config__.tag
+        assert getattr(pytest_grovescale, name) is kind
+
+
+# ---- judged from a recording
+
+
+def test_declared_checks_are_judged_in_their_order() -> None:
+    checks = [shape.noop_writes(), shape.cpu("deploy", max="1s"), shape.hot_loop()]
+    run = NoopRun(checks=tuple((shape.encode(check), f"budgets.yaml:{n}") for n, check in enumerate(checks)))
+    found = judge_all(run.result()).checks
+    assert [(check.verdict, check.source) for check in found] == [
+        ("pass", "budgets.yaml:0"),
+        ("fail", "budgets.yaml:1"),
+        ("pass", "budgets.yaml:2"),
+    ]
+    assert found == judge_all(run.result()).checks
+
+
+@pytest.mark.parametrize(
+    ("plain", "why"),
+    [
+        ({"check": "warp_speed", "max": 9}, "the recording holds a check that cannot be read"),
+        ({"check": "cpu", "max": "4x", "phase": "deploy"}, "'4x' is not a duration"),
+        ({"check": "noop_writes", "warp": 9}, "cannot be read"),
+    ],
+)
+def test_a_check_of_another_version_is_inconclusive(plain: dict[str, Any], why: str) -> None:
+    (found,) = judge_all(NoopRun(checks=((plain, "marker"),)).result()).checks
+    assert found.verdict == "inconclusive"
+    assert re.search(why, found.text)
