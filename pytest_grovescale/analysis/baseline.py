@@ -1,0 +1,135 @@
+"""Figures of a run that later runs are compared with, and what of them holds on another machine.
+
+Seconds and bytes compare on the machine that they were measured on. Counts and ratios compare anywhere: what a trigger
+costs as a multiple of idling, a milestone as a multiple of its floor, the operator's share of all CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from ..errors import NotMeasuredError
+from ..recording.records import Machine
+from . import figures
+from .result import PhaseResult, Result, TestResult
+from .run_metrics import COUNTS, OPERATOR, Unit, describe, metrics_of, units_of
+
+SCHEMA_VERSION = 1
+
+_RATIOS = {
+    "cpu_share": "the operator's share of all CPU",
+    "times_idle": "CPU as a multiple of idling",
+    "times_floor": "as a multiple of its floor",
+}
+
+
+class BaselineTest(msgspec.Struct, frozen=True, kw_only=True):
+    """One test's figures."""
+
+    metrics: dict[str, float]
+    """As `run_metrics.metrics_of`."""
+    ratios: dict[str, float] = {}
+    """As `ratios_of`: what compares on any machine."""
+    parameters: dict[str, str | int | float | bool] = {}
+    """Operator, its values and the test's parameters: what was measured."""
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of baselines: all tests of one run."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    saved: str
+    """ISO 8601, UTC."""
+    run: str
+    version: str
+    """Of pytest-grovescale."""
+    machine: Machine
+    tests: dict[str, BaselineTest]
+
+
+class BaselineRow(NamedTuple):
+    """One figure, then and now."""
+
+    key: str
+    what: str
+    """In words."""
+    unit: Unit | None
+    """None for a ratio."""
+    before: float
+    now: float
+
+
+def baseline_test(test: TestResult) -> BaselineTest:
+    """Return what is kept of a test."""
+    return BaselineTest(metrics=metrics_of(test), ratios=ratios_of(test), parameters=dict(test.parameters))
+
+
+def usable(result: Result) -> dict[str, TestResult]:
+    """Return the tests that a baseline may hold: all phases passed, and no profiler at work."""
+    return {test.test: test for test in result.tests if test.outcome == "passed" and not test.profiled}
+
+
+def ratios_of(test: TestResult) -> dict[str, float]:
+    """Return the ratios of a test: ``cpu_share:deploy``, ``times_idle:steady-state``, ``times_floor:pods-ready``."""
+    phases = {phase.name: phase for phase in test.phases if phase.outcome == "passed"}
+    found: dict[str, float] = {}
+    for phase in phases.values():
+        found |= _ratio(f"cpu_share:{phase.name}", partial(_share, phase))
+        twin = phases.get(phase.idle_twin)
+        if twin is not None:
+            found |= _ratio(f"times_idle:{phase.name}", partial(_times_idle, phase, twin))
+        for milestone in phase.milestones:
+            where = f"{phase.name}/{milestone.name}"
+            floor = test.floors.get(where, test.floors.get(milestone.name))
+            if floor and milestone.seconds is not None:
+                found[f"times_floor:{where}"] = milestone.seconds / floor
+    return found
+
+
+def portable(test: BaselineTest) -> dict[str, float]:
+    """Return what of a baseline compares with a run on another machine: its counts."""
+    return {key: value for key, value in test.metrics.items() if units_of(key) in COUNTS}
+
+
+def rows(before: BaselineTest, now: TestResult, *, same_machine: bool) -> list[BaselineRow]:
+    """Return the figures that both have and that compare."""
+    figures_now, ratios_now = metrics_of(now), ratios_of(now)
+    kept = before.metrics if same_machine else portable(before)
+    return [
+        *(
+            BaselineRow(key, describe(key), units_of(key), kept[key], figures_now[key])
+            for key in kept
+            if key in figures_now
+        ),
+        *(
+            BaselineRow(key, _words(key), None, before.ratios[key], ratios_now[key])
+            for key in before.ratios
+            if key in ratios_now and not same_machine
+        ),
+    ]
+
+
+def _words(key: str) -> str:
+    kind, _, what = key.partition(":")
+    return f"{_RATIOS[kind]}, {what.replace('/', ': ')}"
+
+
+def _share(phase: PhaseResult) -> float:
+    return figures.cpu(phase, OPERATOR).seconds / sum(row.seconds for row in phase.cpu)
+
+
+def _times_idle(phase: PhaseResult, twin: PhaseResult) -> float:
+    return figures.cpu(phase, OPERATOR).cores / figures.cpu(twin, OPERATOR).cores
+
+
+def _ratio(key: str, source: Callable[[], float]) -> dict[str, float]:
+    try:
+        return {key: source()}
+    except (NotMeasuredError, ZeroDivisionError):
+        # An operator that was not measured, or used nothing, is no multiple of anything.
+        return {}

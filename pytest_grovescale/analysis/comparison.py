@@ -1,0 +1,271 @@
+"""Two variants of an operator compared by pairs of runs: what was planned, what was found, and what it amounts to.
+
+The verdict of a gated metric, by a rule that is fixed before the first run: ``regression`` only where the lower bound
+of B / A lies above 1.03, ``improvement`` only where the upper bound lies below 1 / 1.03, ``ok`` where the upper bound
+lies below 1.10, else ``inconclusive``, with the number of pairs that would decide it. The bounds behind ``regression``
+and ``improvement`` are Holm's over the gated metrics, so that many metrics make no more false alarms than one; ``ok``
+needs no such care, since the whole is ok only if every gated metric is. Functions of a profile are never gated on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from ..recording.records import Machine
+from .comparison_plan import ComparisonPlan, Pair, VariantRun, check
+from .metric_comparison import (
+    Bounds,
+    MetricComparison,
+    MetricLevels,
+    MetricVerdict,
+    describe_metric,
+    metric_evidence,
+    not_measured,
+)
+from .run_metrics import phase_of
+from .statistics.decision import Decision, Levels, decide, levels_of_look
+from .statistics.paired import Evidence, Floats
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Broken",
+    "Comparison",
+    "ComparisonPlan",
+    "ComparisonVerdict",
+    "MetricComparison",
+    "MetricVerdict",
+    "Pair",
+    "VariantRun",
+    "check",
+    "compare",
+    "overall",
+]
+
+SCHEMA_VERSION = 1
+
+ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
+"""``broken``: a variant failed its milestones; how fast it failed says nothing."""
+
+_RANK_TEST_AGREES = 0.05
+_SAME_WORK = 0.02
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant that failed its milestones."""
+
+    variant: Literal["a", "b"]
+    name: str
+    runs: int
+    """How many of its runs failed."""
+    why: str
+    """Of the first that failed."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer: is B slower than A?"""
+
+    schema_version: int = SCHEMA_VERSION
+    plan: ComparisonPlan
+    verdict: ComparisonVerdict
+    metrics: tuple[MetricComparison, ...] = ()
+    """Gated first, in the plan's order; then the others by key."""
+    pairs: int = 0
+    """Pairs recorded, with the warm-up."""
+    look: int | None = None
+    """Pairs, with the warm-up, of the planned look that the figures are of; None before the first."""
+    broken: tuple[Broken, ...] = ()
+    warnings: tuple[str, ...] = ()
+    weaker: str = ""
+    """Why this is weaker than planned, interleaved runs; empty for these."""
+    machine: Machine | None = None
+    """None when the runs come from different machines."""
+    facts: dict[str, str] = {}
+    """The environment in words: Kubernetes version, workload, nodes."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether the comparison may stop at this look."""
+        return self.verdict != "inconclusive"
+
+
+def compare(
+    plan: ComparisonPlan,
+    pairs: Sequence[Pair],
+    *,
+    machine: Machine | None = None,
+    facts: Mapping[str, str] | None = None,
+    weaker: str = "",
+) -> Comparison:
+    """Return what the pairs amount to. ``pairs`` are in the order of their runs, the warm-up included.
+
+    The figures are those of the last planned look that has all its pairs; before the first look, of the pairs there
+    are, and nothing is decided. Raises UsageError for a plan that cannot be.
+    """
+    check(plan)
+    reached = [look for look in plan.looks if look <= len(pairs)]
+    look = reached[-1] if reached else None
+    used = [pair for pair in pairs[plan.warmup : look] if not (pair.a.broken or pair.b.broken)]
+    broken = _broken(plan, pairs)
+    metrics = _metrics(plan, used, look)
+    return Comparison(
+        plan=plan,
+        verdict=_verdict(metrics, broken),
+        metrics=metrics,
+        pairs=len(pairs),
+        look=look,
+        broken=broken,
+        warnings=tuple(_warnings(plan, pairs, metrics, look)),
+        weaker=weaker,
+        machine=machine,
+        facts=dict(facts or {}),
+    )
+
+
+def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:
+    """Return the verdict of the parts of one comparison together, at least one: the worst of theirs."""
+    found = {comparison.verdict for comparison in comparisons}
+    order: tuple[ComparisonVerdict, ...] = ("broken", "regression", "inconclusive", "improvement", "ok")
+    return next(verdict for verdict in order if verdict in found)
+
+
+def _broken(plan: ComparisonPlan, pairs: Sequence[Pair]) -> tuple[Broken, ...]:
+    sides: tuple[tuple[Literal["a", "b"], str, list[str]], ...] = (
+        ("a", plan.a, [pair.a.broken for pair in pairs if pair.a.broken]),
+        ("b", plan.b, [pair.b.broken for pair in pairs if pair.b.broken]),
+    )
+    return tuple(Broken(variant=v, name=name, runs=len(why), why=why[0]) for v, name, why in sides if why)
+
+
+def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> ComparisonVerdict:
+    found = {metric.verdict for metric in metrics if metric.gated}
+    if broken:
+        return "broken"
+    if "regression" in found:
+        return "regression"
+    if found & {"inconclusive", "not-measured"}:
+        return "inconclusive"
+    return "improvement" if "improvement" in found else "ok"
+
+
+def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:
+    others = sorted({key for pair in pairs for run in (pair.a, pair.b) for key in run.metrics} - {*plan.gated})
+    gated = _judged(plan, plan.gated, pairs, look, gated=True)
+    # Each of these by itself: nothing is decided by them.
+    return (*gated, *(metric for key in others for metric in _judged(plan, (key,), pairs, look, gated=False)))
+
+
+def _judged(
+    plan: ComparisonPlan, keys: Sequence[str], pairs: Sequence[Pair], look: int | None, *, gated: bool
+) -> list[MetricComparison]:
+    """Return metrics that are decided together."""
+    bounds = Bounds(plan.regression, plan.ok)
+    figures = [_figures(pairs, key) for key in keys]
+    p = [
+        metric_evidence(key, a, b, bounds) if a.size else (np.nan, np.nan, np.nan)
+        for key, (a, b) in zip(keys, figures, strict=True)
+    ]
+    levels = _levels(plan, len(keys), look)
+    decision = decide(Evidence(*np.array(p).T), levels)
+    found = []
+    for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
+        note = _note(key, pairs, a.size)
+        if a.size:
+            verdict = _metric_verdict(decision, at) if look is not None else "inconclusive"
+            own = _metric_levels(levels, decision, at) if gated else MetricLevels(levels.alone)
+            found.append(
+                describe_metric(
+                    key,
+                    a,
+                    b,
+                    verdict=verdict,
+                    levels=own,
+                    bounds=bounds,
+                    next_look=_next_look(plan, pairs, look),
+                    note=note,
+                )
+            )
+        else:
+            found.append(not_measured(key, gated=gated, note=note))
+    return found
+
+
+def _next_look(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> int:
+    """Return how many more pairs the next planned look takes; one where all looks are over."""
+    have = look if look is not None else plan.warmup + len(pairs)
+    return next((later - have for later in plan.looks if later > have), 1)
+
+
+def _metric_levels(levels: Levels, decision: Decision, at: int) -> MetricLevels:
+    return MetricLevels(levels.alone, float(decision.low_level[at]), float(decision.high_level[at]))
+
+
+def _figures(pairs: Sequence[Pair], key: str) -> tuple[Floats, Floats]:
+    """Return A's and B's figures of the pairs in which both were measured."""
+    both = [pair for pair in pairs if key in pair.a.metrics and key in pair.b.metrics]
+    return np.array([pair.a.metrics[key] for pair in both]), np.array([pair.b.metrics[key] for pair in both])
+
+
+def _levels(plan: ComparisonPlan, metrics: int, look: int | None) -> Levels:
+    fractions = tuple((at - plan.warmup) / (plan.pairs - plan.warmup) for at in plan.looks)
+    return levels_of_look(plan.alpha / 2, fractions, plan.looks.index(look) if look is not None else 0, metrics)
+
+
+def _metric_verdict(decision: Decision, at: int) -> MetricVerdict:
+    if decision.regression[at]:
+        return "regression"
+    if decision.improvement[at]:
+        return "improvement"
+    return "ok" if decision.ok[at] else "inconclusive"
+
+
+def _note(key: str, pairs: Sequence[Pair], measured: int) -> str:
+    if not measured:
+        return "not measured in any pair" if pairs else "no pair after the warm-up"
+    notes = []
+    if measured < len(pairs):
+        notes.append(f"measured in {measured} of {len(pairs)} pairs")
+    runs = [run for pair in pairs for run in (pair.a, pair.b)]
+    saturated = sum(phase_of(key) in run.saturated for run in runs)
+    if saturated and key.startswith(("wall:", "milestone:")):
+        notes.append(f"machine saturated in {saturated} of {len(runs)} runs: this measures the machine")
+    return "; ".join(notes)
+
+
+def _warnings(
+    plan: ComparisonPlan, pairs: Sequence[Pair], metrics: Sequence[MetricComparison], look: int | None
+) -> list[str]:
+    found = []
+    if look is None:
+        found.append(f"{len(pairs)} of the {plan.looks[0]} pairs of the first look: nothing is decided yet")
+    elif look < len(pairs):
+        found.append(f"{len(pairs)} pairs recorded; the figures are of the planned look at {look}")
+    a_first = sum(pair.first == "a" for pair in pairs)
+    if len(pairs) > 2 and abs(2 * a_first - len(pairs)) > 1:
+        found.append(f"{plan.a} ran first in {a_first} of {len(pairs)} pairs: a drift of the machine is not evened out")
+    found += _unlike_work(plan, metrics)
+    for metric in metrics:
+        disagrees = metric.wilcoxon_p is not None and metric.wilcoxon_p > _RANK_TEST_AGREES
+        possible = 2 / 2**metric.pairs <= _RANK_TEST_AGREES
+        if metric.gated and metric.verdict in ("regression", "improvement") and disagrees and possible:
+            found.append(
+                f"{metric.key}: the signed-rank test does not agree (p = {metric.wilcoxon_p:.2g}): look for an outlier"
+            )
+    return found
+
+
+def _unlike_work(plan: ComparisonPlan, metrics: Sequence[MetricComparison]) -> list[str]:
+    """Say so where a trigger was not the same work for both: a figure per trigger then tells little.
+
+    Triggers that come faster than an operator gets through them fall together, and the slower it is, the more do.
+    """
+    made = next((metric for metric in metrics if metric.key == "noop_reconciles"), None)
+    if made is None or made.ratio is None or abs(made.ratio - 1) <= _SAME_WORK:
+        return []
+    return [
+        f"a no-op trigger made {made.a:.4g} reconciles of {plan.a} and {made.b:.4g} of {plan.b}: where triggers fall"
+        " together, compare the CPU per reconcile"
+    ]

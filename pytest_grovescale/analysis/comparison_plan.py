@@ -1,0 +1,82 @@
+"""What a comparison consists of: the plan that is fixed before the first run that counts, and pairs of runs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ..errors import UsageError
+from .run_metrics import units_of
+
+PLAN_SCHEMA_VERSION = 1
+
+
+class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is fixed before the first run that counts."""
+
+    schema_version: int = PLAN_SCHEMA_VERSION
+    a: str
+    """Name of the variant that is compared with."""
+    b: str
+    differs: str = ""
+    """In what they differ: ``variant: baseline, optimized``; empty for an operator against itself."""
+    gated: tuple[str, ...]
+    """Keys of the metrics that the verdict is about; all others are reported only."""
+    regression: float = 1.03
+    ok: float = 1.10
+    alpha: float = 0.05
+    """Intervals hold 1 - alpha; each direction has alpha / 2, shared among all gated metrics and looks."""
+    pairs: int = 10
+    """With the warm-up."""
+    warmup: int = 1
+    """Pairs at the start that are recorded and left out."""
+    looks: tuple[int, ...] = (6, 10)
+    """After so many pairs the figures are looked at, and the comparison may stop; the last is `pairs`."""
+
+
+class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one variant, or one no-op window of it."""
+
+    metrics: dict[str, float]
+    """As `run_metrics.metrics_of`, or one of `run_metrics.windows_of`."""
+    broken: str = ""
+    """Why the run says nothing about speed: ``deploy: timeout, 963 of 1,000 pods-ready``; empty when it passed."""
+    saturated: tuple[str, ...] = ()
+    """Phases in which the machine was saturated, as `run_metrics.saturated_phases`."""
+    recording: str = ""
+    """Path of its recording, relative to the comparison's folder."""
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of A and a run of B, one right after the other."""
+
+    a: VariantRun
+    b: VariantRun
+    first: Literal["a", "b"] = "a"
+    """Which of them ran first."""
+
+
+def check(plan: ComparisonPlan) -> None:
+    """Raise UsageError for a plan that cannot be."""
+    rising = all(earlier < later for earlier, later in zip(plan.looks, plan.looks[1:], strict=False))
+    wrong = {
+        "no metric is gated": not plan.gated,
+        "a metric is gated twice": len(set(plan.gated)) < len(plan.gated),
+        f"the bounds {plan.regression} and {plan.ok} are not 1 < regression < ok": not 1 < plan.regression < plan.ok,
+        f"alpha is {plan.alpha}, not between 0 and 1": not 0 < plan.alpha < 1,
+        f"the looks {plan.looks} do not rise to the last of {plan.pairs} pairs": not plan.looks
+        or not rising
+        or plan.looks[-1] != plan.pairs,
+        f"a look comes before the {plan.warmup} pairs of warm-up and one more": plan.warmup < 0
+        or not plan.looks
+        or plan.looks[0] <= plan.warmup,
+    }
+    for key in plan.gated:
+        try:
+            units_of(key)
+        except KeyError:
+            wrong[f"{key!r} is no metric"] = True
+    for what, holds in wrong.items():
+        if holds:
+            raise UsageError(f"comparison of {plan.a} and {plan.b}: {what}", next_step="Change the plan.")

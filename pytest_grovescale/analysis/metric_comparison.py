@@ -1,0 +1,209 @@
+"""One metric of two variants: its figures, its interval, and what they amount to at one look."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from .run_metrics import COUNTS, Unit, units_of
+from .statistics.paired import Floats, bound, evidence, log_ratio, moments, never_varies, p_above, p_below
+from .statistics.sample_size import pairs_needed
+from .statistics.signed_rank import signed_rank_p
+
+MetricVerdict = Literal["regression", "improvement", "ok", "inconclusive", "not-measured"]
+
+Method = Literal["ratio", "difference", "exact"]
+"""``ratio``: paired t of the logarithm of B / A; ``difference``: paired t of B - bound × A, where zeros leave no ratio;
+``exact``: a count that is the same in all runs of A and in all runs of B, which needs no test."""
+
+
+class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of A and B. Ratios are B / A; None where they are not defined or were not measured."""
+
+    key: str
+    unit: Unit
+    a: float | None = None
+    """Median of A's runs."""
+    b: float | None = None
+    ratio: float | None = None
+    """Geometric mean of the pairs' ratios."""
+    low: float | None = None
+    """Interval of the ratio by itself, at the level of this look."""
+    high: float | None = None
+    adjusted_low: float | None = None
+    """Bounds at the level that Holm's procedure gives this metric among the gated; None for others."""
+    adjusted_high: float | None = None
+    difference: float | None = None
+    """Mean of B - A."""
+    difference_low: float | None = None
+    """Its interval, at the level of `low`."""
+    difference_high: float | None = None
+    p: float | None = None
+    """Two-sided, of the paired t test that nothing differs; None where no test is needed or possible."""
+    wilcoxon_p: float | None = None
+    """Two-sided, of the exact signed-rank test of the same: a check that no outlier made the result."""
+    method: Method = "ratio"
+    verdict: MetricVerdict
+    """Also of a metric that is not gated: then by its own interval, and the comparison's verdict is not about it."""
+    more_pairs: int | None = None
+    """How many more pairs would decide an inconclusive one in four of five comparisons, by the noise seen so far."""
+    pairs: int = 0
+    """Pairs that the figures come from, without the warm-up."""
+    gated: bool = False
+    note: str = ""
+    """What to know before it is believed: the machine was saturated, or why it was not measured."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is a count that never varied within a variant."""
+        return self.method == "exact"
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The two bounds of a plan."""
+
+    regression: float
+    ok: float
+
+
+class MetricLevels(msgspec.Struct, frozen=True):
+    """One-sided levels that a metric's bounds are taken at."""
+
+    alone: float
+    adjusted_low: float | None = None
+    """None for a metric that is not gated."""
+    adjusted_high: float | None = None
+
+
+def method_of(key: str, a: Floats, b: Floats) -> Method:
+    """Return how a metric is compared, by its figures; the same choice as `statistics.paired.evidence` makes."""
+    if units_of(key) in COUNTS and bool(never_varies(a, b)):
+        return "exact"
+    return "ratio" if bool(np.isfinite(log_ratio(a, b)).all()) else "difference"
+
+
+def describe_metric(
+    key: str,
+    a: Floats,
+    b: Floats,
+    *,
+    verdict: MetricVerdict,
+    levels: MetricLevels,
+    bounds: Bounds,
+    next_look: int = 1,
+    note: str = "",
+) -> MetricComparison:
+    """Return a metric with all its figures; ``a`` and ``b`` are of the same pairs, at least one.
+
+    ``next_look`` is how many more pairs the next planned look takes: fewer cannot decide anything.
+    """
+    method = method_of(key, a, b)
+    shared = MetricComparison(
+        key=key,
+        unit=units_of(key),
+        a=float(np.median(a)),
+        b=float(np.median(b)),
+        difference=float(np.mean(b - a)),
+        method=method,
+        verdict=verdict,
+        more_pairs=_more_pairs(a, b, method, levels, bounds, next_look) if verdict == "inconclusive" else None,
+        pairs=a.size,
+        gated=levels.adjusted_low is not None,
+        note=note,
+    )
+    if method == "exact":
+        return _as_fact(shared)
+    return _with_intervals(shared, a, b, levels)
+
+
+def _as_fact(metric: MetricComparison) -> MetricComparison:
+    """Give a count that never varies its ratio, which is its own interval; none where A has none of it."""
+    a, b = metric.a or 0.0, metric.b or 0.0
+    ratio = 1.0 if a == b else b / a if a else None
+    adjusted = ratio if metric.gated else None
+    return msgspec.structs.replace(
+        metric,
+        ratio=ratio,
+        low=ratio,
+        high=ratio,
+        adjusted_low=adjusted,
+        adjusted_high=adjusted,
+        difference_low=metric.difference,
+        difference_high=metric.difference,
+    )
+
+
+def _with_intervals(metric: MetricComparison, a: Floats, b: Floats, levels: MetricLevels) -> MetricComparison:
+    differences = b - a
+    tested = log_ratio(a, b) if metric.method == "ratio" else differences
+    low, high = (_finite(end) for end in bound(moments(differences), levels.alone))
+    found = msgspec.structs.replace(
+        metric,
+        difference_low=low,
+        difference_high=high,
+        p=_two_sided(tested),
+        wilcoxon_p=signed_rank_p(tested) if tested.size > 1 else None,
+    )
+    if metric.method != "ratio":
+        return found
+    ratio = moments(tested)
+    return msgspec.structs.replace(
+        found,
+        ratio=math.exp(float(ratio.mean)),
+        low=_ratio_bound(tested, levels.alone, 0),
+        high=_ratio_bound(tested, levels.alone, 1),
+        adjusted_low=_ratio_bound(tested, levels.adjusted_low, 0),
+        adjusted_high=_ratio_bound(tested, levels.adjusted_high, 1),
+    )
+
+
+def _ratio_bound(log_ratios: Floats, level: float | None, side: int) -> float | None:
+    if level is None:
+        return None
+    end = _finite(bound(moments(log_ratios), level)[side])
+    return None if end is None else math.exp(end)
+
+
+def _finite(value: Floats) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _two_sided(values: Floats) -> float | None:
+    if values.size < 2:
+        return None
+    of = moments(values)
+    return min(1.0, 2 * float(min(p_above(of), p_below(of))))
+
+
+def _more_pairs(
+    a: Floats, b: Floats, method: Method, levels: MetricLevels, bounds: Bounds, next_look: int
+) -> int | None:
+    """Return how many more pairs would clear the nearer of the two bounds; None where the noise is not known."""
+    if a.size < 2 or method == "exact":
+        return None
+    if method == "ratio":
+        log_ratios = log_ratio(a, b)
+        above, below = log_ratios - math.log(bounds.regression), math.log(bounds.ok) - log_ratios
+    else:
+        above, below = b - bounds.regression * a, bounds.ok * a - b
+    gated_level = levels.adjusted_low if levels.adjusted_low is not None else levels.alone
+    needed = [
+        pairs_needed(float(margin.mean()), float(margin.std(ddof=1)), level=level)
+        for margin, level in ((above, gated_level), (below, levels.alone))
+    ]
+    found = [n for n in needed if n is not None]
+    return max(next_look, min(found) - a.size) if found else None
+
+
+def not_measured(key: str, *, gated: bool, note: str) -> MetricComparison:
+    """Return a metric that one of the variants has no figure of."""
+    return MetricComparison(key=key, unit=units_of(key), verdict="not-measured", gated=gated, note=note)
+
+
+def metric_evidence(key: str, a: Floats, b: Floats, bounds: Bounds) -> tuple[float, float, float]:
+    """Return one-sided p-values of regression, improvement and ok for one metric of at least one pair."""
+    found = evidence(a, b, counts=units_of(key) in COUNTS, regression=bounds.regression, ok=bounds.ok)
+    return float(found.regression), float(found.improvement), float(found.ok)

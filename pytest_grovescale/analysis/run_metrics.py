@@ -1,0 +1,196 @@
+"""The figures of one run that two runs, or runs of several sizes, are compared by.
+
+A metric has a key: ``cpu:deploy``, ``milestone:deploy/pods-ready``, ``noop_cpu``. Less is better for all of them. What
+a run did not measure, or measured in part, is left out; it is never zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
+
+from ..errors import NotMeasuredError
+from . import figures
+from .result import PhaseResult, TestResult
+
+OPERATOR = "operator"
+
+Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
+
+COUNTS: frozenset[Unit] = frozenset({"requests", "writes", "reconciles", "series"})
+"""Units of what is counted, not timed: the same work gives the same figure, often to the last one."""
+
+WINDOW = re.compile(r"noop-\d+")
+"""Names of a no-op comparison's windows."""
+
+_UNITS: dict[str, Unit] = {
+    "wall": "s",
+    "milestone": "s",
+    "cpu": "s",
+    "api": "requests",
+    "writes": "writes",
+    "reconciles": "reconciles",
+    "rss": "bytes",
+    "series": "series",
+    "noop_cpu": "s",
+    "noop_cpu_per_reconcile": "s",
+    "noop_writes": "writes",
+    "noop_requests": "requests",
+    "noop_reconciles": "reconciles",
+}
+
+_WORDS = {
+    "wall": "wall time of {}",
+    "milestone": "{}",
+    "cpu": "CPU of the operator, {}",
+    "api": "requests by the operator, {}",
+    "writes": "object writes by the operator, {}",
+    "reconciles": "reconciles, {}",
+    "rss": "peak memory of the operator, {}",
+    "series": "metric series of the operator, {}",
+    "noop_cpu": "CPU of the operator per no-op trigger, idle subtracted",
+    "noop_cpu_per_reconcile": "CPU of the operator per no-op reconcile, idle subtracted",
+    "noop_writes": "object writes by the operator per no-op trigger",
+    "noop_requests": "requests by the operator per no-op trigger",
+    "noop_reconciles": "reconciles per no-op trigger",
+}
+
+
+def units_of(key: str) -> Unit:
+    """Return the unit of a metric. Raises KeyError for what is no metric."""
+    return _UNITS[key.partition(":")[0]]
+
+
+def describe(key: str) -> str:
+    """Return a metric in words: ``CPU of the operator, deploy``. Raises KeyError for what is no metric."""
+    kind, _, what = key.partition(":")
+    return _WORDS[kind].format(what.replace("/", ": "))
+
+
+def phase_of(key: str) -> str:
+    """Return the phase that a metric is of; empty for those of no-op triggers."""
+    return key.partition(":")[2].partition("/")[0]
+
+
+def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the metrics to gate on where none was named: CPU and counts, which do not depend on who else runs.
+
+    CPU and requests of the phases that have something to get done, and CPU, writes and requests per no-op trigger.
+    """
+    known = set(keys)
+    worked = sorted(phase_of(key) for key in known if key.startswith("wall:"))
+    wanted = [f"{kind}:{phase}" for kind in ("cpu", "api") for phase in worked]
+    return tuple(key for key in (*wanted, "noop_cpu", "noop_writes", "noop_requests") if key in known)
+
+
+def metrics_of(test: TestResult) -> dict[str, float]:
+    """Return a run's metrics by key.
+
+    Seconds, bytes and counts of each phase that passed; those of no-op triggers are over all windows together. Windows
+    of a no-op comparison and idle twins have no metrics of their own: see `windows_of`. A run with
+    profilers has no CPU times: what they cost would be in them.
+    """
+    twins = {phase.idle_twin for phase in test.phases}
+    found: dict[str, float] = {}
+    for phase in test.phases:
+        if phase.outcome == "passed" and phase.name not in twins and not WINDOW.fullmatch(phase.name):
+            found |= _of_phase(phase, profiled=test.profiled)
+    triggered = [phase for phase in test.phases if phase.triggers and phase.outcome == "passed"]
+    return found | _noop(test, triggered)
+
+
+def windows_of(test: TestResult) -> list[dict[str, float]]:
+    """Return the no-op metrics of each window of a no-op comparison, in their order.
+
+    Windows are phases named ``noop-1``, ``noop-2`` …, each with its idle twin. One that failed is an empty dict, so
+    that the windows of two runs stay beside each other.
+    """
+    windows = [phase for phase in test.phases if WINDOW.fullmatch(phase.name)]
+    return [_noop(test, [phase] if phase.outcome == "passed" else []) for phase in windows]
+
+
+def saturated_phases(test: TestResult) -> tuple[str, ...]:
+    """Return the phases in which the machine was saturated: their wall times measure the machine."""
+    return tuple(p.name for p in test.phases if p.saturation is not None and p.saturation.saturated)
+
+
+def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
+    # A phase without a milestone lasts as long as it was told to.
+    found = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
+    for milestone in phase.milestones:
+        if milestone.met and milestone.seconds is not None:
+            found[f"milestone:{phase.name}/{milestone.name}"] = milestone.seconds
+    sources: dict[str, Callable[[], float]] = {
+        "cpu": lambda: figures.cpu(phase, OPERATOR).seconds,
+        "rss": lambda: figures.cpu(phase, OPERATOR).peak_rss_bytes,
+        "api": lambda: _requests(phase),
+        "writes": lambda: figures.api(phase, OPERATOR).object_writes,
+        "reconciles": lambda: _reconciles(phase),
+    }
+    if profiled:
+        # What the profiler cost is in there.
+        del sources["cpu"]
+    for kind, source in sources.items():
+        found |= _measured(f"{kind}:{phase.name}", source)
+    if phase.series is not None:
+        found[f"series:{phase.name}"] = phase.series
+    return found
+
+
+def _measured(key: str, source: Callable[[], float]) -> dict[str, float]:
+    try:
+        return {key: float(source())}
+    except NotMeasuredError:
+        return {}
+
+
+def _noop(test: TestResult, windows: Sequence[PhaseResult]) -> dict[str, float]:
+    triggers = sum(phase.triggers for phase in windows)
+    if not triggers:
+        return {}
+    idle = {phase.name: phase for phase in test.phases if phase.outcome == "passed"}
+    sources: dict[str, Callable[[], float]] = {
+        "noop_cpu": lambda: sum(_cpu_over_idle(phase, idle) for phase in windows) / triggers,
+        "noop_writes": lambda: sum(figures.api(phase, OPERATOR).object_writes for phase in windows) / triggers,
+        "noop_requests": lambda: sum(_requests(phase) for phase in windows) / triggers,
+        "noop_reconciles": lambda: sum(_reconciles(phase) for phase in windows) / triggers,
+    }
+    if test.profiled:
+        del sources["noop_cpu"]
+    found: dict[str, float] = {}
+    for key, source in sources.items():
+        found |= _measured(key, source)
+    if "noop_cpu" in found and found.get("noop_reconciles"):
+        found["noop_cpu_per_reconcile"] = found["noop_cpu"] / found["noop_reconciles"]
+    return found
+
+
+def _cpu_over_idle(phase: PhaseResult, idle: dict[str, PhaseResult]) -> float:
+    """Return the operator's CPU seconds in a window less those of as long a time without a trigger."""
+    twin = idle.get(phase.idle_twin)
+    if twin is None:
+        raise NotMeasuredError(f"phase {phase.name!r} has no idle twin")
+    busy, still = figures.cpu(phase, OPERATOR), figures.cpu(twin, OPERATOR)
+    if still.result.window_s <= 0:
+        raise NotMeasuredError(f"the idle twin of {phase.name!r} has no length")
+    return busy.seconds - still.seconds * busy.result.window_s / still.result.window_s
+
+
+def _requests(phase: PhaseResult) -> int:
+    """Return the operator's requests for objects and Events; Leases and reviews come by the clock, not by work."""
+    rows = figures.api(phase, OPERATOR).rows
+    return sum(row.count for row in rows if row.category in ("object", "event"))
+
+
+def _reconciles(phase: PhaseResult) -> int:
+    return sum(_by_controller(phase))
+
+
+def _by_controller(phase: PhaseResult) -> Iterator[int]:
+    controllers = {row.controller for row in phase.reconciles}
+    if not controllers:
+        why = phase.missing.get("reconciles", "the operator counts none")
+        raise NotMeasuredError(f"reconciles in phase {phase.name!r}: {why}")
+    for controller in sorted(controllers):
+        yield figures.reconciles(phase, controller)

@@ -1,0 +1,33 @@
+"""A straight line through points, and how sure its slope is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+
+class Line(NamedTuple):
+    """y = intercept + slope × x, by ordinary least squares."""
+
+    intercept: float
+    slope: float
+    low: float
+    """Interval of the slope by Student's t, with two fewer degrees of freedom than points."""
+    high: float
+
+
+def line(x: Sequence[float], y: Sequence[float], alpha: float) -> Line:
+    """Fit a line to at least three points with at least two different ``x``; the interval holds 1 - alpha."""
+    across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    freedom = across.size - 2
+    from_centre = across - across.mean()
+    spread = float(from_centre @ from_centre)
+    slope = float(from_centre @ up) / spread
+    intercept = float(up.mean()) - slope * float(across.mean())
+    rest = up - intercept - slope * across
+    error = float(np.sqrt(rest @ rest / freedom / spread))
+    reach = -float(special.stdtrit(freedom, alpha / 2)) * error
+    return Line(intercept, slope, slope - reach, slope + reach)

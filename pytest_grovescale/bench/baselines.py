@@ -1,0 +1,136 @@
+"""Baselines on disk: numbered files for each machine, ``.grovescale/baselines/<fingerprint>/0001_NAME.json``."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ..analysis.baseline import SCHEMA_VERSION, Baseline, baseline_test, portable, usable
+from ..analysis.result import Result
+from ..errors import RecordingError, UsageError
+from ..recording.machine import machine
+from .whole_files import told
+
+FOLDER = Path(".grovescale") / "baselines"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_FILE = re.compile(r"(?P<number>\d{4,})_(?P<name>.+)\.json")
+
+
+class _Header(msgspec.Struct):
+    schema_version: int
+
+
+class Baselines:
+    """All baselines of a project."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / FOLDER
+        self._here = machine().fingerprint
+        self._read: dict[str, Baseline | None] = {}
+
+    def save(self, name: str, result: Result) -> Path:
+        """Write a run as the next baseline of this name and return the file.
+
+        Raises UsageError for a run without a test that passed: a broken operator is no baseline.
+        """
+        check_name(name)
+        tests = usable(result)
+        if not tests:
+            raise UsageError(
+                f"baseline {name} is not saved: no test of this run passed all its phases without a profiler",
+                next_step="Save one from a run that works.",
+            )
+        first = next(iter(tests.values()))
+        baseline = Baseline(
+            name=name,
+            saved=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            run=result.run,
+            version=result.version,
+            machine=first.machine,
+            tests={nodeid: baseline_test(test) for nodeid, test in tests.items()},
+        )
+        return self._write(baseline)
+
+    def find(self, name: str) -> Baseline | None:
+        """Return the newest baseline of a name: this machine's, else another's; None when there is none."""
+        check_name(name)
+        if name not in self._read:
+            found = self._files(name)
+            mine = [file for file in found if file.parent.name == self._here]
+            newest = max(mine or found, key=_number, default=None)
+            self._read[name] = _load(newest) if newest is not None else None
+        return self._read[name]
+
+    def is_from_here(self, baseline: Baseline) -> bool:
+        """Return whether absolute figures compare: it was measured on a machine like this one."""
+        return baseline.machine.fingerprint == self._here
+
+    def metrics(self, name: str, test: str) -> Mapping[str, float] | None:
+        """Return the metrics of a test in a baseline: all, or counts alone when it is of another machine."""
+        baseline = self.find(name)
+        kept = baseline.tests.get(test) if baseline is not None else None
+        if baseline is None or kept is None:
+            return None
+        return kept.metrics if self.is_from_here(baseline) else portable(kept)
+
+    def _files(self, name: str) -> list[Path]:
+        files = self._folder.glob(f"*/*_{name}.json")
+        return [file for file in files if (match := _FILE.fullmatch(file.name)) and match["name"] == name]
+
+    def _write(self, baseline: Baseline) -> Path:
+        folder = self._folder / baseline.machine.fingerprint
+        content = msgspec.json.format(msgspec.json.encode(baseline), indent=2) + b"\n"
+        with told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = folder / f".{baseline.run}.{os.getpid()}"
+            try:
+                temporary.write_bytes(content)
+                return _numbered(temporary, folder, baseline.name)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError for a name that cannot be part of a file's."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for a baseline", next_step="Use letters, digits, '.', '_' and '-', as in main-2026.1."
+        )
+
+
+def _numbered(temporary: Path, folder: Path, name: str) -> Path:
+    """Give a file the next number, of all names: two runs that save at once get two."""
+    while True:
+        taken = [_number(file) for file in folder.glob("*.json") if _FILE.fullmatch(file.name)]
+        path = folder / f"{max(taken, default=0) + 1:04d}_{name}.json"
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(temporary)
+            return path
+
+
+def _number(file: Path) -> int:
+    match = _FILE.fullmatch(file.name)
+    return int(match["number"]) if match else 0
+
+
+def _load(file: Path) -> Baseline:
+    try:
+        data = file.read_bytes()
+        version = msgspec.json.decode(data, type=_Header).schema_version
+        if version > SCHEMA_VERSION:
+            raise RecordingError(
+                f"{file} was written with schema version {version}; this version reads up to {SCHEMA_VERSION}",
+                next_step="Use the pytest-grovescale that wrote it, or save a baseline anew.",
+            )
+        return msgspec.json.decode(data, type=Baseline)
+    except OSError as error:
+        raise RecordingError(f"{file} cannot be read: {error.strerror}", next_step="Save a baseline anew.") from error
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"{file} is no baseline: {error}", next_step="Remove it, or save one anew.") from error

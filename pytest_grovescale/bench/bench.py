@@ -1,0 +1,90 @@
+"""What every run of a comparison or sweep is started with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..analysis.comparison import VariantRun
+from ..analysis.result import TestResult
+from ..cluster import handle
+from ..cluster.definition import ClusterDefinition, load_definition
+from ..cluster.handle import Cluster
+from .schedule import Slot
+from .screen import Screen
+from .store import Plan, Sample, Store
+from .subject import Subject
+
+
+class Bench(NamedTuple):
+    """One driver at work: its plan, where it keeps what it finds, and the turn that it holds on the machine."""
+
+    store: Store
+    plan: Plan
+    turn: int
+    screen: Screen
+    checkouts: Mapping[str, Path] = {}
+    """Arm → folder of its revision; empty where the arms are no revisions."""
+
+    def arguments(self, arm: str, reports: Path, *, hold_s: float, profile: str = "off") -> list[str]:
+        """Return pytest's arguments for one run of an arm; ``profile``: as ``--grovescale-profile``."""
+        variant = self.plan.arms[arm]
+        operator = self.checkouts[arm] / variant.operator if arm in self.checkouts else Path(variant.operator)
+        return [
+            "--grovescale",
+            "-p",
+            "no:cacheprovider",
+            # Whatever the project's own options say: one process, which the driver talks to, and nothing but figures.
+            "-n",
+            "0",
+            "--grovescale-start=test",
+            "--grovescale-budgets=off",
+            f"--grovescale-profile={profile}",
+            "--grovescale-save=",
+            "--grovescale-compare=",
+            f"--grovescale-operator={operator}",
+            f"--grovescale-reports={reports}",
+            f"--grovescale-hold={hold_s:g}s",
+            *(f"--grovescale-set={name}={value}" for name, value in variant.values.items()),
+            *(f"--grovescale-param={name}={value}" for name, value in variant.parameters.items()),
+            self.plan.subject.argument,
+        ]
+
+    def cwd(self, arm: str) -> Path | None:
+        """Return the folder that an arm's runs are started in; None: this process' own."""
+        return self.checkouts.get(arm)
+
+    def keep(self, slot: Slot, began: float, test: TestResult, run: VariantRun) -> Sample:
+        """Write down what a slot gave; ``began``: when, by the monotonic clock."""
+        sample = Sample(
+            slot=slot, run=run, seconds=time.monotonic() - began, machine=test.machine, facts=dict(test.cluster)
+        )
+        self.store.keep(sample)
+        return sample
+
+
+def cluster_definition(subject: Subject) -> ClusterDefinition:
+    """Return the cluster that a test asks for; raises DefinitionError for a wrong file."""
+    definition = load_definition(subject.cluster, base=Path(subject.path).parent)
+    if subject.kubernetes:
+        definition = definition.with_version(subject.kubernetes)
+    return definition.with_nodes(subject.nodes) if subject.nodes else definition
+
+
+def shared_cluster(bench: Bench) -> Cluster:
+    """Return the cluster that all runs use one after the other: the running one that the test names, or a new one."""
+    subject = bench.plan.subject
+    if handle.is_running(subject.cluster):
+        return handle.join(subject.cluster, progress=bench.screen.say)
+    name = bench.store.folder.name
+    return handle.acquire(cluster_definition(subject), name=name, progress=bench.screen.say)
+
+
+def own_cluster_arguments(subject: Subject) -> Sequence[str]:
+    """Return the options by which a run starts a cluster of its own, as the test asks for."""
+    wanted = [f"--grovescale-cluster={subject.cluster}"]
+    if subject.kubernetes:
+        wanted.append(f"--grovescale-kubernetes={subject.kubernetes}")
+    return [*wanted, *([f"--grovescale-nodes={subject.nodes}"] if subject.nodes else [])]

@@ -1,0 +1,145 @@
+"""One pytest process that measures for a driver: started, followed, interrupted; it does not outlive the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ..cluster import turns
+from ..scenario import windows
+
+DRIVER = "GROVESCALE_DRIVER_FD"
+"""Environment variable: number of the descriptor that is at its end when the driver is."""
+
+_INTERRUPTED_S = 120.0
+_LOOK_S = 0.25
+_TAIL_LINES = 25
+_TAIL_BYTES = 64 * 1024
+
+Follow = Callable[[str], None]
+"""Hears the last line that the process has written."""
+
+
+class Child:
+    """A running pytest process. Its output goes to a file, which lives on if this process does not."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.log = log
+        self._process = process
+        self._read = log.stat().st_size
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self, follow: Follow = lambda line: None) -> int:
+        """Return its exit code once it has ended."""
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(_LOOK_S)
+            self.look(follow)
+
+    def look(self, follow: Follow) -> None:
+        """Tell the last line of what it has written since the last look, if there is one."""
+        with self.log.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        self._read += len(new)
+        lines = new.decode(errors="replace").split("\n")
+        if written := [line.strip() for line in lines if line.strip()]:
+            follow(written[-1])
+
+    def end(self) -> None:
+        """Interrupt it as Ctrl-C would, and return once it has cleaned up and ended; killed after 2 minutes."""
+        if self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_INTERRUPTED_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def tail(self) -> list[str]:
+        """Return the last lines of its output."""
+        with self.log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+        return text.rstrip().splitlines()[-_TAIL_LINES:]
+
+
+@contextlib.contextmanager
+def running(
+    arguments: Sequence[str],
+    *,
+    log: Path,
+    turn: int,
+    line: socket.socket | None = None,
+    cwd: Path | None = None,
+) -> Iterator[Child]:
+    """Start ``python -m pytest ARGUMENTS``; it has ended when the block has.
+
+    ``turn``: descriptor of the machine's turn, which the process holds too. ``line``: its end of a line on which it is
+    told to measure no-op windows. Should this process die, even by SIGKILL, the other interrupts itself (`end_with`).
+    """
+    theirs, ours = os.pipe()
+    handed_on = {DRIVER: theirs, turns.INHERITED: turn}
+    if line is not None:
+        handed_on[windows.CONNECTION] = line.fileno()
+    try:
+        # A process group of its own: Ctrl-C at the terminal reaches the driver, which ends its children in order.
+        with log.open("ab") as output, _interruptible():
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=_environment(handed_on),
+                pass_fds=tuple(handed_on.values()),
+                process_group=0,
+            )
+        child = Child(process, log)
+        try:
+            yield child
+        finally:
+            child.end()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def end_with(descriptor: int) -> None:
+    """Interrupt this process, once, when the driver that holds the other end of a pipe is gone.
+
+    Not by the kernel's death signal: that comes again for each thread that the driver had, amid the cleaning up.
+    """
+
+    def listen() -> None:
+        os.read(descriptor, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=listen, name="grovescale-driver", daemon=True).start()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let what is started be interrupted even where we can't be: a shell's background job ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _environment(handed_on: Mapping[str, int]) -> dict[str, str]:
+    # The summary of a CI job gets the comparison, not each of its runs.
+    inherited = {name: value for name, value in os.environ.items() if name != "GITHUB_STEP_SUMMARY"}
+    return inherited | {name: str(number) for name, number in handed_on.items()}

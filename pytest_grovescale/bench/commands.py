@@ -1,0 +1,257 @@
+"""What ``grovescale compare | sweep`` do: values in, exit code out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+import msgspec
+
+from .. import durations
+from ..analysis.comparison import overall
+from ..analysis.result import CheckResult
+from ..analysis.scaling import Sweep
+from ..checks import scaling
+from ..checks.scaling import Scales
+from ..errors import UsageError
+from ..report import comparison_table, scaling_table
+from . import compare, outcome, profiled_runs, recorded, revisions, subject, sweep, variant
+from .outcome import ComparisonFile, FailOn, SweepFile
+from .screen import Screen
+from .store import Plan, Store, WindowPlan
+from .subject import Subject
+from .variant import Pairing
+from .whole_files import told
+
+Write = Callable[[str], None]
+"""Takes the command's result."""
+
+DEFAULT_OPERATOR = "reference"
+
+# Of the bundled scenario; another test's size is its own affair.
+_QUICK_REPLICAS = "100"
+
+
+class Environment(NamedTuple):
+    """Where a command runs its test, and where it leaves what it finds."""
+
+    reports: Path
+    cluster: str = ""
+    nodes: int | None = None
+    kubernetes: str = ""
+
+    @property
+    def options(self) -> list[str]:
+        """The same as options of pytest."""
+        given = {"cluster": self.cluster, "nodes": self.nodes, "kubernetes": self.kubernetes}
+        return [f"--grovescale-{name}={value}" for name, value in given.items() if value]
+
+
+class CompareWanted(NamedTuple):
+    """The arguments of ``grovescale compare``."""
+
+    names: Sequence[str]
+    """Definition files, folders of runs, and a test (a name with ``.py`` in it), in any number that makes sense."""
+    values: Sequence[str] = ()
+    other: Sequence[str] = ()
+    parameters: Sequence[str] = ()
+    git: Sequence[str] = ()
+    build: str = ""
+    what: str = "noop,deploy"
+    pairs: int | None = None
+    quick: bool = False
+    window: str = ""
+    """Length of a no-op window, as ``10s``."""
+    triggers: int | None = None
+    profiles: bool | None = None
+    """Whether profiles are taken at the end; None: unless it is to be quick."""
+    gated: Sequence[str] = ()
+    fail_on: FailOn = "regression"
+
+
+def run_compare(wanted: CompareWanted, environment: Environment, *, stream: TextIO, write: Write, color: bool) -> int:
+    """Compare two variants, or two folders of finished runs; return the exit code."""
+    names, test = _split(wanted.names)
+    if len(names) == 2 and all(recorded.is_folder_of_runs(name) for name in names):
+        return _compare_recorded(
+            Path(names[0]), Path(names[1]), wanted, environment.reports, stream=stream, write=write, color=color
+        )
+    plan = compare.plan_of(_wanted(wanted, names, test, environment))
+    store = Store.create(environment.reports, plan)
+    return _compare(store, plan, fail_on=wanted.fail_on, stream=stream, write=write, color=color)
+
+
+def _compare_recorded(
+    a: Path, b: Path, wanted: CompareWanted, reports: Path, *, stream: TextIO, write: Write, color: bool
+) -> int:
+    found = recorded.compare_recorded(a, b, gated=wanted.gated)
+    write(comparison_table.render([found], color=color))
+    folder = reports / f"compared-{a.resolve().name}-{b.resolve().name}"
+    with told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    profiles = profiled_runs.pairs_of(a.resolve(), b.resolve(), page=outcome.page_of(folder))
+    files = outcome.write_comparison(folder, ComparisonFile(verdict=found.verdict, parts=(found,)), profiles)
+    _say_files(Screen(stream), files)
+    return outcome.exit_code([found], wanted.fail_on)
+
+
+def resume_compare(folder: str, reports: Path, *, fail_on: FailOn, stream: TextIO, write: Write, color: bool) -> int:
+    """Go on with a comparison that was interrupted: the one in ``folder``, or the newest."""
+    store = Store(Path(folder)) if folder else Store.latest(reports, "compare")
+    return _compare(store, store.plan(), fail_on=fail_on, stream=stream, write=write, color=color)
+
+
+def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write: Write, color: bool) -> int:
+    if plan.command != "compare":
+        raise UsageError(f"{store.folder} is a {plan.command}", next_step=f"Use: grovescale {plan.command} --resume")
+    screen = Screen(stream)
+    screen.say(f"comparison in {os.path.relpath(store.folder)}; after an interruption: grovescale compare --resume")
+    try:
+        parts = compare.run(store, plan, screen)
+    finally:
+        screen.close()
+    write(comparison_table.render(parts, color=color))
+    found = ComparisonFile(verdict=overall(parts), subject=plan.subject, arms=plan.arms, parts=tuple(parts))
+    profiles = profiled_runs.pairs(store, plan, page=outcome.page_of(store.folder))
+    _say_files(screen, outcome.write_comparison(store.folder, found, profiles))
+    return outcome.exit_code(parts, fail_on)
+
+
+def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:
+    parts = tuple(part.strip() for part in wanted.what.split(",") if part.strip())
+    if not parts or set(parts) - set(compare.PARTS) or len(set(parts)) != len(parts):
+        raise UsageError(f"--what {wanted.what}: not noop, deploy or both", next_step="Write it as --what noop,deploy.")
+    parameters = variant.pairs_of("--param", wanted.parameters)
+    if wanted.quick and not test:
+        parameters = {"replicas": _QUICK_REPLICAS, **parameters}
+    pairing, repository = _pairing(wanted, names, parameters)
+    return compare.Wanted(
+        pairing=pairing,
+        subject=_found(test, environment),
+        parts=parts,
+        pairs=wanted.pairs or (compare.QUICK_PAIRS if wanted.quick else compare.PAIRS),
+        windows=_windows(wanted),
+        gated=tuple(wanted.gated),
+        profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
+        repository=repository,
+    )
+
+
+def _windows(wanted: CompareWanted) -> WindowPlan:
+    plan = compare.QUICK_WINDOWS if wanted.quick else WindowPlan()
+    seconds = durations.seconds(wanted.window) if wanted.window else plan.seconds
+    triggers = plan.triggers if wanted.triggers is None else wanted.triggers
+    if seconds <= 0 or triggers < 1:
+        raise UsageError(f"a window of {seconds:g} s with {triggers} triggers", next_step="Give more of both.")
+    return msgspec.structs.replace(plan, seconds=seconds, triggers=triggers)
+
+
+def _pairing(wanted: CompareWanted, names: Sequence[str], parameters: dict[str, str]) -> tuple[Pairing, str]:
+    values = variant.pairs_of("--set", wanted.values)
+    other = variant.pairs_of("--vs", wanted.other)
+    first, second = (*names, "", "")[:2]
+    if not wanted.git:
+        return variant.of_definitions(
+            first or DEFAULT_OPERATOR, second, values=values, other=other, parameters=parameters
+        ), ""
+    if second or other:
+        raise UsageError("--git compares two revisions of one definition", next_step="Name one file, without --vs.")
+    top = revisions.repository()
+    commits = [revisions.commit(top, revision) for revision in wanted.git]
+    return variant.of_revisions(
+        top,
+        first,
+        list(zip(wanted.git, commits, strict=True)),
+        build=wanted.build,
+        values=values,
+        parameters=parameters,
+    ), str(top)
+
+
+class SweepWanted(NamedTuple):
+    """The arguments of ``grovescale sweep``."""
+
+    names: Sequence[str]
+    """An operator definition, a test, both or none."""
+    values: Sequence[str] = ()
+    parameters: Sequence[str] = ()
+    repeats: int = sweep.REPEATS
+    checks: Sequence[str] = ()
+    """METRIC=EXPONENT: the metric may grow at most with this power of the size."""
+
+
+def run_sweep(wanted: SweepWanted, environment: Environment, *, stream: TextIO, write: Write, color: bool) -> int:
+    """Run a test at several sizes; return 1 when a check fails."""
+    checks = [_scales(text) for text in wanted.checks]
+    names, test = _split(wanted.names)
+    if len(names) > 1:
+        raise UsageError(f"a sweep is of one operator, not of {' and '.join(names)}", next_step="Name one definition.")
+    plan = sweep.plan_of(
+        names[0] if names else DEFAULT_OPERATOR,
+        _found(test, environment),
+        values=variant.pairs_of("--set", wanted.values),
+        parameters=variant.pairs_of("--param", wanted.parameters),
+        repeats=wanted.repeats,
+    )
+    return _sweep(Store.create(environment.reports, plan), plan, checks, stream=stream, write=write, color=color)
+
+
+def resume_sweep(
+    folder: str, reports: Path, *, checks: Sequence[str], stream: TextIO, write: Write, color: bool
+) -> int:
+    """Go on with a sweep that was interrupted: the one in ``folder``, or the newest."""
+    store = Store(Path(folder)) if folder else Store.latest(reports, "sweep")
+    plan = store.plan()
+    return _sweep(store, plan, [_scales(text) for text in checks], stream=stream, write=write, color=color)
+
+
+def _sweep(store: Store, plan: Plan, checks: Sequence[Scales], *, stream: TextIO, write: Write, color: bool) -> int:
+    if plan.command != "sweep":
+        raise UsageError(f"{store.folder} is a comparison", next_step="Use: grovescale compare --resume")
+    screen = Screen(stream)
+    screen.say(f"sweep in {os.path.relpath(store.folder)}; after an interruption: grovescale sweep --resume")
+    try:
+        found = sweep.run(store, plan, screen)
+    finally:
+        screen.close()
+    judged = _judged(checks, found)
+    write(scaling_table.render(found, judged, color=color))
+    written = outcome.write_sweep(store.folder, SweepFile(subject=plan.subject, sweep=found, checks=judged))
+    _say_files(screen, written)
+    return int(any(check.verdict == "fail" for check in judged))
+
+
+def _judged(checks: Sequence[Scales], found: Sweep) -> tuple[CheckResult, ...]:
+    return tuple(scaling.judge(check, found, source="--check") for check in checks)
+
+
+def _scales(text: str) -> Scales:
+    metric, _, bound = text.rpartition("=")
+    try:
+        return Scales(metric=metric, exponent_max=float(bound))
+    except ValueError:
+        raise UsageError(
+            f"--check {text}: not METRIC=EXPONENT", next_step="Write it as --check cpu:deploy=1.15."
+        ) from None
+
+
+def _say_files(screen: Screen, files: Sequence[Path]) -> None:
+    screen.say("wrote " + ", ".join(os.path.relpath(file) for file in files))
+
+
+def _split(names: Sequence[str]) -> tuple[list[str], str]:
+    """Return the names of definitions or folders, and the test among them: that with ``.py`` in it."""
+    tests = [name for name in names if Path(name.partition("::")[0]).suffix == ".py"]
+    others = [name for name in names if name not in tests]
+    if len(tests) > 1 or len(others) > 2:
+        raise UsageError(
+            f"what is meant by {' '.join(names)}?",
+            next_step="Name at most two definitions (or folders of runs), then one test.",
+        )
+    return others, tests[0] if tests else ""
+
+
+def _found(test: str, environment: Environment) -> Subject:
+    return subject.find(test, environment.options)

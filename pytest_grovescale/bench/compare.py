@@ -1,0 +1,172 @@
+"""``grovescale compare``: two variants of an operator, run in turn, and whether the second is slower."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..analysis.comparison import Comparison, ComparisonPlan, check
+from ..cluster import handle, turns
+from ..errors import UsageError
+from . import revisions
+from .bench import Bench, cluster_definition
+from .deploy_pairs import Deploys
+from .noop_windows import Windows
+from .parts import is_over, so_far
+from .profiled_runs import PROFILE, run_profiled
+from .schedule import Slot, interleaved, left, looks
+from .screen import Screen, time_left
+from .store import Plan, Sample, Store, WindowPlan
+from .subject import Subject
+from .variant import Pairing
+
+NOOP, DEPLOY = "noop", "deploy"
+PARTS = (NOOP, DEPLOY)
+
+PAIRS = 10
+QUICK_PAIRS = 5
+QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=10)
+
+_ALPHA = 0.05
+
+
+class Wanted(NamedTuple):
+    """What is to be compared, and how much of it."""
+
+    pairing: Pairing
+    subject: Subject
+    parts: tuple[str, ...] = PARTS
+    pairs: int = PAIRS
+    """With the warm-up."""
+    windows: WindowPlan = WindowPlan()
+    gated: tuple[str, ...] = ()
+    """Empty: the default ones, of what the runs measure."""
+    profiles: bool = True
+    """One run more of each variant, with a profiler in a second pass."""
+    repository: str = ""
+
+
+def plan_of(wanted: Wanted) -> Plan:
+    """Return the whole plan; raises UsageError and DefinitionError for what cannot be, before anything starts."""
+    if wanted.pairs < 2:
+        raise UsageError(f"{wanted.pairs} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
+    if not handle.is_running(wanted.subject.cluster):
+        cluster_definition(wanted.subject)
+    elif NOOP in wanted.parts:
+        raise UsageError(
+            f"the no-op comparison needs two clusters of its own, and {wanted.subject.cluster} is one that runs",
+            next_step="Name a cluster definition file, or compare with --what deploy.",
+        )
+    gated = {part: _gated(wanted.gated, part) for part in wanted.parts}
+    if wanted.gated:
+        # Nobody waits for runs that decide nothing.
+        gated = {part: keys for part, keys in gated.items() if keys}
+    if unheeded := set(wanted.gated) - {key for keys in gated.values() for key in keys}:
+        raise UsageError(
+            f"{', '.join(sorted(unheeded))} is not measured by {' and '.join(wanted.parts)} runs",
+            next_step="Change --what or --gate.",
+        )
+    a, b = wanted.pairing.a, wanted.pairing.b
+    comparisons = {
+        part: ComparisonPlan(
+            a=a.label,
+            b=b.label,
+            differs=wanted.pairing.differs,
+            gated=keys,
+            pairs=wanted.pairs,
+            looks=looks(wanted.pairs),
+            # Each part has its share: together they raise no more false alarms than one would.
+            alpha=_ALPHA / len(gated),
+        )
+        for part, keys in gated.items()
+    }
+    for plan in comparisons.values():
+        if plan.gated:
+            check(plan)
+    return Plan(
+        command="compare",
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        subject=wanted.subject,
+        arms={"a": a, "b": b},
+        slots=(
+            *(slot for part in comparisons for slot in interleaved(part, wanted.pairs)),
+            *(interleaved(PROFILE, 1) if wanted.profiles else ()),
+        ),
+        comparisons=comparisons,
+        windows=wanted.windows,
+        repository=wanted.repository,
+    )
+
+
+def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:
+    return tuple(key for key in keys if key.startswith("noop_") == (part == NOOP))
+
+
+def run(store: Store, plan: Plan, screen: Screen) -> list[Comparison]:
+    """Make all runs that are still to be made, and return what each part says.
+
+    Whatever happens, everything that was started has ended when this returns or raises.
+    """
+    if not _is_finished(store, plan):
+        with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
+            bench = Bench(store, plan, turn, screen, folders)
+            for part in plan.comparisons:
+                _run_part(bench, part)
+            run_profiled(bench)
+    return results(store, plan)
+
+
+def _is_finished(store: Store, plan: Plan) -> bool:
+    samples = store.samples()
+    return not left(plan.part(PROFILE), samples) and all(is_over(plan, samples, part) for part in plan.comparisons)
+
+
+def results(store: Store, plan: Plan) -> list[Comparison]:
+    """Return what the finished runs of each part say."""
+    samples = store.samples()
+    return [so_far(plan, samples, part) for part in plan.comparisons]
+
+
+@contextlib.contextmanager
+def checkouts(store: Store, plan: Plan, screen: Screen) -> Iterator[dict[str, Path]]:
+    """Have every arm that is a revision checked out and built while the block runs; yields their folders."""
+    with contextlib.ExitStack() as stack:
+        folders = {}
+        for arm, variant in plan.arms.items():
+            if variant.revision:
+                folder = store.folder / "revisions" / arm
+                built = revisions.built(Path(plan.repository), variant.revision, variant.build, folder, say=screen.say)
+                folders[arm] = stack.enter_context(built)
+        yield folders
+
+
+def _run_part(bench: Bench, part: str) -> None:
+    with contextlib.ExitStack() as stack:
+        measure = Windows(bench, stack) if part == NOOP else Deploys(bench, stack)
+        while not is_over(bench.plan, samples := bench.store.samples(), part):
+            measure(left(bench.plan.part(part), samples)[0])
+            now = bench.store.samples()
+            for slot in now.keys() - samples.keys():
+                bench.screen.say(_line(bench, slot, now))
+        measure.finish()
+
+
+def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
+    rounds = bench.plan.comparisons[slot.part].pairs
+    start = f"{slot.part} {slot.round + 1} of {rounds}, {bench.plan.arms[slot.arm].label}"
+    sample = samples[slot]
+    figure = f"broken: {sample.run.broken}" if sample.run.broken else _figure(sample.run.metrics, slot.part)
+    coming = left(bench.plan.slots, samples)
+    return f"{start}: {figure}; {time_left(coming, {done: one.seconds for done, one in samples.items()})}"
+
+
+def _figure(metrics: dict[str, float], part: str) -> str:
+    if part == NOOP:
+        figure = metrics.get("noop_cpu")
+        return f"{1000 * figure:.2f} ms of CPU per trigger" if figure is not None else "no CPU figure"
+    cpu = sum(value for key, value in metrics.items() if key.startswith("cpu:"))
+    wall = sum(value for key, value in metrics.items() if key.startswith("wall:"))
+    return f"{wall:.1f} s, {cpu:.2f} s of the operator's CPU"

@@ -1,0 +1,88 @@
+"""What a comparison or sweep leaves in its folder, and the exit code that a CI job is decided by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..analysis.comparison import Comparison, ComparisonVerdict, overall
+from ..analysis.result import CheckResult
+from ..analysis.scaling import Sweep
+from ..report import comparison_table, scaling_table
+from ..report.html import files as pages
+from ..report.html.profiles import ProfilePair
+from .subject import Subject
+from .variant import Variant
+from .whole_files import told, write_json
+
+SCHEMA_VERSION = 1
+
+COMPARISON = "comparison"
+SWEEP = "sweep"
+
+FailOn = Literal["regression", "inconclusive", "never"]
+
+
+class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
+    """``comparison.json``: what was compared, and what each part of it says."""
+
+    schema_version: int = SCHEMA_VERSION
+    verdict: ComparisonVerdict
+    """The worst of the parts'."""
+    subject: Subject | None = None
+    """The test that was run; None for a comparison of recordings."""
+    arms: dict[str, Variant] = {}
+    """``a`` and ``b``; empty for a comparison of recordings."""
+    parts: tuple[Comparison, ...]
+    """No-op windows and deploy and delete runs, as far as they were asked for."""
+
+
+class SweepFile(msgspec.Struct, frozen=True, kw_only=True):
+    """``sweep.json``: all runs, a fit for each metric, and what was asked of them."""
+
+    schema_version: int = SCHEMA_VERSION
+    subject: Subject
+    sweep: Sweep
+    checks: tuple[CheckResult, ...] = ()
+
+
+def page_of(folder: Path) -> Path:
+    """Return where the page of a comparison is."""
+    return folder / f"{COMPARISON}.html"
+
+
+def write_comparison(folder: Path, found: ComparisonFile, profiles: Sequence[ProfilePair] = ()) -> list[Path]:
+    """Write a comparison as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
+    written = _write(folder, COMPARISON, found, comparison_table.render_markdown(found.parts))
+    return [*written, pages.write_comparison(folder, found.parts, profiles, to=page_of(folder))]
+
+
+def write_sweep(folder: Path, found: SweepFile) -> list[Path]:
+    """Write a sweep as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
+    written = _write(folder, SWEEP, found, scaling_table.render_markdown(found.sweep, found.checks))
+    return [*written, pages.write_sweep(folder, found.sweep, found.checks, to=folder / f"{SWEEP}.html")]
+
+
+def _write(folder: Path, name: str, content: msgspec.Struct, markdown: str) -> list[Path]:
+    json, text = folder / f"{name}.json", folder / f"{name}.md"
+    write_json(json, content)
+    with told(text):
+        text.write_text(markdown, encoding="utf-8")
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(markdown)
+    return [json, text]
+
+
+def exit_code(parts: Sequence[Comparison], fail_on: FailOn) -> int:
+    """Return 1 where a CI job is to fail: a broken variant is as bad as a slower one."""
+    bad: dict[FailOn, tuple[ComparisonVerdict, ...]] = {
+        "never": (),
+        "regression": ("regression", "broken"),
+        "inconclusive": ("regression", "broken", "inconclusive"),
+    }
+    return int(overall(parts) in bad[fail_on])

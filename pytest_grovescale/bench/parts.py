@@ -1,0 +1,65 @@
+"""A part of a comparison (no-op windows, or deploy and delete runs): what it says so far, and when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ..analysis.comparison import Comparison, ComparisonPlan, Pair, compare
+from ..analysis.run_metrics import default_gated
+from ..errors import UsageError
+from .schedule import Slot
+from .store import Plan, Sample, pairs
+
+# A comparison gates on something, also where every run is broken.
+_NOTHING_MEASURED = ("noop_cpu",)
+
+_FACTS = ("kubernetes", "nodes")
+
+
+def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPlan:
+    """Return the plan with the metrics that its verdict is about: those named, else the default ones.
+
+    Which the default ones are depends on what the warm-up run measured at all, on no figure. Raises UsageError for a
+    named one that it did not measure.
+    """
+    known = {key for pair in found for run in (pair.a, pair.b) for key in run.metrics}
+    if not plan.gated:
+        return msgspec.structs.replace(plan, gated=default_gated(known) or _NOTHING_MEASURED)
+    if known and (unknown := [key for key in plan.gated if key not in known]):
+        raise UsageError(
+            f"the runs do not measure {', '.join(unknown)}",
+            next_step=f"They measure: {', '.join(sorted(known))}.",
+        )
+    return plan
+
+
+def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> Comparison:
+    """Return what the finished pairs of a part say."""
+    found = pairs(dict(samples), plan.slots, part)
+    machines = {sample.machine.fingerprint: sample.machine for slot, sample in samples.items() if slot.part == part}
+    return compare(
+        plan_with_gates(plan.comparisons[part], found),
+        found,
+        machine=next(iter(machines.values())) if len(machines) == 1 else None,
+        facts=_facts(plan, samples),
+    )
+
+
+def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
+    """Return whether a part needs no more runs: all made, decided at a planned look, or a variant broken."""
+    found = pairs(dict(samples), plan.slots, part)
+    if len(found) >= plan.comparisons[part].pairs or any(pair.a.broken or pair.b.broken for pair in found):
+        return True
+    between_pairs = 2 * len(found) == sum(slot.part == part for slot in samples)
+    return between_pairs and len(found) in plan.comparisons[part].looks and so_far(plan, samples, part).decided
+
+
+def _facts(plan: Plan, samples: Mapping[Slot, Sample]) -> dict[str, str]:
+    cluster = next((sample.facts for sample in samples.values() if sample.facts), {})
+    facts = {"test": plan.subject.nodeid}
+    for name in _FACTS:
+        if name in cluster:
+            facts[name] = str(cluster[name])
+    return facts | next(iter(plan.arms.values())).parameters

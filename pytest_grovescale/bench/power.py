@@ -1,0 +1,231 @@
+"""How often a comparison says the right thing, by comparisons drawn anew from recorded noise.
+
+Each drawn comparison goes through the whole rule, as `analysis.comparison.compare` does it and by the same functions:
+evidence, Holm's steps, planned looks, the stop at a look that settles it.
+
+What may be drawn with what. A block is one recorded comparison: two clusters side by side, each pair of runs right
+after one another. A drawn comparison takes all its pairs from one block, since two clusters may differ a little for as
+long as they live, and a comparison meets that difference whole. Of two variants that are alike either may be called A,
+so the block's sides are exchanged for half of the comparisons, all of its pairs at once for the same reason. Within a
+block pairs are drawn two at a time, a neighbour with its neighbour (A B, B A), from any place: so both orders come
+equally often, as they are planned, and a drift of the machine within minutes stays in. What is common to the two runs
+of a pair never leaves it, and all metrics of a pair are drawn together.
+
+A block's mean carries the noise of its own pairs, besides what lasts of its clusters, and the drawn comparisons have it
+all: from short blocks the shares come out worse than they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..analysis.comparison import ComparisonPlan, check
+from ..analysis.profiles.wilson import wilson
+from ..analysis.run_metrics import COUNTS, units_of
+from ..analysis.statistics.decision import decide, levels_of_look
+from ..analysis.statistics.paired import Flags, Floats, evidence
+from ..errors import NotMeasuredError
+from .noise import Noise, NoiseBlock
+from .schedule import looks
+
+COMPARISONS = 10_000
+PAIRS = 10
+"""Of a drawn comparison, with the warm-up: the default."""
+SEED = 545
+
+_BATCH = 2_000
+
+Places: TypeAlias = npt.NDArray[np.int64]
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of all drawn comparisons."""
+
+    count: int
+    of: int
+    low: float
+    """Wilson's 95 % interval of the share: of the drawing alone, not of the noise that was recorded."""
+    high: float
+
+    @property
+    def share(self) -> float:
+        return self.count / self.of
+
+
+class Drawn(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the comparisons that were drawn from some blocks."""
+
+    differs: str
+    blocks: int
+    pairs: int
+    """Recorded pairs in these blocks."""
+    regression: Share
+    """With a regression of any gated metric."""
+    improvement: Share
+    """With an improvement of any, and no regression."""
+    ok: Share
+    """With all of them ok or better."""
+    by_metric: dict[str, Share]
+    """Regressions by metric."""
+    stopped_early: Share
+    """Settled at a look before the last."""
+
+
+class PartPower(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a comparison: no-op windows, or deploy and delete."""
+
+    part: str
+    gated: tuple[str, ...]
+    alike: Drawn | None
+    """An operator with itself: its regressions are false alarms. None where none was recorded."""
+    slower: tuple[Drawn, ...]
+    """With each defect that was recorded: its regressions are detections."""
+
+
+class Power(msgspec.Struct, frozen=True, kw_only=True):
+    seed: int
+    comparisons: int
+    """Drawn of each kind."""
+    pairs: int
+    """Pairs of a planned comparison, with the warm-up."""
+    looks: tuple[int, ...]
+    parts: tuple[PartPower, ...]
+
+    @property
+    def false_alarms(self) -> float | None:
+        """Share of whole comparisons of an operator with itself that raise an alarm in any part; None if not recorded.
+
+        The runs of one part have nothing to do with those of another: the parts' shares are independent.
+        """
+        alike = [part.alike.regression.share for part in self.parts if part.alike is not None]
+        return 1 - math.prod(1 - share for share in alike) if alike else None
+
+
+class _Outcome(NamedTuple):
+    """Of a batch of comparisons, at the look that ended each."""
+
+    regression: Flags
+    """(comparisons, metrics)"""
+    improvement: Flags
+    ok: Flags
+    look: Places
+    """(comparisons,): index of the look."""
+
+
+def power(noise: Noise, *, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int = PAIRS) -> Power:
+    """Draw so many comparisons of each kind that was recorded. The same noise and seed give the same answer.
+
+    ``pairs`` is how many a drawn comparison has, with the warm-up; its gated metrics, bounds and alpha are those that
+    the recorded ones had. Raises NotMeasuredError for a block that lacks a gated metric or has fewer than two pairs,
+    and UsageError for too few ``pairs``.
+    """
+    parts = tuple(_part(noise, part, comparisons, seed, pairs) for part in noise.parts)
+    return Power(seed=seed, comparisons=comparisons, pairs=pairs, looks=looks(pairs), parts=parts)
+
+
+def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int) -> PartPower:
+    alike, slower = noise.of(part, alike=True), noise.of(part, alike=False)
+    recorded = next(block.plan for block in (*alike, *slower))
+    plan = msgspec.structs.replace(recorded, pairs=pairs, looks=looks(pairs))
+    check(plan)
+    by_defect = {block.plan.differs: [b for b in slower if b.plan.differs == block.plan.differs] for block in slower}
+    return PartPower(
+        part=part,
+        gated=plan.gated,
+        alike=_drawn(plan, alike, comparisons, seed, exchange=True) if alike else None,
+        slower=tuple(_drawn(plan, blocks, comparisons, seed, exchange=False) for blocks in by_defect.values()),
+    )
+
+
+def _drawn(plan: ComparisonPlan, blocks: Sequence[NoiseBlock], comparisons: int, seed: int, *, exchange: bool) -> Drawn:
+    generator = np.random.default_rng(seed)
+    figures = [figures_of(block, plan.gated) for block in blocks]
+    outcomes = []
+    for start in range(0, comparisons, _BATCH):
+        size = min(_BATCH, comparisons - start)
+        outcomes.append(outcome(plan, draw(figures, plan, size, generator, exchange=exchange)))
+    found = _Outcome(*(np.concatenate(column) for column in zip(*outcomes, strict=True)))
+    alarm = found.regression.any(axis=1)
+    return Drawn(
+        differs=blocks[0].plan.differs,
+        blocks=len(blocks),
+        pairs=sum(len(block.pairs) for block in blocks),
+        regression=_share(alarm),
+        improvement=_share(found.improvement.any(axis=1) & ~alarm),
+        ok=_share((found.ok | found.improvement).all(axis=1)),
+        by_metric={key: _share(found.regression[:, at]) for at, key in enumerate(plan.gated)},
+        stopped_early=_share(found.look < len(plan.looks) - 1),
+    )
+
+
+def figures_of(block: NoiseBlock, gated: Sequence[str]) -> Floats:
+    """Return a block's gated figures: (sides A and B, metrics, pairs). Raises NotMeasuredError."""
+    missing = [key for key in gated if any(key not in pair.a for pair in block.pairs)]
+    if missing or len(block.pairs) < 2:
+        what = f"has no {', '.join(missing)} in some pairs" if missing else f"has {len(block.pairs)} pairs"
+        raise NotMeasuredError(
+            f"the recorded comparison of {block.started} ({block.part}) {what}",
+            next_step="Record it again, or leave it out of the noise.",
+        )
+    return np.array([[[side[key] for side in sides] for key in gated] for sides in _sides(block)])
+
+
+def _sides(block: NoiseBlock) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    return [pair.a for pair in block.pairs], [pair.b for pair in block.pairs]
+
+
+def draw(
+    blocks: Sequence[Floats], plan: ComparisonPlan, comparisons: int, generator: np.random.Generator, *, exchange: bool
+) -> Floats:
+    """Return comparisons drawn from blocks: (sides, comparisons, metrics, pairs), without a warm-up."""
+    wanted = plan.pairs - plan.warmup
+    drawn = np.empty((2, comparisons, blocks[0].shape[1], wanted))
+    chosen = generator.integers(len(blocks), size=comparisons)
+    for index, block in enumerate(blocks):
+        mine = np.flatnonzero(chosen == index)
+        places = _neighbours(block.shape[2], wanted, mine.size, generator)
+        drawn[:, mine] = np.moveaxis(block[:, :, places], 2, 1)
+    if exchange:
+        exchanged = np.flatnonzero(generator.random(comparisons) < 0.5)
+        drawn[:, exchanged] = drawn[::-1, exchanged]
+    return drawn
+
+
+def _neighbours(pairs: int, wanted: int, comparisons: int, generator: np.random.Generator) -> Places:
+    """Return places in a block by comparison: any pair with the next one, as often as it takes."""
+    starts = generator.integers(pairs - 1, size=(comparisons, (wanted + 1) // 2))
+    return np.stack([starts, starts + 1], axis=-1).reshape(comparisons, -1)[:, :wanted]
+
+
+def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
+    """Return what the rule makes of comparisons (sides, comparisons, metrics, pairs) at the look that ends each."""
+    counts = np.array([units_of(key) in COUNTS for key in plan.gated])
+    usable = plan.pairs - plan.warmup
+    fractions = tuple((look - plan.warmup) / usable for look in plan.looks)
+    shape = drawn.shape[1:3]
+    regression, improvement, ok = np.zeros((3, *shape), dtype=np.bool_)
+    found = _Outcome(regression, improvement, ok, np.zeros(shape[0], dtype=np.int64))
+    going = np.ones(shape[0], dtype=np.bool_)
+    for index, look in enumerate(plan.looks):
+        a, b = drawn[:, going, :, : look - plan.warmup]
+        decision = decide(
+            evidence(a, b, counts=counts, regression=plan.regression, ok=plan.ok),
+            levels_of_look(plan.alpha / 2, fractions, index, len(plan.gated)),
+        )
+        found.regression[going], found.improvement[going] = decision.regression, decision.improvement
+        found.ok[going], found.look[going] = decision.ok, index
+        going[going] = ~decision.settled
+    return found
+
+
+def _share(held: npt.ArrayLike) -> Share:
+    held = np.asarray(held)
+    count, of = int(held.sum()), int(held.size)
+    low, high = wilson(count, of)
+    return Share(count=count, of=of, low=low, high=high)

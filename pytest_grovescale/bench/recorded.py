@@ -1,0 +1,65 @@
+"""Comparisons of what was recorded before: two folders with the results of finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from ..analysis.result import TestResult
+from ..analysis.run_metrics import default_gated, metrics_of, saturated_phases
+from ..errors import UsageError
+from ..report import jsonfile
+from .measured import LATEST, broken
+
+WEAKER = "these runs were not interleaved: a machine that was slower for a while looks like a slower operator"
+
+
+def compare_recorded(a: Path, b: Path, *, gated: Sequence[str] = ()) -> Comparison:
+    """Return the comparison of the runs in two folders, each a run's own or one with several runs.
+
+    Runs are paired in the order in which they were made; those that one folder has more of are left out. Raises
+    UsageError for a folder without results, or with those of several tests.
+    """
+    sides = [_runs(a), _runs(b)]
+    tests = sorted({test.test for side in sides for _, test in side})
+    if len(tests) > 1:
+        raise UsageError(
+            "the folders hold results of different tests: " + ", ".join(tests), next_step="Compare runs of one test."
+        )
+    found = [Pair(a=_run(*first), b=_run(*second)) for first, second in zip(sides[0], sides[1], strict=False)]
+    keys = {key for pair in found for key in pair.a.metrics.keys() & pair.b.metrics.keys()}
+    plan = ComparisonPlan(
+        a=str(a), b=str(b), gated=tuple(gated) or default_gated(keys), pairs=len(found), warmup=0, looks=(len(found),)
+    )
+    machines = {test.machine.fingerprint: test.machine for side in sides for _, test in side}
+    machine = next(iter(machines.values())) if len(machines) == 1 else None
+    return compare(plan, found, machine=machine, facts={"test": tests[0]}, weaker=WEAKER)
+
+
+def is_folder_of_runs(name: str) -> bool:
+    """Return whether an argument means recorded runs."""
+    return Path(name).is_dir() and bool(_files(Path(name)))
+
+
+def _runs(folder: Path) -> list[tuple[Path, TestResult]]:
+    found = [(file, test) for file in _files(folder) for test in jsonfile.read(file).tests]
+    if not found:
+        raise UsageError(f"{folder} has no {jsonfile.NAME}", next_step="Name a run's folder, or one that holds some.")
+    return sorted(found, key=lambda one: one[1].started)
+
+
+def _files(folder: Path) -> list[Path]:
+    own = folder / jsonfile.NAME
+    if own.is_file():
+        return [own]
+    return [file for file in sorted(folder.glob(f"*/{jsonfile.NAME}")) if file.parent.name != LATEST]
+
+
+def _run(file: Path, test: TestResult) -> VariantRun:
+    return VariantRun(
+        metrics=metrics_of(test),
+        broken=broken(test),
+        saturated=saturated_phases(test),
+        recording=str(file.parent / test.recording),
+    )

@@ -1,0 +1,68 @@
+"""Which run comes when: a plan and what has been run in, the next run out. So a killed one goes on where it was."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+
+FIRST_LOOK = 6
+"""With fewer pairs than this, warm-up included, an interval is too wide to be looked at before the end."""
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """One run: of which part of the work, in which round, by whom."""
+
+    part: str
+    """``noop`` or ``deploy`` of a comparison, ``sweep`` of a sweep."""
+    round: int
+    """From 0. In a comparison, the pair."""
+    arm: str
+    """``a`` or ``b``; in a sweep the value."""
+
+    @property
+    def name(self) -> str:
+        """Name of its files: ``deploy-03-b``."""
+        return f"{self.part}-{self.round:02d}-{_NOT_IN_NAMES.sub('_', self.arm)}"
+
+
+def interleaved(part: str, pairs: int) -> tuple[Slot, ...]:
+    """Return A B, B A, A B …: a machine that gets slower all the while is no advantage for either."""
+    orders = ("ab", "ba")
+    return tuple(Slot(part=part, round=pair, arm=arm) for pair in range(pairs) for arm in orders[pair % 2])
+
+
+def shuffled(part: str, values: Sequence[str], repeats: int, *, seed: int = 0) -> tuple[Slot, ...]:
+    """Return every value once in each round, each round in an order of its own that ``seed`` decides."""
+    chance = random.Random(seed)
+    return tuple(
+        Slot(part=part, round=repeat, arm=value)
+        for repeat in range(repeats)
+        for value in chance.sample(list(values), len(values))
+    )
+
+
+def looks(pairs: int) -> tuple[int, ...]:
+    """Return after how many pairs the figures are looked at: once on the way, if that is worth it, and at the end."""
+    early = max(FIRST_LOOK, math.ceil(0.6 * pairs))
+    return (early, pairs) if early < pairs else (pairs,)
+
+
+def left(planned: Sequence[Slot], done: Iterable[Slot]) -> tuple[Slot, ...]:
+    """Return the runs that are still to be made, in their order."""
+    finished = set(done)
+    return tuple(slot for slot in planned if slot not in finished)
+
+
+def complete_rounds(done: Iterable[Slot], part: str, arms: Sequence[str]) -> int:
+    """Return how many rounds, from the first on without a gap, have a run of every arm."""
+    have = {(slot.round, slot.arm) for slot in done if slot.part == part}
+    rounds = 0
+    while all((rounds, arm) in have for arm in arms):
+        rounds += 1
+    return rounds

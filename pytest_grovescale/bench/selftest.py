@@ -1,0 +1,101 @@
+"""What `grovescale selftest` prints of how well comparisons tell slower from alike, and whether that is good enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..report.tables import Column, Sheet
+from ..report.wording import count, percent
+from . import noise
+from .power import COMPARISONS, PAIRS, SEED, Drawn, PartPower, Power, Share, power
+
+Write = Callable[[str], None]
+
+DETECTED = 0.95
+"""Share of the comparisons with a known defect of 10 % that are to call it, at least."""
+FALSE_ALARMS = 0.03
+"""Share of the comparisons of an operator with itself that may raise an alarm on any gated metric, at most."""
+
+
+def selftest_power(
+    path: Path | None, *, write: Write, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int = PAIRS
+) -> int:
+    """Print the shares; return 0 when they are as they should be in all that was recorded, else 1."""
+    recorded = noise.read(path or noise.RECORDED)
+    found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs)
+    write(text(found, recorded).rstrip("\n"))
+    return 0 if good_enough(found) else 1
+
+
+def selftest_noise(folders: Sequence[Path], path: Path, *, how: str, write: Write) -> int:
+    """Gather the pairs of finished comparisons into one file."""
+    gathered = noise.from_comparisons(folders, how=how)
+    noise.write(gathered, path)
+    write(f"wrote {path}: {len(gathered.blocks)} comparisons, {sum(len(b.pairs) for b in gathered.blocks)} pairs")
+    return 0
+
+
+def good_enough(found: Power) -> bool:
+    """Whether every kind of comparison that was recorded keeps its bound; nothing recorded is not good enough."""
+    slower = [drawn.regression.share >= DETECTED for part in found.parts for drawn in part.slower]
+    quiet = found.false_alarms is not None and found.false_alarms <= FALSE_ALARMS
+    return quiet and bool(slower) and all(slower)
+
+
+def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
+    """Return the shares as tables, and where the noise comes from."""
+    sheet = Sheet(width=width, color=False)
+    looks = " and ".join(str(look) for look in found.looks)
+    sheet.line(
+        f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed}),"
+        f" each of {found.pairs} pairs and looked at after {looks}"
+    )
+    machine = recorded.machine
+    sheet.line(f"{machine.cores} × {machine.cpu}, Linux {machine.kernel}: {recorded.how}")
+    for part in found.parts:
+        _part(sheet, part)
+    sheet.line()
+    verdict = "as they should be" if good_enough(found) else "NOT as they should be"
+    sheet.line(
+        f"Shares are {verdict}: a defect of 10 % called in at least {percent(DETECTED)},"
+        f" an alarm on any gated metric between equals in at most {percent(FALSE_ALARMS)}."
+    )
+    return sheet.text()
+
+
+def _part(sheet: Sheet, part: PartPower) -> None:
+    sheet.line()
+    sheet.line(f"{part.part}: gated on {', '.join(part.gated)}")
+    columns = [
+        Column("what is compared"),
+        Column("comparisons", figures=True),
+        Column("pairs", figures=True),
+        Column("regression", figures=True),
+        Column("better", figures=True),
+        Column("ok", figures=True),
+        Column("stopped early", figures=True),
+    ]
+    kinds = [part.alike, *part.slower] if part.alike is not None else list(part.slower)
+    sheet.table(columns, [_row(drawn) for drawn in kinds if drawn is not None])
+    if part.alike is None:
+        sheet.line("No comparison of an operator with itself was recorded.")
+    if not part.slower:
+        sheet.line("No comparison with a known defect was recorded.")
+
+
+def _row(drawn: Drawn) -> list[str]:
+    return [
+        drawn.differs or "an operator with itself",
+        count(drawn.blocks),
+        count(drawn.pairs),
+        _interval(drawn.regression),
+        percent(drawn.improvement.share),
+        percent(drawn.ok.share),
+        percent(drawn.stopped_early.share),
+    ]
+
+
+def _interval(share: Share) -> str:
+    """Return a share to a hundredth of a percent, which is one in ten thousand, with its interval."""
+    return f"{share.share:.2%} ({share.low:.2%} to {share.high:.2%})".replace("%", " %")

@@ -1,0 +1,175 @@
+"""A comparison or sweep on disk: its plan, written once, and a file for every finished run.
+
+Every file is written whole or not at all, and a run counts as finished when its file is there: whatever kills the
+driver, and whenever, the next one reads what is there and goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from ..analysis.comparison import ComparisonPlan, Pair, VariantRun
+from ..cluster import locks
+from ..errors import RecordingError, UsageError
+from ..recording.records import Machine
+from .schedule import Slot, complete_rounds
+from .subject import Subject
+from .variant import Variant
+from .whole_files import told, write_json
+
+SCHEMA_VERSION = 1
+
+PLAN = "plan.json"
+SAMPLES = "samples"
+RUNS = "runs"
+
+
+class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a no-op window is measured."""
+
+    seconds: float = 10.0
+    triggers: int = 20
+    fresh: bool = True
+    """A fresh operator process for each window."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that decides what is run; a run that is resumed asks nothing else."""
+
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["compare", "sweep"]
+    started: str
+    """ISO 8601, UTC."""
+    subject: Subject
+    arms: dict[str, Variant]
+    """Arm of a slot → what it runs."""
+    slots: tuple[Slot, ...]
+    """Every run, in order."""
+    comparisons: dict[str, ComparisonPlan] = {}
+    """Part → what is gated, and how; for a comparison."""
+    windows: WindowPlan = WindowPlan()
+    repository: str = ""
+    """Top folder of the git repository that the arms are revisions of."""
+    hold_s: float = 1.0
+    """Longest hold in a phase of a run."""
+    parameter: str = ""
+    """For a sweep: the parameter, or value of the definition, that the arms are values of."""
+
+    def part(self, name: str) -> tuple[Slot, ...]:
+        """Return the runs of one part."""
+        return tuple(slot for slot in self.slots if slot.part == name)
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out of one slot."""
+
+    schema_version: int = SCHEMA_VERSION
+    slot: Slot
+    run: VariantRun
+    seconds: float
+    """How long the slot took, with everything around the measurement."""
+    machine: Machine
+    facts: dict[str, str | int | float | bool] = {}
+    """The cluster's."""
+
+
+T = TypeVar("T", Plan, Sample)
+
+
+class _Header(msgspec.Struct):
+    schema_version: int
+
+
+class Store:
+    """The folder of one comparison or sweep."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, reports: Path, plan: Plan) -> Store:
+        """Make a folder of its own in ``reports`` and write the plan into it."""
+        now = datetime.datetime.now(datetime.UTC)
+        store = cls(reports / f"{plan.command}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
+        with told(store.folder):
+            (store.folder / SAMPLES).mkdir(parents=True)
+            (store.folder / RUNS).mkdir()
+        write_json(store.folder / PLAN, plan)
+        return store
+
+    @classmethod
+    def latest(cls, reports: Path, command: str) -> Store:
+        """Return the one that was begun last; raises UsageError where there is none."""
+        plans = sorted(reports.glob(f"{command}-*/{PLAN}"))
+        if not plans:
+            raise UsageError(
+                f"{reports} holds nothing of grovescale {command} to go on with",
+                next_step="Name its folder: --resume FOLDER, or start one.",
+            )
+        return cls(plans[-1].parent)
+
+    def plan(self) -> Plan:
+        """Return the plan; raises RecordingError for a folder without one."""
+        return _read(self.folder / PLAN, Plan)
+
+    def keep(self, sample: Sample) -> None:
+        """Write the sample of a finished run."""
+        write_json(self.folder / SAMPLES / f"{sample.slot.name}.json", sample)
+
+    def samples(self) -> dict[Slot, Sample]:
+        """Return the finished runs."""
+        found = [_read(path, Sample) for path in sorted((self.folder / SAMPLES).glob("*.json"))]
+        return {sample.slot: sample for sample in found}
+
+    def run_folder(self, name: str) -> Path:
+        """Return the folder for the reports and the output of one pytest process, made if need be."""
+        folder = self.folder / RUNS / name
+        with told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder; raises UsageError when another process works on it."""
+        lock = locks.take(self.folder / ".lock", wait=False)
+        if lock is None:
+            raise UsageError(f"{self.folder} is being worked on", next_step="Wait for that one, or start another.")
+        with lock:
+            yield
+
+
+def pairs(samples: dict[Slot, Sample], planned: tuple[Slot, ...], part: str) -> list[Pair]:
+    """Return the finished pairs of a part, in order."""
+    rounds = complete_rounds(samples, part, ("a", "b"))
+    first = {slot.round: slot.arm for slot in reversed(planned) if slot.part == part}
+    return [
+        Pair(
+            a=samples[Slot(part=part, round=number, arm="a")].run,
+            b=samples[Slot(part=part, round=number, arm="b")].run,
+            first="a" if first[number] == "a" else "b",
+        )
+        for number in range(rounds)
+    ]
+
+
+def _read(path: Path, type: type[T]) -> T:
+    try:
+        data = path.read_bytes()
+        version = msgspec.json.decode(data, type=_Header).schema_version
+        if version <= SCHEMA_VERSION:
+            return msgspec.json.decode(data, type=type)
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read: {error.strerror}", next_step="Is it the right folder?") from error
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"{path} is damaged: {error}", next_step="Remove it: that run is made again.") from error
+    raise RecordingError(
+        f"{path} was written with schema version {version}; this version reads up to {SCHEMA_VERSION}",
+        next_step="Go on with the pytest-grovescale that began it.",
+    )

@@ -1,0 +1,74 @@
+"""The scale test that is run again and again: found by pytest itself, before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from .. import bundled
+from ..errors import UsageError
+
+DESCRIBE = "GROVESCALE_DESCRIBE"
+"""Environment variable: the file in which the plugin describes the scale tests that pytest collected."""
+
+SCENARIOS = "fixtures/scenarios"
+DEFAULT = "test_pcs.py"
+
+_TAIL_LINES = 15
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """A scale test, and the cluster that it asks for by marker, options or ini."""
+
+    nodeid: str
+    path: str
+    """Absolute path of its file."""
+    name: str
+    cluster: str
+    kubernetes: str = ""
+    nodes: int | None = None
+
+    @property
+    def argument(self) -> str:
+        """What pytest runs exactly this test by, wherever it is started."""
+        return f"{self.path}::{self.nodeid.partition('::')[2]}"
+
+
+def find(test: str, options: Sequence[str] = ()) -> Subject:
+    """Return the one scale test that ``test`` (file or node id; empty: the bundled scenario) means.
+
+    ``options`` go to pytest. Raises UsageError, with pytest's own words, where there is none, or more than one.
+    """
+    wanted = test or str(bundled.find(SCENARIOS, DEFAULT))
+    with tempfile.TemporaryDirectory(prefix="grovescale-") as folder:
+        file = Path(folder) / "collected.json"
+        command = [sys.executable, "-m", "pytest", "--grovescale", "--collect-only", "-q", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            # Without a second pass for profiles: a test is one item, whatever its marker says.
+            [*command, "-n", "0", "--grovescale-profile=off", *options, wanted],
+            env={**os.environ, DESCRIBE: str(file)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0 or not file.is_file():
+            tail = (done.stdout + done.stderr).strip().splitlines()[-_TAIL_LINES:]
+            raise UsageError(
+                "\n".join([f"pytest finds no test by {wanted!r}:", *(f"  {line}" for line in tail)]),
+                next_step="Name a file with one scale test, or one test: tests/scale/test_mine.py::test_it.",
+            )
+        found = msgspec.json.decode(file.read_bytes(), type=list[Subject])
+    if len(found) != 1:
+        names = "".join(f"\n  {subject.nodeid}" for subject in found)
+        raise UsageError(
+            f"{wanted} has {len(found) or 'no'} scale tests" + (f":{names}" if names else ""),
+            next_step="Name the one that is to be run; a scale test is one that uses the fixture `scale`.",
+        )
+    return found[0]

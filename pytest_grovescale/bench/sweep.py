@@ -1,0 +1,152 @@
+"""``grovescale sweep``: one test at several sizes, several times each, and how its figures grow."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ..analysis.scaling import LEAST_SIZES, SizedRun, Sweep
+from ..analysis.scaling import sweep as fitted
+from ..cluster import handle, turns
+from ..errors import UsageError
+from ..operator.definition import load
+from .bench import Bench, cluster_definition
+from .compare import checkouts
+from .deploy_pairs import Deploys
+from .schedule import Slot, left, shuffled
+from .screen import Screen, time_left
+from .store import Plan, Sample, Store
+from .subject import Subject
+from .variant import Variant
+
+PART = "sweep"
+REPEATS = 3
+HOLD_S = 5.0
+
+
+class Swept(NamedTuple):
+    """What varies."""
+
+    name: str
+    values: tuple[str, ...]
+    """Numbers, as they were written."""
+
+
+def swept_of(given: Mapping[str, str]) -> Swept:
+    """Return the one of NAME=VALUE arguments whose value is a list of numbers; raises UsageError for any other case."""
+    lists = {name: tuple(item.strip() for item in value.split(",")) for name, value in given.items() if "," in value}
+    if len(lists) != 1:
+        raise UsageError(
+            "a sweep varies one value, and " + (f"{', '.join(lists)} are lists" if lists else "none is a list"),
+            next_step="Write it as --set replicas=125,250,500,1000.",
+        )
+    ((name, values),) = lists.items()
+    wrong = [value for value in values if not _is_size(value)]
+    if wrong or len(set(values)) != len(values) or len(values) < LEAST_SIZES:
+        raise UsageError(
+            f"{name}={given[name]}: {'not a size: ' + wrong[0] if wrong else f'not {LEAST_SIZES} different sizes'}",
+            next_step="Give at least three different numbers above zero.",
+        )
+    return Swept(name, values)
+
+
+def _is_size(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
+
+
+def plan_of(
+    operator: str,
+    subject: Subject,
+    *,
+    values: Mapping[str, str],
+    parameters: Mapping[str, str],
+    repeats: int = REPEATS,
+    seed: int = 0,
+) -> Plan:
+    """Return the whole plan. One of ``values`` or ``parameters`` is a list; a value that the operator's definition does
+    not have is a parameter of the test.
+
+    Raises UsageError and DefinitionError for what cannot be, before anything starts.
+    """
+    if repeats < 1:
+        raise UsageError(f"{repeats} repeats", next_step="Ask for 1 or more.")
+    swept = swept_of({**values, **parameters})
+    declared = load(operator).declared
+    settings = {name: value for name, value in values.items() if name in declared or name != swept.name}
+    others = {**parameters, **{name: value for name, value in values.items() if name not in settings}}
+    if not handle.is_running(subject.cluster):
+        cluster_definition(subject)
+    arms = {}
+    for value in swept.values:
+        chosen = {name: value if name == swept.name else text for name, text in settings.items()}
+        definition = load(operator, values=chosen)
+        arms[value] = Variant(
+            label=f"{swept.name}={value}",
+            operator=definition.source,
+            values=chosen,
+            parameters={name: value if name == swept.name else text for name, text in others.items()},
+        )
+    return Plan(
+        command="sweep",
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        subject=subject,
+        arms=arms,
+        slots=shuffled(PART, swept.values, repeats, seed=seed),
+        hold_s=HOLD_S,
+        parameter=swept.name,
+    )
+
+
+def run(store: Store, plan: Plan, screen: Screen) -> Sweep:
+    """Make all runs that are still to be made, and return the fits."""
+    with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
+        bench = Bench(store, plan, turn, screen, folders)
+        with contextlib.ExitStack() as stack:
+            measure = Deploys(bench, stack, whole=True)
+            for slot in left(plan.slots, store.samples()):
+                measure(slot)
+                screen.say(_line(plan, slot, store.samples()))
+    return result(store, plan)
+
+
+def result(store: Store, plan: Plan) -> Sweep:
+    """Return what the finished runs say."""
+    samples = store.samples()
+    runs = [_sized(sample) for sample in samples.values()]
+    cluster = next((sample.facts for sample in samples.values()), {})
+    facts = {"test": plan.subject.nodeid, **_constant(list(plan.arms.values()))}
+    for name in ("kubernetes", "nodes"):
+        if name in cluster:
+            facts[name] = str(cluster[name])
+    return fitted(plan.parameter, runs, facts=facts)
+
+
+def _sized(sample: Sample) -> SizedRun:
+    run = sample.run
+    return SizedRun(size=float(sample.slot.arm), metrics=run.metrics, broken=run.broken, recording=run.recording)
+
+
+def _constant(arms: Sequence[Variant]) -> dict[str, str]:
+    """Return the values and parameters that all arms share."""
+    first = {**arms[0].values, **arms[0].parameters}
+    return {
+        name: text
+        for name, text in first.items()
+        if all({**arm.values, **arm.parameters}.get(name) == text for arm in arms)
+    }
+
+
+def _line(plan: Plan, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
+    sample = samples[slot]
+    took = sum(value for key, value in sample.run.metrics.items() if key.startswith("wall:"))
+    figure = f"broken: {sample.run.broken}" if sample.run.broken else f"{took:.1f} s"
+    coming = left(plan.slots, samples)
+    done = f"{len(samples)} of {len(plan.slots)}"
+    # A run's length grows with its size: the middle one of what was made stands for those to come.
+    waiting = time_left(coming, {one: each.seconds for one, each in samples.items()})
+    return f"{done}, {plan.arms[slot.arm].label}: {figure}; {waiting}"

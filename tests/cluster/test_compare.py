@@ -1,0 +1,130 @@
+"""``grovescale compare`` for real: two variants on a control plane, killed on the way, resumed, and told apart."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.comparison import MetricComparison
+from pytest_grovescale.bench.outcome import ComparisonFile
+from pytest_grovescale.bench.store import Store
+from tests.processes import wait_none
+
+pytestmark = pytest.mark.cluster
+
+COMPARE = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
+SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
+VARIANTS = ["--set=variant=baseline", "--vs=variant=optimized"]
+
+# What an operator that crashes at its first pod never gets done.
+BROKEN = """
+import pytest
+from pytest_grovescale import count
+
+@pytest.mark.grovescale(nodes=1)
+def test_it(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("ready", count("pods", 1, ready=True))
+        pcs.apply()
+    with scale.phase("steady", timeout="30s"):
+        pcs.trigger_reconcile()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a comparison is run; nothing of it is left running afterwards."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    yield tmp_path
+    wait_none(str(tmp_path))
+
+
+def compared(folder: Path) -> ComparisonFile:
+    return msgspec.json.decode((folder / "comparison.json").read_bytes(), type=ComparisonFile)
+
+
+def metrics(found: ComparisonFile) -> dict[str, MetricComparison]:
+    return {metric.key: metric for part in found.parts for metric in part.metrics}
+
+
+def interrupted(folder: Path, what: str, after: str, number: signal.Signals) -> tuple[int, str]:
+    """Start a comparison, send it a signal once a line starts so; return its exit code and last words."""
+    driver = subprocess.Popen(
+        [*COMPARE, *VARIANTS, *SMALL, f"--what={what}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+    )
+    assert driver.stderr is not None
+    while not (line := driver.stderr.readline()).startswith(after):
+        assert line, f"the driver ended before {after!r}"
+    driver.send_signal(number)
+    _, said = driver.communicate(timeout=120)
+    wait_none(str(folder), timeout=60)
+    return driver.returncode, said
+
+
+def resumed(folder: Path) -> dict[str, MetricComparison]:
+    """Let the comparison go on to its end; return its metrics."""
+    store = Store.latest(folder / "reports", "compare")
+    before = store.samples()
+    assert before
+    done = subprocess.run([*COMPARE, "--resume", "--fail-on=never"], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    after = store.samples()
+    assert {slot: after[slot] for slot in before} == before, "what was measured is not measured again"
+    assert set(after) == set(store.plan().slots)
+    assert all((store.folder / sample.run.recording).is_file() for sample in after.values())
+    assert {"comparison.json", "comparison.md", "comparison.html"} <= {file.name for file in store.folder.iterdir()}
+    return metrics(compared(store.folder))
+
+
+def less(metric: MetricComparison) -> bool:
+    """Return whether B has less of it than A, both measured."""
+    return metric.a is not None and metric.b is not None and metric.b < metric.a
+
+
+def test_noop_windows_go_on_after_a_kill_and_tell_the_variants_apart(folder: Path) -> None:
+    interrupted(folder, "noop", "noop 1 of 2", signal.SIGKILL)
+    figures = resumed(folder)
+    assert figures["noop_writes"].b == 0
+    assert less(figures["noop_writes"])
+    assert less(figures["noop_requests"])
+    assert figures["noop_reconciles"].a == figures["noop_reconciles"].b == 6, "every trigger is heard and dealt with"
+    assert figures["noop_cpu"].gated
+
+
+def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path) -> None:
+    code, said = interrupted(folder, "deploy", "deploy 1 of 2", signal.SIGINT)
+    assert code == 130
+    assert "interrupted" in said
+    figures = resumed(folder)
+    assert less(figures["api:deploy"])
+    assert less(figures["writes:deploy"])
+    assert figures["cpu:deploy"].gated
+
+
+def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) -> None:
+    (folder / "test_it.py").write_text(BROKEN, encoding="utf-8")
+    crashing = ["--set=concurrency=20", "--vs=defect=crash=1"]
+    done = subprocess.run(
+        [*COMPARE, "test_it.py", *crashing, "--what=deploy", "--pairs=3", "--no-profile"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert done.returncode == 1, done.stderr
+    found = compared(Store.latest(folder / "reports", "compare").folder)
+    assert found.verdict == "broken"
+    (part,) = found.parts
+    assert [broken.variant for broken in part.broken] == ["b"]
+    assert part.pairs == 1, "it is tried no more than it must"

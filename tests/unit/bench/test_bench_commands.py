@@ -1,0 +1,113 @@
+"""What ``grovescale compare`` and ``sweep`` refuse before anything starts, and what they take for what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale import cli
+from pytest_grovescale.bench import subject
+from pytest_grovescale.bench.outcome import FailOn, exit_code
+from pytest_grovescale.bench.parts import so_far
+from pytest_grovescale.bench.recorded import WEAKER, compare_recorded
+from pytest_grovescale.errors import UsageError
+from tests.unit.bench.planned import plan, sample
+
+SAMPLE = str(Path(__file__).parents[3] / "reports" / "sample")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a scale test, two in a file, and a file without one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    (tmp_path / "test_one.py").write_text("def test_one(scale): pass\n", encoding="utf-8")
+    (tmp_path / "test_two.py").write_text("def test_a(scale): pass\ndef test_b(scale): pass\n", encoding="utf-8")
+    (tmp_path / "test_none.py").write_text("def test_it(): pass\n", encoding="utf-8")
+    (tmp_path / "test_broken.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "nowhere.yaml"], "no such file"),
+        (["compare", "reference", "nowhere.yaml"], "no such file"),
+        (["compare", "--vs=variant=fast"], "variant=fast is not possible"),
+        (["compare", "--vs=variant"], "--vs variant: not NAME=VALUE"),
+        (["compare", "test_nowhere.py"], "pytest finds no test by 'test_nowhere.py'"),
+        (["compare", "test_broken.py"], "No module named 'nothing_of_this_name'"),
+        (["compare", "test_none.py"], "has no scale tests"),
+        (["compare", "test_two.py"], "has 2 scale tests:\n  test_two.py::test_a\n  test_two.py::test_b"),
+        (["compare", "test_one.py", "test_two.py"], "what is meant by test_one.py test_two.py"),
+        (["compare", "a", "b", "c"], "what is meant by a b c"),
+        (["compare", "test_one.py", "--what=idle"], "--what idle: not noop, deploy or both"),
+        (["compare", "test_one.py", "--pairs=1"], "1 pairs: the first is the warm-up"),
+        (["compare", "test_one.py", "--window=soon"], "'soon' is not a duration"),
+        (["compare", "test_one.py", "--triggers=0"], "with 0 triggers"),
+        (["compare", "test_one.py", "--gate=speed:deploy"], "'speed:deploy' is no metric"),
+        (["compare", "test_one.py", "--gate=cpu:deploy", "--what=noop"], "cpu:deploy is not measured by noop runs"),
+        (["compare", "test_one.py", "--cluster=nowhere.yaml"], "nowhere.yaml: no such file"),
+        (["compare", "--resume"], "holds nothing of grovescale compare"),
+        (["compare", "--resume", "nowhere"], "cannot be read"),
+        (["compare", "--pairs=3", "--resume"], "--pairs cannot change it"),
+        (["sweep", "test_one.py", "--set=replicas=5"], "none is a list"),
+        (["sweep", "test_one.py", "--set=replicas=1,2,3", "--repeats=0"], "0 repeats"),
+        (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=cpu:deploy"], "not METRIC=EXPONENT"),
+        (["sweep", "reference", "other", "--set=replicas=1,2,3"], "a sweep is of one operator"),
+        (["sweep", "--resume"], "holds nothing of grovescale sweep"),
+    ],
+)
+def test_what_cannot_be_is_told_and_nothing_is_started(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 1
+    assert message in capsys.readouterr().err
+    assert not (folder / "reports").exists()
+
+
+def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:
+    marked = "import pytest\n@pytest.mark.grovescale(profile='auto', nodes=7)\ndef test_it(scale): pass\n"
+    (folder / "test_profiled.py").write_text(marked, encoding="utf-8")
+    found = subject.find("test_profiled.py")
+    assert (found.nodeid, found.nodes, found.cluster) == ("test_profiled.py::test_it", 7, "default")
+    assert found.argument == f"{folder}/test_profiled.py::test_it"
+
+
+def test_recorded_runs_are_compared_and_called_weaker(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["compare", SAMPLE, SAMPLE]) == 0
+    assert "Weaker than interleaved runs" in capsys.readouterr().out
+    written = {file.name for file in (folder / "reports" / "compared-sample-sample").iterdir()}
+    assert written == {"comparison.json", "comparison.md", "comparison.html"}
+    assert cli.main(["compare", SAMPLE, SAMPLE, "--fail-on=inconclusive"]) == 1
+
+
+def test_recorded_runs_of_one_folder_each_are_one_pair() -> None:
+    found = compare_recorded(Path(SAMPLE), Path(SAMPLE))
+    assert found.pairs == 1
+    assert found.weaker == WEAKER
+    assert found.verdict == "inconclusive", "one pair has no interval"
+
+
+def test_a_folder_without_results_is_told(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no result\.json"):
+        compare_recorded(Path(SAMPLE), folder)
+
+
+@pytest.mark.parametrize(
+    ("slower", "broken", "codes"),
+    [
+        (1.0, "", {"never": 0, "regression": 0, "inconclusive": 0}),
+        (1.3, "", {"never": 0, "regression": 1, "inconclusive": 1}),
+        (1.0, "deploy: timed out", {"never": 0, "regression": 1, "inconclusive": 1}),
+    ],
+)
+def test_the_exit_code_is_the_verdicts(slower: float, broken: str, codes: dict[FailOn, int]) -> None:
+    planned = plan(10, ("noop",))
+    samples = {
+        slot: sample(slot, (slower if slot.arm == "b" else 1.0) * (1 + 0.001 * slot.round), broken=broken)
+        for slot in planned.slots
+    }
+    parts = [so_far(planned, samples, "noop")]
+    assert {fail_on: exit_code(parts, fail_on) for fail_on in codes} == codes

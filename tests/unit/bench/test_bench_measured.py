@@ -1,0 +1,71 @@
+"""What is kept of a run, and what says that its variant does not work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.comparison import VariantRun
+from pytest_grovescale.analysis.result import TestResult
+from pytest_grovescale.analysis.run_metrics import metrics_of
+from pytest_grovescale.bench import measured
+from pytest_grovescale.bench.measured import NothingMeasured
+from pytest_grovescale.report import jsonfile
+from tests.unit.bench.planned import SUBJECT
+
+SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
+
+
+@pytest.fixture
+def test_result() -> TestResult:
+    """The committed sample's test: deploy, steady-state with a trigger, delete; all passed."""
+    (test,) = jsonfile.read(SAMPLE).tests
+    return test
+
+
+def changed(test: TestResult, phase: str, **fields: Any) -> TestResult:
+    phases = tuple(msgspec.structs.replace(p, **fields) if p.name == phase else p for p in test.phases)
+    return msgspec.structs.replace(test, phases=phases)
+
+
+def test_deploy_runs_keep_nothing_of_the_phase_whose_hold_is_cut(test_result: TestResult) -> None:
+    kept = measured.deploy_run(test_result, VariantRun(metrics=metrics_of(test_result)))
+    phases = {key.partition(":")[2].partition("/")[0] for key in kept}
+    assert phases == {"deploy", "delete"}
+    assert "cpu:deploy" in kept
+
+
+def test_a_variant_that_passed_is_not_broken(test_result: TestResult) -> None:
+    assert measured.broken(test_result) == ""
+
+
+def test_the_first_phase_that_failed_says_why(test_result: TestResult) -> None:
+    late = changed(test_result, "deploy", outcome="timeout", message="phase 'deploy' timed out: 3 of 4\nmore")
+    assert measured.broken(late) == "deploy: phase 'deploy' timed out: 3 of 4"
+    assert measured.broken(changed(test_result, "delete", outcome="failed")) == "delete: failed"
+
+
+@pytest.mark.parametrize("outcome", ["interrupted", "unfinished"])
+def test_a_run_that_was_cut_short_blames_nobody(test_result: TestResult, outcome: str) -> None:
+    with pytest.raises(NothingMeasured, match=r"cut short in phase 'deploy'[\s\S]*--resume"):
+        measured.broken(changed(test_result, "deploy", outcome=outcome))
+
+
+def test_a_full_disk_is_not_the_variants_fault(test_result: TestResult) -> None:
+    lost = msgspec.structs.replace(test_result, closed="failed", closed_message="No space left on device")
+    with pytest.raises(NothingMeasured, match="No space left on device"):
+        measured.broken(changed(lost, "deploy", outcome="failed"))
+
+
+def test_the_result_of_the_newest_run_is_read_and_of_this_test_only(tmp_path: Path, test_result: TestResult) -> None:
+    assert measured.result_in(tmp_path, SUBJECT) is None
+    run = tmp_path / "20260101-000000-abcd"
+    run.mkdir()
+    (run / "result.json").write_bytes(SAMPLE.read_bytes())
+    (tmp_path / "latest").symlink_to(run.name)
+    assert measured.result_in(tmp_path, SUBJECT) is None
+    same = msgspec.structs.replace(SUBJECT, nodeid=test_result.test)
+    assert measured.result_in(tmp_path, same) == test_result

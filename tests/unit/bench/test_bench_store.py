@@ -1,0 +1,140 @@
+"""A comparison on disk: any prefix of finished runs, whatever killed the driver, resumes to the same plan."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_grovescale.bench.parts import is_over, so_far
+from pytest_grovescale.bench.schedule import Slot, left
+from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Store, pairs
+from pytest_grovescale.errors import RecordingError, UsageError
+from tests.unit.bench.planned import plan, sample
+
+
+def cpu(slot: Slot) -> float:
+    """A figure that is noise and 20 % more for B, the same whenever it is asked for."""
+    return random.Random(slot.name).gauss(1.0, 0.01) * (1.2 if slot.arm == "b" else 1.0)
+
+
+def go_on(store: Store, planned: Plan, runs: int | None = None) -> list[Slot]:
+    """Make the runs that are left, at most so many, as a driver does; return them."""
+    made: list[Slot] = []
+    for part in planned.comparisons:
+        while not is_over(planned, store.samples(), part):
+            if runs is not None and len(made) >= runs:
+                return made
+            slot = left(planned.part(part), store.samples())[0]
+            store.keep(sample(slot, cpu(slot)))
+            made.append(slot)
+    return made
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(2, 8), killed_after=st.lists(st.integers(0, 12), max_size=4))
+def test_a_killed_comparison_ends_as_one_that_was_not(size: int, killed_after: list[int]) -> None:
+    planned = plan(size)
+    with tempfile.TemporaryDirectory() as folder:
+        straight = Store.create(Path(folder), planned)
+        whole = go_on(straight, planned)
+        broken_off = Store.create(Path(folder), planned)
+        made = []
+        for runs in killed_after:
+            store = Store(broken_off.folder)
+            made += go_on(store, store.plan(), runs)
+            # What a kill in the middle of a write leaves.
+            (store.folder / SAMPLES / ".noop-00-a.json.123").write_text('{"schema_ver')
+        made += go_on(broken_off, broken_off.plan())
+        assert made == whole
+        assert broken_off.samples() == straight.samples()
+        for part in planned.comparisons:
+            found = so_far(planned, broken_off.samples(), part)
+            assert found == so_far(planned, straight.samples(), part)
+            assert found.verdict == "regression" or size == 2
+
+
+def test_the_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    planned = plan(3, gated=("noop_cpu",))
+    assert Store.create(tmp_path, planned).plan() == planned
+    assert Store.latest(tmp_path, "compare").plan() == planned
+
+
+def test_pairs_know_who_was_first(tmp_path: Path) -> None:
+    planned = plan(3, ("noop",))
+    samples = {slot: sample(slot) for slot in planned.slots[:5]}
+    assert [pair.first for pair in pairs(samples, planned.slots, "noop")] == ["a", "b"]
+
+
+def test_the_default_gates_are_what_the_part_measures(tmp_path: Path) -> None:
+    planned = plan(3)
+    samples = {slot: sample(slot) for slot in planned.slots}
+    assert so_far(planned, samples, "noop").plan.gated == ("noop_cpu",)
+    assert so_far(planned, samples, "deploy").plan.gated == ("cpu:deploy",)
+
+
+def test_a_gate_that_nothing_measures_is_told_after_the_warm_up(tmp_path: Path) -> None:
+    planned = plan(3, ("noop",), gated=("noop_writes",))
+    samples = {slot: sample(slot) for slot in planned.slots[:2]}
+    with pytest.raises(UsageError, match=r"do not measure noop_writes[\s\S]*They measure: noop_cpu"):
+        so_far(planned, samples, "noop")
+
+
+def test_a_broken_variant_ends_its_part_once_the_pair_is_there() -> None:
+    planned = plan(4, ("deploy",))
+    first = {planned.slots[0]: sample(planned.slots[0], broken="deploy: timed out")}
+    assert not is_over(planned, first, "deploy")
+    both = first | {planned.slots[1]: sample(planned.slots[1])}
+    assert is_over(planned, both, "deploy")
+    found = so_far(planned, both, "deploy")
+    assert found.verdict == "broken"
+    assert found.broken[0].why == "deploy: timed out"
+
+
+def test_two_drivers_do_not_work_on_one_comparison(tmp_path: Path) -> None:
+    store = Store.create(tmp_path, plan())
+    with store.alone(), pytest.raises(UsageError, match="is being worked on"), Store(store.folder).alone():
+        pass
+    with store.alone():
+        pass
+
+
+def test_nothing_to_resume_says_what_to_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--resume FOLDER"):
+        Store.latest(tmp_path, "compare")
+    with pytest.raises(RecordingError, match="cannot be read"):
+        Store(tmp_path).plan()
+
+
+def test_a_newer_plan_is_refused(tmp_path: Path) -> None:
+    store = Store.create(tmp_path, plan())
+    file = store.folder / PLAN
+    file.write_text(file.read_text().replace('"schema_version": 1', f'"schema_version": {SCHEMA_VERSION + 1}', 1))
+    with pytest.raises(RecordingError, match="schema version 2"):
+        store.plan()
+
+
+def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
+    store = Store.create(tmp_path, plan())
+    (store.folder / SAMPLES / "noop-00-a.json").write_text("{")
+    with pytest.raises(RecordingError, match=r"noop-00-a\.json is damaged"):
+        store.samples()
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = plan()
+    store = Store.create(tmp_path, planned)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RecordingError, match=r"No space left on device[\s\S]*--resume"):
+        store.keep(sample(planned.slots[0]))
+    assert list((store.folder / SAMPLES).iterdir()) == []
