@@ -15,6 +15,7 @@ def properties(test: TestResult) -> list[tuple[str, str]]:
     found = [(f"{PREFIX}.recording", test.recording)] if test.recording else []
     for phase in test.phases:
         found += [(f"{PREFIX}.{phase.name}.{name}", value) for name, value in _of_phase(phase)]
+    found += [(f"{PREFIX}.check.{check.check}", check.verdict) for check in test.checks]
     return found
 
 

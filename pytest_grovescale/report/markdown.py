@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from ..analysis import figures
-from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
+from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
+from .bottleneck_table import bottlenecks_markdown
+from .checks_table import by_verdict
+from .function_table import profiles_markdown
 from .terminal import how_far
-from .wording import NONE, count, percent, plain, seconds, three
-
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
+from .wording import NONE, count, escape, percent, seconds, three
 
 
 def summary(result: Result) -> str:
@@ -19,11 +20,6 @@ def summary(result: Result) -> str:
     if result.warnings:
         parts.append("\n".join(f"- {escape(warning)}" for warning in result.warnings) + "\n")
     return "\n".join(parts)
-
-
-def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, in one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
 
 
 def _test(test: TestResult) -> str:
@@ -41,10 +37,24 @@ def _test(test: TestResult) -> str:
         *(_row(phase) for phase in test.phases),
         "",
     ]
+    lines += bottlenecks_markdown(test.phases)
+    lines += _checks(test.checks)
+    lines += profiles_markdown(test)
     facts = [f"{test.machine.cores} × {test.machine.cpu}", *(f"{name} {value}" for name, value in test.cluster.items())]
     lines += [escape(", ".join(facts[:8])), ""]
     lines += [f"- {escape(warning)}" for warning in test.warnings]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _checks(checks: Sequence[CheckResult]) -> list[str]:
+    if not checks:
+        return []
+    rows = [
+        f"| {check.verdict if check.verdict == 'pass' else f'**{check.verdict}**'} | {escape(check.phase) or NONE}"
+        f" | {escape(check.check)} | {escape(check.text)} | {escape(check.source)} |"
+        for check in by_verdict(checks)
+    ]
+    return ["| verdict | phase | check | figure and bound | asked by |", "|---|---|---|---|---|", *rows, ""]
 
 
 def _row(phase: PhaseResult) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis import figures
+from ..analysis.idle import over_idle
 from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
+from ..errors import NotMeasuredError
+from .bottleneck_table import write_answers, write_bottlenecks
+from .checks_table import write_checks
+from .function_table import write_profiles
 from .tables import Column, Sheet
 from .traffic_table import write_per_object, write_traffic
 from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
@@ -33,15 +38,20 @@ def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> s
     sheet = Sheet(width=width, color=color)
     _saturation(sheet, test)
     _head(sheet, test)
+    write_answers(sheet, test.phases)
+    write_checks(sheet, test.checks)
     if test.phases:
         _phases(sheet, test.phases)
+        for phases in _few(test.phases):
+            write_bottlenecks(sheet, phases)
         for phases in _few(test.phases):
             _cpu_table(sheet, phases)
         write_traffic(sheet, test.phases)
         write_per_object(sheet, test)
         for phases in _few(test.phases):
             _reconciles(sheet, phases)
-    _noop(sheet, test.phases)
+        write_profiles(sheet, test)
+    _noop(sheet, test)
     _late(sheet, test.phases)
     _evidence(sheet, test)
     _recorder(sheet, test)
@@ -133,7 +143,7 @@ def _milestone(phase: PhaseResult, milestone: MilestoneResult) -> list[str]:
         remarks.append(f"± {seconds(milestone.uncertainty_s)}")
     if milestone.held_to_end is False:
         remarks.append("did not hold to the end")
-    return [milestone.name, seconds(milestone.observed_s), _interval(milestone.server_s), ", ".join(remarks)]
+    return [milestone.name, seconds(milestone.observed_s), interval(milestone.server_s), ", ".join(remarks)]
 
 
 def how_far(milestone: MilestoneResult) -> str:
@@ -145,11 +155,11 @@ def how_far(milestone: MilestoneResult) -> str:
     return f"{count(milestone.reached)} of {count(milestone.wanted)}"
 
 
-def _interval(interval: tuple[float, float] | None) -> str:
+def interval(span: tuple[float, float] | None) -> str:
     """Return an interval with as many digits as tell its ends apart, at least three figures."""
-    if interval is None:
+    if span is None:
         return NONE
-    low, high = interval
+    low, high = span
     if seconds(low) == seconds(high):
         return seconds(high)
     if high < 0.9995:
@@ -216,7 +226,8 @@ def _reconciles(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         sheet.line(f"Reconciles: not measured ({'; '.join(_reasons(phases, 'reconciles'))})", "dim")
         return
     rows = [[controller, *(_reconcile_cell(phase, controller) for phase in phases)] for controller in controllers]
-    sheet.line("Reconciles", _HEADING)
+    queues = any(row.source == "work-queue" for phase in phases for row in phase.reconciles)
+    sheet.line("Reconciles (items of work queues: how they ended is not told)" if queues else "Reconciles", _HEADING)
     sheet.table([Column("controller"), *(Column(phase.name, figures=True) for phase in phases)], rows)
 
 
@@ -230,8 +241,8 @@ def _reconcile_cell(phase: PhaseResult, controller: str) -> str:
     return f"{least}{count(sum(row.count for row in rows))}{failed}"
 
 
-def _noop(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    for phase in phases:
+def _noop(sheet: Sheet, test: TestResult) -> None:
+    for phase in test.phases:
         if not phase.triggers:
             continue
         found = figures.noop(phase)
@@ -241,9 +252,20 @@ def _noop(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         text += f", reconciles: {made}" if made else ""
         text += f", object writes: {found.object_writes}" if found.object_writes is not None else ""
         text += f", reads: {found.object_reads}" if found.object_reads is not None else ""
+        text += _noop_cpu(test, phase)
         text += f". Inconclusive: {'; '.join(found.why)}" if found.state == "inconclusive" else "."
         sheet.line()
         sheet.line(text, "" if found.state == "no-writes" else _WARNING)
+
+
+def _noop_cpu(test: TestResult, phase: PhaseResult) -> str:
+    """Return what the triggers cost the operator over idling, where that was measured."""
+    try:
+        used = over_idle(test, phase)
+        each = f", {seconds(used.per_reconcile_s())} a reconcile"
+    except NotMeasuredError:
+        return ""
+    return f", CPU: {seconds(used.busy_s)}, in as much idling {seconds(used.idle_s)}{each}"
 
 
 def _late(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:

@@ -6,6 +6,8 @@ import re
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
+
 NONE = "–"
 """Stands where a figure was not measured or does not apply."""
 
@@ -13,6 +15,11 @@ NONE = "–"
 def plain(text: str) -> str:
     """Return text without control characters and escape sequences: names and messages come from elsewhere."""
     return _CONTROL.sub("", text.replace("\t", "    "))
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, in one line."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(plain(text).split()))
 
 
 def three(value: float) -> str:

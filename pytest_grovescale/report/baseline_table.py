@@ -1,0 +1,39 @@
+"""A run beside a baseline: figures then and now, and what such a comparison is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.baseline import Baseline, BaselineRow
+from ..analysis.run_metrics import Unit
+from .comparison_rows import value
+from .tables import Column, Sheet
+from .wording import NONE, three
+
+SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` tells them from noise."
+
+
+def render(
+    baseline: Baseline, found: Sequence[BaselineRow], *, same_machine: bool, width: int = 100, color: bool = False
+) -> str:
+    """Return the table of one test."""
+    sheet = Sheet(width=width, color=color)
+    sheet.line(f"Compared with baseline {baseline.name} of {baseline.saved}, run {baseline.run}", "bold")
+    if not same_machine:
+        machine = baseline.machine
+        sheet.line(
+            f"It is from another machine ({machine.cores} × {machine.cpu}): only counts and ratios compare.", "yellow"
+        )
+    columns = [Column("metric", wraps=True), Column("before", True), Column("now", True), Column("Δ", True)]
+    sheet.table(columns, [_cells(row) for row in found])
+    sheet.line(SINGLE, "dim")
+    return sheet.text()
+
+
+def _cells(row: BaselineRow) -> list[str]:
+    change = f"{100 * (row.now / row.before - 1):+.1f} %" if row.before else ("0 %" if row.now == 0 else NONE)
+    return [row.what, _value(row.before, row.unit), _value(row.now, row.unit), change]
+
+
+def _value(figure: float, unit: Unit | None) -> str:
+    return three(figure) if unit is None else value(figure, unit)

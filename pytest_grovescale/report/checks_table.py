@@ -1,0 +1,45 @@
+"""The verdicts of a test's checks: a table, and what the ones that did not pass rest on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ..analysis.result import CheckResult, Verdict
+from .tables import Column, Sheet
+from .wording import NONE
+
+_STYLE: dict[Verdict, str] = {"pass": "", "fail": "bold red", "inconclusive": "yellow"}
+_SUMMED: dict[Verdict, str] = {"fail": "failed", "inconclusive": "inconclusive", "pass": "passed"}
+_EVIDENCE_SHOWN = 12
+
+
+def write_checks(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
+    """Write the verdicts, the bad ones first; nothing where no check was declared."""
+    if not checks:
+        return
+    ordered = by_verdict(checks)
+    sheet.line()
+    sheet.line(f"Checks: {sums(checks)}", "bold")
+    columns = [Column("verdict"), Column("phase"), Column("figure and bound", wraps=True), Column("asked by")]
+    rows = [[check.verdict, check.phase or NONE, check.text, check.source] for check in ordered]
+    sheet.table(columns, rows, styles=[_STYLE[check.verdict] for check in ordered])
+    for check in ordered:
+        if check.verdict != "pass" and check.evidence:
+            sheet.item(check.check, _STYLE[check.verdict])
+            for part in check.evidence[:_EVIDENCE_SHOWN]:
+                sheet.item(part, mark="    ")
+            if len(check.evidence) > _EVIDENCE_SHOWN:
+                sheet.item(f"and {len(check.evidence) - _EVIDENCE_SHOWN} more in result.json", "dim", mark="    ")
+
+
+def sums(checks: Iterable[CheckResult]) -> str:
+    """Return how many have which verdict: ``1 failed, 4 passed``."""
+    found = Counter(check.verdict for check in checks)
+    return ", ".join(f"{found[verdict]} {word}" for verdict, word in _SUMMED.items() if found[verdict])
+
+
+def by_verdict(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the checks, failed ones first, then inconclusive ones, each in the order in which they were declared."""
+    order = list(_SUMMED)
+    return sorted(checks, key=lambda check: order.index(check.verdict))

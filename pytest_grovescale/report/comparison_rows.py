@@ -1,0 +1,177 @@
+"""A comparison in words, before it becomes a table: the answer, and a row of texts for each metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..analysis.comparison import Comparison, ComparisonVerdict, MetricComparison, MetricVerdict, overall
+from ..analysis.run_metrics import Unit, describe
+from .wording import NONE, bytes_, seconds, three
+
+_NAMED = 3
+"""Metrics that the answer names: the most telling."""
+
+SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Wall clock", ("wall", "milestone")),
+    ("CPU and memory of the operator", ("cpu", "rss")),
+    ("No-op reconciles", ("noop_cpu", "noop_cpu_per_reconcile", "noop_writes", "noop_requests", "noop_reconciles")),
+    ("Requests and reconciles", ("api", "writes", "reconciles", "series")),
+)
+"""Heading of each table, and the kinds of metrics in it."""
+
+_VERDICTS: dict[MetricVerdict, str] = {
+    "regression": "slower",
+    "improvement": "better",
+    "ok": "ok",
+    "inconclusive": "can't tell",
+    "not-measured": "not measured",
+}
+
+
+class Row(NamedTuple):
+    what: str
+    a: str
+    b: str
+    change: str
+    interval: str
+    verdict: str
+    metric: MetricComparison
+
+
+def rows(comparisons: Sequence[Comparison], kinds: Iterable[str]) -> list[Row]:
+    """Return the rows of some kinds of metrics. One that several comparisons have is that which is gated, or first."""
+    found: dict[str, MetricComparison] = {}
+    for comparison in comparisons:
+        for metric in comparison.metrics:
+            if metric.key not in found or (metric.gated and not found[metric.key].gated):
+                found[metric.key] = metric
+    wanted = list(kinds)
+    chosen = [metric for metric in found.values() if metric.key.partition(":")[0] in wanted]
+    return [_row(metric) for metric in sorted(chosen, key=lambda m: (_phase_order(m.key), wanted.index(_kind(m.key))))]
+
+
+def _kind(key: str) -> str:
+    return key.partition(":")[0]
+
+
+def _phase_order(key: str) -> tuple[int, str]:
+    """Order phases as they mostly follow one another, so that a reader finds the beginning at the top."""
+    phase = key.partition(":")[2].partition("/")[0]
+    known = ("deploy", "steady-state", "delete")
+    return (known.index(phase) if phase in known else len(known), phase)
+
+
+def _row(metric: MetricComparison) -> Row:
+    return Row(
+        what=describe(metric.key),
+        a=value(metric.a, metric.unit),
+        b=value(metric.b, metric.unit),
+        change=change(metric),
+        interval=interval(metric),
+        verdict=verdict(metric),
+        metric=metric,
+    )
+
+
+def value(figure: float | None, unit: Unit) -> str:
+    """Return a figure with its unit where it has one: ``4.31 s``, ``96.4 MB``, ``1,003``."""
+    if figure is None:
+        return NONE
+    if unit == "s":
+        return seconds(figure)
+    return bytes_(figure) if unit == "bytes" else three(figure)
+
+
+def change(metric: MetricComparison) -> str:
+    """Return how B differs from A: ``−24 %``, ``× 12.3``, ``+ 500``; the latter where A has none."""
+    if metric.ratio is not None:
+        return ratio(metric.ratio)
+    return NONE if metric.difference is None else _signed(metric.difference, metric.unit)
+
+
+def ratio(of: float) -> str:
+    """Return a ratio as a change: ``−24.1 %``; from three times on as a multiple."""
+    if of == 1:
+        return "0 %"
+    if of >= 3:
+        return f"× {three(of)}"
+    return f"{(of - 1) * 100:+.1f} %".replace("-", "−")
+
+
+def _signed(figure: float, unit: Unit) -> str:
+    sign = "−" if figure < 0 else "+"
+    return f"{sign} {value(abs(figure), unit)}"
+
+
+def interval(metric: MetricComparison) -> str:
+    """Return the interval of the change; of a gated metric the one that its verdict is by."""
+    if metric.exact:
+        return "always so"
+    low, high = metric.low, metric.high
+    if metric.gated:
+        low, high = metric.adjusted_low, metric.adjusted_high
+    if low is not None and high is not None:
+        return f"{ratio(low)} to {ratio(high)}"
+    if metric.difference_low is not None and metric.difference_high is not None:
+        return f"{_signed(metric.difference_low, metric.unit)} to {_signed(metric.difference_high, metric.unit)}"
+    return NONE
+
+
+def verdict(metric: MetricComparison) -> str:
+    """Return a metric's verdict in a word or two; in brackets where the whole is not about it."""
+    text = _VERDICTS[metric.verdict]
+    if metric.verdict == "inconclusive" and metric.gated and metric.more_pairs:
+        text += f", {metric.more_pairs} more pair{'s' if metric.more_pairs > 1 else ''}"
+    return text if metric.gated else f"({text})"
+
+
+def answer(comparisons: Sequence[Comparison]) -> str:
+    """Return the answer in one line."""
+    found, plan = overall(comparisons), comparisons[0].plan
+    texts: dict[ComparisonVerdict, str] = {
+        "broken": _broken(comparisons),
+        "regression": f"{plan.b} is slower than {plan.a}: {_named(comparisons, 'regression')}",
+        "improvement": f"No regression: {plan.b} is better than {plan.a}: {_named(comparisons, 'improvement')}",
+        "ok": f"No regression: {plan.b} is not slower than {plan.a}{_bounded(comparisons)}",
+        "inconclusive": f"Can't tell whether {plan.b} is slower than {plan.a}: {_undecided(comparisons)}",
+    }
+    return texts[found]
+
+
+def _gated(comparisons: Sequence[Comparison]) -> list[MetricComparison]:
+    return [metric for comparison in comparisons for metric in comparison.metrics if metric.gated]
+
+
+def _named(comparisons: Sequence[Comparison], verdict: MetricVerdict) -> str:
+    found = [metric for metric in _gated(comparisons) if metric.verdict == verdict]
+    texts = [f"{describe(metric.key)} {change(metric)}" for metric in found[:_NAMED]]
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return "; ".join(texts) + more
+
+
+def _bounded(comparisons: Sequence[Comparison]) -> str:
+    gated = _gated(comparisons)
+    metrics = "1 gated metric" if len(gated) == 1 else f"{len(gated)} gated metrics"
+    return f" ({metrics}, each less than {ratio(comparisons[0].plan.ok)})"
+
+
+def _undecided(comparisons: Sequence[Comparison]) -> str:
+    open_ = [metric for metric in _gated(comparisons) if metric.verdict in ("inconclusive", "not-measured")]
+    texts = [
+        f"{describe(metric.key)} "
+        + ("was not measured" if metric.verdict == "not-measured" else f"{change(metric)} ({interval(metric)})")
+        for metric in open_[:_NAMED]
+    ]
+    more = max((metric.more_pairs or 0 for metric in open_), default=0)
+    pairs = f"; {more} more pairs would most likely tell" if more > 1 else "; 1 more pair would most likely tell"
+    return "; ".join(texts) + (pairs if more else "")
+
+
+def _broken(comparisons: Sequence[Comparison]) -> str:
+    texts = dict.fromkeys(
+        f"{broken.name} is broken ({broken.runs} of {comparison.pairs} runs): {broken.why}"
+        for comparison in comparisons
+        for broken in comparison.broken
+    )
+    return "; ".join(texts) + ". A broken operator is not a fast one: nothing is said about speed"

@@ -1,0 +1,136 @@
+"""Function tables of a run's profiles: for the terminal, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..analysis.profiles.chosen import PhaseProfile
+from ..analysis.profiles.functions import is_trunk
+from ..analysis.result import FunctionRow, PhaseResult, ProfileResult, TestResult
+from .tables import Column, Sheet
+from .wording import NONE, count, escape, percent, three
+
+ROWS = 10
+"""Functions of each phase that are shown where nobody asked for a number."""
+
+_COLUMNS = (
+    Column("function"),
+    Column("self", figures=True),
+    Column("cumulative", figures=True),
+    Column("share", figures=True),
+    Column("95 %", figures=True),
+    Column("CPU", figures=True),
+)
+_CPU = ("pyspy", "pprof")
+_PROFILERS = {"pyspy": "py-spy", "pprof": "pprof", "heap": "heap in use", "goroutines": "goroutines"}
+
+
+def write_profiles(sheet: Sheet, test: TestResult) -> None:
+    """Write the first functions of each CPU profile and where its files are; nothing for a test without profiles."""
+    for phase in test.phases:
+        for profile in phase.profiles:
+            _write_profile(sheet, phase.name, profile, _telling(profile, ROWS))
+        for why in why_not_profiled(phase):
+            sheet.line()
+            sheet.line(why, "yellow")
+
+
+def why_not_profiled(phase: PhaseResult) -> Iterator[str]:
+    """Yield what the recording says about profiles of a phase that could not be taken."""
+    for what, why in phase.missing.items():
+        if what.startswith("profile:"):
+            yield f"No profile of {what.removeprefix('profile:')} in {phase.name}: {why}"
+
+
+def _telling(profile: ProfileResult, top: int | None, *, trunk: bool = False) -> list[FunctionRow]:
+    """Return the first rows of a table, without the functions that only lead to others unless ``trunk``."""
+    return [row for row in profile.functions if trunk or not is_trunk(row)][:top]
+
+
+def _write_profile(sheet: Sheet, phase: str, profile: ProfileResult, rows: Sequence[FunctionRow]) -> None:
+    sheet.line()
+    sheet.line(f"{_title(phase, profile)}{_facts(profile)}", "bold")
+    if profile.problem:
+        sheet.item(profile.problem, "yellow")
+    if rows:
+        sheet.table(_COLUMNS, [_cells(row) for row in rows])
+    for what, file in (("speedscope", profile.speedscope), ("folded", profile.folded), ("raw", profile.file)):
+        if file and not (what == "raw" and file == profile.folded):
+            sheet.item(f"{what}: {file}", "dim")
+
+
+def _title(phase: str, profile: ProfileResult) -> str:
+    if profile.kind in _CPU:
+        return f"Functions of {profile.process} in {phase}"
+    return f"{_PROFILERS[profile.kind].capitalize()} of {profile.process} at the end of {phase}"
+
+
+def _facts(profile: ProfileResult) -> str:
+    """Return what the table's shares are shares of."""
+    if profile.kind not in _CPU or profile.problem or profile.samples is None:
+        return ""
+    cpu = (
+        f"{three(profile.cpu_s)} s CPU without a profiler"
+        if profile.cpu_s is not None
+        else "no exact CPU seconds at hand"
+    )
+    worth = profile.independent or profile.samples
+    waits = f" (worth {count(round(worth))}: it waited for a core)" if worth < 0.95 * profile.samples else ""
+    return (
+        f": {_PROFILERS[profile.kind]}, {count(profile.samples)} on-CPU samples{waits},"
+        f" {percent(profile.coverage)} of the phase, {cpu}"
+    )
+
+
+def _cells(row: FunctionRow) -> list[str]:
+    return [
+        row.function,
+        count(row.self_samples),
+        count(row.samples),
+        percent(row.share),
+        f"{_points(row.share_low)} to {_points(row.share_high)} %",
+        NONE if row.cpu_s is None else f"{three(row.cpu_s)} s",
+    ]
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:.1f}" if share < 0.0995 else f"{share * 100:.0f}"
+
+
+def tables_text(
+    profiles: Sequence[PhaseProfile], *, top: int | None = None, trunk: bool = False, width: int = 100
+) -> str:
+    """Return the given profiles' tables for a terminal, the first ``top`` rows of each.
+
+    ``trunk``: also functions that only lead to others, as a reader wants who asked for one module.
+    """
+    sheet = Sheet(width=width, color=False)
+    for one in profiles:
+        _write_profile(sheet, one.phase, one.profile, _telling(one.profile, top, trunk=trunk))
+    return sheet.text()
+
+
+def tables_markdown(profiles: Sequence[PhaseProfile], *, top: int | None = None, trunk: bool = False) -> str:
+    """Return the given profiles' tables as Markdown, the first ``top`` rows of each; ``trunk`` as in `tables_text`."""
+    return "\n".join(_markdown(one.phase, one.profile, _telling(one.profile, top, trunk=trunk)) for one in profiles)
+
+
+def profiles_markdown(test: TestResult) -> list[str]:
+    """Return a test's function tables as Markdown, the first functions of each; nothing without profiles."""
+    parts = []
+    for phase in test.phases:
+        cpu = [profile for profile in phase.profiles if profile.kind in _CPU]
+        parts += [_markdown(phase.name, profile, _telling(profile, ROWS)) for profile in cpu]
+        parts += [f"- {escape(why)}\n" for why in why_not_profiled(phase)]
+    return parts
+
+
+def _markdown(phase: str, profile: ProfileResult, rows: Sequence[FunctionRow]) -> str:
+    lines = [f"**{escape(_title(phase, profile))}**{escape(_facts(profile))}", ""]
+    if profile.problem:
+        lines += [escape(profile.problem), ""]
+    if rows:
+        lines += [f"| {' | '.join(column.heading for column in _COLUMNS)} |", "|---|--:|--:|--:|--:|--:|"]
+        lines += [f"| {' | '.join(escape(text) for text in _cells(row))} |" for row in rows]
+        lines.append("")
+    return "\n".join(lines)

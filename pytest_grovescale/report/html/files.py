@@ -1,0 +1,125 @@
+"""Pages in their folders: reads the profiles of runs, and writes ``report.html``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ...analysis.comparison import Comparison
+from ...analysis.profiles.attach import read_stacks
+from ...analysis.profiles.chosen import PhaseProfile, paired
+from ...analysis.result import CheckResult, ProfileResult, Result
+from ...analysis.scaling import Sweep
+from ...analysis.timeline import Timeline
+from ...errors import GrovescaleError, RecordingError, UsageError
+from .flames import Flame, difference_of, flame_of
+from .page import render_comparison, render_run, render_sweep
+from .profiles import ProfilePair
+
+NAME = "report.html"
+
+
+class PageError(GrovescaleError):
+    """A page could not be made. Everything else of the run is whole."""
+
+
+def write_run(folder: Path, result: Result, timelines: Mapping[str, Timeline], *, to: Path | None = None) -> Path:
+    """Write the page of the run in ``folder`` and return where; ``to``: elsewhere than in its folder.
+
+    ``timelines``: by `TestResult.recording`. Raises PageError.
+    """
+    target = to or folder / NAME
+    flames = {profile.file: flame for profile in _profiles(result) if (flame := _flame(folder, profile)) is not None}
+    _write(target, lambda: render_run(result, timelines=timelines, flames=flames, folder=_seen_from(target, folder)))
+    return target
+
+
+def write_comparison(
+    folder: Path, comparisons: Sequence[Comparison], profiles: Sequence[ProfilePair] = (), *, to: Path | None = None
+) -> Path:
+    """Write the page of the comparison in ``folder`` and return where. Raises PageError."""
+    target = to or folder / NAME
+    _write(target, lambda: render_comparison(comparisons, profiles=profiles))
+    return target
+
+
+def write_sweep(folder: Path, sweep: Sweep, checks: Sequence[CheckResult] = (), *, to: Path | None = None) -> Path:
+    """Write the page of the sweep in ``folder`` and return where. Raises PageError."""
+    target = to or folder / NAME
+    _write(target, lambda: render_sweep(sweep, checks, folder=_seen_from(target, folder)))
+    return target
+
+
+def profile_pairs(
+    before: tuple[Path, Sequence[PhaseProfile]], after: tuple[Path, Sequence[PhaseProfile]], *, page: Path
+) -> tuple[ProfilePair, ...]:
+    """Return the profiles of the same process in the same phase of two runs, with their differences.
+
+    Each run is its folder and its profiles (`chosen.cpu_profiles`); ``page``: the file that will link to them. Empty
+    when no two belong together.
+    """
+    try:
+        pairs = paired(before[1], after[1])
+    except UsageError:
+        return ()
+    folders = _seen_from(page, before[0]), _seen_from(page, after[0])
+    return tuple(
+        ProfilePair(
+            phase=one.phase,
+            before=one.profile,
+            after=other.profile,
+            before_folder=folders[0],
+            after_folder=folders[1],
+            flame=_difference(before[0], one.profile, after[0], other.profile),
+        )
+        for one, other in pairs
+    )
+
+
+def _flame(folder: Path, profile: ProfileResult) -> Flame | None:
+    """Return a profile's flame graph; None for a file that cannot be read: the profile's `problem` says why."""
+    try:
+        return flame_of(read_stacks(folder, profile))
+    except RecordingError:
+        return None
+
+
+def _difference(before: Path, one: ProfileResult, after: Path, other: ProfileResult) -> Flame | None:
+    try:
+        stacks = read_stacks(before, one), read_stacks(after, other)
+    except RecordingError:
+        return None
+    return difference_of(*stacks, before_cpu_s=one.cpu_s, after_cpu_s=other.cpu_s)
+
+
+def _profiles(result: Result) -> Iterator[ProfileResult]:
+    for test in result.tests:
+        for phase in test.phases:
+            yield from (profile for profile in phase.profiles if profile.file)
+
+
+def _seen_from(page: Path, folder: Path) -> str:
+    """Return a folder as a link on a page names it; empty for the page's own."""
+    relative = Path(os.path.relpath(folder.resolve(), page.resolve().parent)).as_posix()
+    return "" if relative == "." else relative
+
+
+def _write(target: Path, render: Callable[[], str]) -> None:
+    """Write a page whole or not at all: who loads it meanwhile must not see half of it."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(render(), encoding="utf-8")
+        draft.replace(target)
+    except OSError as error:
+        raise PageError(
+            f"{target} cannot be written: {error.strerror}", next_step="Give a file in a folder that exists."
+        ) from error
+    except Exception as error:
+        # Whatever is wrong with a page, the run that it is of must not be lost by it.
+        raise PageError(
+            f"{target} cannot be made: {type(error).__name__}: {error}",
+            next_step="All figures are in result.json. This is a defect: please report it, with that file.",
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,114 @@
+"""A run, a comparison or a sweep as one HTML page: structs in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...analysis.comparison import Comparison, overall
+from ...analysis.result import CheckResult, Result
+from ...analysis.scaling import Sweep
+from ...analysis.timeline import Timeline
+from .. import comparison_rows
+from ..checks_table import by_verdict
+from . import assets, scaling
+from .embedding import csp_hash, json_block
+from .flames import Flame
+from .profiles import ProfilePair, pair_data, profile_data
+from .templates import environment, reach_of
+
+
+def render_run(
+    result: Result,
+    *,
+    timelines: Mapping[str, Timeline] | None = None,
+    flames: Mapping[str, Flame] | None = None,
+    folder: str = "",
+) -> str:
+    """Return a run's page.
+
+    ``timelines``: by `TestResult.recording`; ``flames``: by `ProfileResult.file`; what they lack is left out.
+    ``folder``: the run's folder as seen from the page, for links; empty for the page's own.
+    """
+    shown = [(timelines or {}).get(test.recording) for test in result.tests]
+    data = [
+        {
+            "timeline": timeline,
+            "profiles": [
+                profile_data(phase, profile, (flames or {}).get(profile.file), folder)
+                for phase in test.phases
+                for profile in phase.profiles
+            ],
+        }
+        for test, timeline in zip(result.tests, shown, strict=True)
+    ]
+    return _page(
+        "run.html",
+        data,
+        title=f"Scale test {result.run}",
+        result=result,
+        timelines=shown,
+        folder=folder,
+    )
+
+
+def render_comparison(comparisons: Sequence[Comparison], *, profiles: Sequence[ProfilePair] = ()) -> str:
+    """Return the page of one comparison, or of its parts (no-op, deploy and delete) together; at least one.
+
+    ``profiles``: of both variants, phase by phase.
+    """
+    plan = comparisons[0].plan
+    sections = [(heading, comparison_rows.rows(comparisons, kinds)) for heading, kinds in comparison_rows.SECTIONS]
+    return _page(
+        "comparison.html",
+        [{"timeline": None, "profiles": [pair_data(pair) for pair in profiles]}],
+        title=f"{plan.b} compared with {plan.a}",
+        comparisons=comparisons,
+        verdict=overall(comparisons),
+        answer_line=comparison_rows.answer(comparisons),
+        sections=[(heading, rows) for heading, rows in sections if rows],
+        warnings=list(dict.fromkeys(warning for comparison in comparisons for warning in comparison.warnings)),
+        facts={name: text for comparison in comparisons for name, text in comparison.facts.items()},
+        reach=reach_of(row.metric for _, rows in sections for row in rows),
+        has_profiles=bool(profiles),
+    )
+
+
+def render_sweep(sweep: Sweep, checks: Sequence[CheckResult] = (), *, folder: str = "") -> str:
+    """Return the page of a sweep: its exponents, and log-log charts of what they were fitted to.
+
+    ``folder``: the sweep's folder as seen from the page, for links; empty for the page's own.
+    """
+    charts = scaling.charts(sweep)
+    return _page(
+        "sweep.html",
+        [{"scaling": scaling.chart_data(sweep) if charts else None}],
+        title=f"Growth with {sweep.parameter}",
+        sweep=sweep,
+        checks=by_verdict(checks),
+        verdict=scaling.verdict(checks),
+        lines=list(scaling.lines(sweep, checks)),
+        rows=scaling.rows(sweep),
+        charts=charts,
+        without=scaling.without_exponent(sweep),
+        runs=sorted(sweep.runs, key=lambda run: run.size),
+        sizes=[f"{size:g}" for size in sorted({run.size for run in sweep.runs})],
+        decimal=scaling.decimal,
+        folder=folder,
+    )
+
+
+def _page(template: str, data: Sequence[Mapping[str, Any]], **content: Any) -> str:
+    """Render a page with the libraries that its data needs. Each script is allowed by its hash, and nothing else."""
+    scripts = assets.scripts(
+        charts=any(part.get("timeline") or part.get("scaling") for part in data),
+        flames=any(part.get("profiles") for part in data),
+    )
+    page = environment().get_template(template)
+    return page.render(
+        data=[json_block(part) for part in data],
+        scripts=scripts,
+        styles=assets.styles(),
+        script_sources=" ".join(csp_hash(script) for script in scripts),
+        **content,
+    )

@@ -1,0 +1,101 @@
+"""Profiles as a page holds them: function tables as arrays, flame graphs, and links to the files."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ...analysis.profiles.difference import DifferenceRow, difference
+from ...analysis.result import FunctionRow, PhaseResult, ProfileResult
+from .flames import Flame
+
+MAX_FUNCTIONS = 500
+"""Rows of a function table that a page holds; all that were kept are in result.json."""
+
+
+class ProfilePair(msgspec.Struct, frozen=True, kw_only=True):
+    """Profiles of the same process in the same phase of the two variants of a comparison."""
+
+    phase: str
+    before: ProfileResult
+    after: ProfileResult
+    before_folder: str = ""
+    """The folder of its run as seen from the page, for links."""
+    after_folder: str = ""
+    flame: Flame | None = None
+    """Their difference (`flames.difference_of`); None when one of them could not be read."""
+
+
+def profile_data(phase: PhaseResult, profile: ProfileResult, flame: Flame | None, folder: str) -> dict[str, Any]:
+    """Return what a page shows of one profile. ``folder``: the run's folder as seen from the page."""
+    return {
+        "phase": phase.name,
+        "process": profile.process,
+        "kind": profile.kind,
+        "samples": profile.samples,
+        "coverage": profile.coverage,
+        "cpu_s": profile.cpu_s,
+        "problem": profile.problem,
+        "links": _links(profile, folder),
+        "rows": len(profile.functions),
+        "functions": [_function(row) for row in profile.functions[:MAX_FUNCTIONS]],
+        "flame": flame,
+    }
+
+
+def _function(row: FunctionRow) -> list[str | float | None]:
+    """Return a row as an array: a page has thousands of them."""
+    shares = (_short(row.share), _short(row.share_low), _short(row.share_high))
+    return [row.function, row.module, row.self_samples, row.samples, *shares, _short(row.cpu_s)]
+
+
+def pair_data(pair: ProfilePair) -> dict[str, Any]:
+    """Return what a page shows of two profiles."""
+    found = difference(pair.before, pair.after)
+    problems = [f"{side}: {profile.problem}" for side, profile in _sides(pair) if profile.problem]
+    return {
+        "phase": pair.phase,
+        "process": pair.after.process,
+        "kind": pair.after.kind,
+        "samples": pair.after.samples,
+        "samples_before": pair.before.samples,
+        "problem": "; ".join(problems),
+        "links": _pair_links(pair),
+        "rows": len(found.rows) if found is not None else 0,
+        "unit": "cpu-seconds" if found is not None and found.scale == "cpu_s" else "share",
+        "differences": [_difference(row) for row in found.rows[:MAX_FUNCTIONS]] if found is not None else [],
+        "flame": pair.flame,
+    }
+
+
+def _sides(pair: ProfilePair) -> tuple[tuple[str, ProfileResult], ...]:
+    return ("before", pair.before), ("after", pair.after)
+
+
+def _difference(row: DifferenceRow) -> list[str | float | bool | None]:
+    return [row.function, row.module, _short(row.before), _short(row.after), _short(row.change), row.beyond_error]
+
+
+def _pair_links(pair: ProfilePair) -> list[dict[str, str]]:
+    folders = {"before": pair.before_folder, "after": pair.after_folder}
+    return [
+        {"text": f"{found['text']} ({side})", "href": found["href"]}
+        for side, profile in _sides(pair)
+        for found in _links(profile, folders[side])
+    ]
+
+
+def _links(profile: ProfileResult, folder: str) -> list[dict[str, str]]:
+    named = (("raw", profile.file), ("folded stacks", profile.folded), ("speedscope", profile.speedscope))
+    return [{"text": text, "href": link(path, folder)} for text, path in named if path]
+
+
+def link(path: str, folder: str = "") -> str:
+    """Return a relative link to a file of a run's folder; no path can make it anything else."""
+    return quote(f"{folder.rstrip('/') or '.'}/{path}", safe="/.")
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,134 @@
+"""The environment that the templates beside this file are rendered in: their filters and functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import jinja2
+import msgspec
+
+from ...analysis import figures
+from ...analysis.comparison import MetricComparison
+from ...analysis.result import CpuResult, PhaseResult
+from .. import comparison_rows, wording
+from ..terminal import how_far, interval
+from . import answer, assets
+from .profiles import link
+
+MAX_LATE = 100
+MAX_LINES = 200
+"""Of late objects and of log lines that a page holds of each kind; all of them are in the recording."""
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Return the templates' environment: everything is escaped, and a name that is not given is an error."""
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(assets.HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    found.filters |= {
+        "seconds": wording.seconds,
+        "bytes": wording.bytes_,
+        "percent": wording.percent,
+        "count": wording.count,
+        "ms": wording.milliseconds,
+        "three": wording.three,
+    }
+    found.globals |= {
+        "NONE": wording.NONE,
+        "MAX_LATE": MAX_LATE,
+        "MAX_LINES": MAX_LINES,
+        "answer": answer.answer,
+        "tones": answer.TONES,
+        "how_far": how_far,
+        "interval": interval,
+        "noop": figures.noop,
+        "processes": processes,
+        "cpu_of": cpu_of,
+        "fact": fact,
+        "link": link,
+        "figure": figure,
+        "change": comparison_rows.ratio,
+        "span_of": span_of,
+    }
+    return found
+
+
+def _shown(value: Any) -> Any:
+    """Return text without control characters: names, messages and log lines come from elsewhere."""
+    return wording.plain(value) if type(value) is str else value
+
+
+def fact(value: str | int | float | bool) -> str:
+    """Return a fact about the cluster or a parameter."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return wording.three(value) if isinstance(value, float) else str(value)
+
+
+def processes(phases: Sequence[PhaseResult]) -> list[str]:
+    """Return the processes of a test, the operator first, then by CPU."""
+    total: dict[str, float] = {}
+    for phase in phases:
+        for row in phase.cpu:
+            total[row.process] = total.get(row.process, 0.0) + row.seconds
+    return sorted(total, key=lambda name: (name != "operator", -total[name], name))
+
+
+def cpu_of(phase: PhaseResult, process: str) -> CpuResult | None:
+    """Return a process's row of a phase; None where it was not measured."""
+    return next((row for row in phase.cpu if row.process == process), None)
+
+
+def figure(value: float | None, unit: str) -> str:
+    """Return a figure of a comparison or a check with its unit."""
+    if value is None:
+        return wording.NONE
+    match unit:
+        case "s":
+            return wording.seconds(value)
+        case "bytes":
+            return wording.bytes_(value)
+        case _:
+            whole = wording.count(int(value)) if float(value).is_integer() else wording.three(value)
+            return f"{whole} {unit}".strip()
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Where a ratio and its interval stand on a logarithmic axis, in percent of its width."""
+
+    low: float
+    width: float
+    at: float
+
+
+_REACHES = (1.25, 2.0, 4.0, 16.0)
+
+
+def reach_of(metrics: Iterable[MetricComparison]) -> float | None:
+    """Return how far the axis of ratios reaches, from 1 / reach to reach; None when no metric has an interval."""
+    intervals = [(metric.low, metric.high) for metric in metrics if metric.low and metric.high]
+    if not intervals:
+        return None
+    largest = max(max(1 / low, high) for low, high in intervals)
+    return next((reach for reach in _REACHES if largest <= reach), _REACHES[-1])
+
+
+def span_of(metric: MetricComparison, reach: float | None) -> Span | None:
+    """Return where a metric's interval is drawn; None where there is none, or an end of it is no ratio."""
+    if reach is None or not (metric.low and metric.ratio and metric.high):
+        return None
+    low, at, high = (_place(ratio, reach) for ratio in (metric.low, metric.ratio, metric.high))
+    return Span(low, max(round(high - low, 2), 0.5), at)
+
+
+def _place(ratio: float, reach: float) -> float:
+    return round(min(100.0, max(0.0, 50 + 50 * math.log(ratio) / math.log(reach))), 2)

@@ -1,0 +1,85 @@
+"""Pages to test: of a recording that the real recorder made, of real profiles, and of a comparison of two of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from pytest_grovescale.analysis.analyse import analyse_run_over_time
+from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.profiles.chosen import cpu_profiles
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.journal import Writer, read
+from pytest_grovescale.report.html import files
+
+TESTS = Path(__file__).parents[1]
+RECORDING = TESTS / "unit" / "report" / "data" / "configmaps.jsonl"
+PROFILES = TESTS / "data" / "profiles"
+PHASE = "all"
+HOSTILE = "</script><script>document.title='taken over'</script><img src=x onerror=\"document.title='taken over'\">"
+
+
+def run_page(folder: Path, *, extra: str = "") -> Path:
+    """Write the page of a run whose second phase timed out, with a profile by py-spy and one by pprof.
+
+    ``extra``: folded stacks to be added to the profile by py-spy.
+    """
+    _record(folder, folded=(PROFILES / "asyncio.raw").read_text(encoding="utf-8") + extra)
+    result, timelines = analyse_run_over_time(folder)
+    return files.write_run(folder, result, timelines)
+
+
+def comparison_page(folder: Path) -> Path:
+    """Write the page of a comparison in which B is slower, with the profiles of a run of A and of one of B."""
+    runs = []
+    for name in ("a", "b"):
+        folded = (PROFILES / "asyncio.raw").read_text(encoding="utf-8")
+        lines = [_shifted(line) if name == "b" else line for line in folded.splitlines()]
+        (folder / name).mkdir()
+        _record(folder / name, folded="\n".join(lines) + "\n")
+        runs.append((folder / name, cpu_profiles(analyse_run_over_time(folder / name)[0])))
+    pairs = files.profile_pairs(runs[0], runs[1], page=folder / files.NAME)
+    return files.write_comparison(folder, [slower()], pairs)
+
+
+def slower() -> Comparison:
+    """Return a comparison in which B took 20 % more CPU in every pair, and an API request more."""
+    plan = ComparisonPlan(
+        a="baseline", b="candidate", differs="variant: baseline, candidate", gated=("cpu:deploy", "wall:deploy")
+    )
+    noise = [0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0, 1.0]
+    pairs = [
+        Pair(
+            a=VariantRun(metrics={"cpu:deploy": 4.0 * wobble, "wall:deploy": 10.0, "api:deploy": 500.0}),
+            b=VariantRun(metrics={"cpu:deploy": 4.8 / wobble, "wall:deploy": 10.0 * wobble, "api:deploy": 501.0}),
+        )
+        for wobble in noise
+    ]
+    return compare(plan, pairs, facts={"kubernetes": "1.36.3"})
+
+
+def _shifted(line: str) -> str:
+    """Make one thread of a profile heavier, and so the share of the others smaller."""
+    stack, _, count = line.rpartition(" ")
+    return f"{stack} {int(count) * (3 if 'worker' in stack else 1)}"
+
+
+def _record(folder: Path, *, folded: str) -> None:
+    """Write the recording again, with records of two profiles in its first phase, and the profiles."""
+    (folder / "recordings").mkdir()
+    (folder / "profiles").mkdir()
+    (folder / "profiles" / "operator.raw").write_text(folded, encoding="utf-8")
+    shutil.copy(PROFILES / "known_shares.cpu.pb.gz", folder / "profiles" / "kwok.pb.gz")
+    writer = Writer(folder / "recordings" / "configmaps.jsonl")
+    for record in read(RECORDING):
+        writer.append(record)
+        if isinstance(record, rec.PhaseEnded) and record.phase == PHASE:
+            writer.append(_taken(record.at, "operator", "pyspy", "profiles/operator.raw"))
+            writer.append(_taken(record.at, "kwok", "pprof", "profiles/kwok.pb.gz"))
+    writer.close()
+
+
+def _taken(at: int, process: str, kind: rec.ProfileKind, file: str) -> rec.ProfileTaken:
+    return rec.ProfileTaken(
+        at=at, phase=PHASE, process=process, kind=kind, file=file, started=at - 1_000_000_000, ended=at
+    )

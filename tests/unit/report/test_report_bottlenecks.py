@@ -1,0 +1,81 @@
+"""Where the time went, in the terminal and in Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import BottleneckRow, Suspect, TestResult
+from pytest_grovescale.report.markdown import summary
+from pytest_grovescale.report.terminal import render_test
+
+from .sample import DEPLOY, RESULT, STEADY, TEST
+
+
+@dataclass
+class Given:
+    """Rows as (suspect, seconds) of a phase of 11.2 s."""
+
+    rows: tuple[tuple[Suspect, float], ...]
+
+    def table(self) -> tuple[BottleneckRow, ...]:
+        return tuple(
+            BottleneckRow(suspect=suspect, seconds=seconds, share=seconds / 11.2, evidence="")
+            for suspect, seconds in self.rows
+        )
+
+
+ROWS = Given((("api-server", 7.95), ("operator-cpu", 5.6), ("scheduler", 2.8), ("kwok", 0.0))).table()
+LINE = "API server CPU-bound 71 % of deploy; operator CPU-bound 50 %"
+
+
+@pytest.fixture
+def shown() -> TestResult:
+    deploy = msgspec.structs.replace(DEPLOY, bottlenecks=ROWS, bottleneck=LINE, missing={"bottlenecks": "no <metric>"})
+    steady = msgspec.structs.replace(STEADY, missing={"bottlenecks": "it waits for time to pass"})
+    return msgspec.structs.replace(TEST, phases=(deploy, steady))
+
+
+def lines(text: str) -> list[str]:
+    return [re.sub(r" +", " ", line).strip() for line in text.splitlines()]
+
+
+def test_the_answer_stands_above_all_tables(shown: TestResult) -> None:
+    found = lines(render_test(shown, width=140))
+    answer = found.index(f"Where the time of deploy went: {LINE}")
+    assert answer < found.index("Phases and milestones") < found.index("Where the time went")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["waited for deploy", "operator, CPU-bound 5.60 s (50 %)", "scheduler 2.80 s (25 %)", "meanwhile",
+     "API server CPU-bound 7.95 s (71 %)", "- deploy: no <metric>"],
+)  # fmt: skip
+def test_the_table(line: str, shown: TestResult) -> None:
+    assert line in lines(render_test(shown, width=140))
+
+
+def test_rows_without_time_and_phases_without_rows_are_left_out(shown: TestResult) -> None:
+    text = render_test(shown, width=140)
+    table = text[text.index("Where the time went\n") : text.index("CPU time and memory")]
+    assert "kwok" not in table
+    assert "steady-state" not in table
+
+
+def test_a_run_without_any_rows_says_nothing() -> None:
+    assert "Where the time" not in render_test(TEST)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_it_keeps_to_its_width(width: int, shown: TestResult) -> None:
+    assert all(len(line) <= width for line in render_test(shown, width=width).splitlines())
+
+
+def test_markdown(shown: TestResult) -> None:
+    text = summary(msgspec.structs.replace(RESULT, tests=(shown,)))
+    assert "- **deploy**: API server CPU-bound 71 % of deploy; operator CPU-bound 50 %\n" in text
+    assert "| where the time went | deploy |\n|---|--:|\n| operator, CPU-bound | 5.60 s (50 %) |\n" in text
+    assert "| kwok |" not in text

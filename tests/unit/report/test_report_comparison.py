@@ -1,0 +1,161 @@
+"""What a reader of a comparison sees first, and what each row says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import pytest
+
+from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.run_metrics import units_of
+from pytest_grovescale.report.comparison_rows import answer, ratio, rows
+from pytest_grovescale.report.comparison_table import render, render_markdown
+
+from .sample import MACHINE
+
+NOOP = ComparisonPlan(
+    a="baseline", b="optimized", differs="variant: baseline, optimized", gated=("noop_cpu", "noop_writes")
+)
+DEPLOY = msgspec.structs.replace(NOOP, gated=("cpu:deploy", "cpu:delete", "api:deploy"))
+BASE = {"noop_cpu": 0.03, "noop_writes": 0.0, "noop_cpu_per_reconcile": 6e-5}
+DEPLOY_BASE = {
+    "wall:deploy": 12.0,
+    "milestone:deploy/pods-ready": 11.0,
+    "wall:delete": 8.0,
+    "cpu:deploy": 4.3,
+    "cpu:delete": 2.0,
+    "rss:deploy": 1e8,
+    "api:deploy": 6000.0,
+    "noop_cpu": 0.05,
+}
+
+
+def pairs(
+    base: dict[str, float], factor: float = 1.0, *, noise: float = 0.01, add: dict[str, float] | None = None
+) -> list[Pair]:
+    chance = np.random.default_rng(545)
+
+    def run(times: float, more: dict[str, float]) -> VariantRun:
+        metrics = {
+            key: value * (times * chance.lognormal(0, noise) if units_of(key) == "s" else 1) + more.get(key, 0)
+            for key, value in base.items()
+        }
+        return VariantRun(metrics=metrics, saturated=("deploy",))
+
+    return [Pair(a=run(1, {}), b=run(factor, add or {}), first="a" if n % 2 == 0 else "b") for n in range(10)]
+
+
+def noop(factor: float = 1.0, **kept: float) -> Comparison:
+    return compare(NOOP, pairs(BASE, factor, add=kept), machine=MACHINE, facts={"kubernetes": "1.36", "nodes": "100"})
+
+
+def deploy(factor: float = 1.0, noise: float = 0.01) -> Comparison:
+    return compare(DEPLOY, pairs(DEPLOY_BASE, factor, noise=noise), machine=MACHINE)
+
+
+def first_line(found: Comparison) -> str:
+    return render([found], width=200).splitlines()[0]
+
+
+def test_the_first_line_is_the_answer() -> None:
+    assert first_line(noop(1.2)).startswith(
+        "optimized is slower than baseline: CPU of the operator per no-op trigger, idle subtracted +"
+    )
+    assert first_line(noop(1.0)).startswith("No regression: optimized is not slower than baseline (2 gated metrics")
+    assert first_line(noop(0.5)).startswith("No regression: optimized is better than baseline: CPU")
+    assert "object writes by the operator per no-op trigger + 500" in first_line(noop(1.0, noop_writes=500))
+
+
+def test_what_cannot_be_told_says_what_it_takes() -> None:
+    found = first_line(compare(NOOP, pairs(BASE, 1.05, noise=0.1)))
+    assert found.startswith("Can't tell whether optimized is slower than baseline: CPU")
+    assert "more pairs would most likely tell" in found
+
+
+def test_a_broken_variant_is_the_answer_whatever_its_figures() -> None:
+    recorded = pairs(BASE, 0.1)
+    recorded[3] = msgspec.structs.replace(recorded[3], b=VariantRun(metrics={}, broken="deploy: timeout"))
+    found = first_line(compare(NOOP, recorded))
+    assert found.startswith("optimized is broken (1 of 10 runs): deploy: timeout. A broken operator is not a fast one")
+
+
+def test_the_three_tables_of_two_parts_together() -> None:
+    text = render([noop(), deploy()], width=120)
+    headings = ["Wall clock", "CPU and memory of the operator", "No-op reconciles", "Requests and reconciles"]
+    places = [text.index(f"\n{heading}\n") for heading in headings]
+    assert places == sorted(places)
+    assert text.count("CPU of the operator per no-op trigger") == 1 + 0
+    assert "2 × Test CPU" in text
+    assert "kubernetes 1.36, nodes 100" in text
+    assert "A: baseline, B: optimized (variant: baseline, optimized)" in text
+
+
+def test_of_a_metric_in_both_parts_the_gated_one_is_shown() -> None:
+    [cpu, *_] = rows([deploy(), noop()], ["noop_cpu"])
+    assert cpu.metric.gated
+    assert cpu.a.endswith("ms")
+    assert float(cpu.a.split()[0]) == pytest.approx(30, abs=2)
+
+
+def test_rows_follow_the_phases_and_verdicts_that_decide_nothing_stand_in_brackets() -> None:
+    wall = rows([deploy(1.5)], ["wall", "milestone"])
+    assert [row.metric.key for row in wall] == ["wall:deploy", "milestone:deploy/pods-ready", "wall:delete"]
+    assert {row.verdict for row in wall} == {"(slower)"}
+    assert {row.verdict for row in rows([deploy(1.5)], ["cpu"])} == {"slower"}
+
+
+def test_wall_times_of_a_saturated_machine_say_so() -> None:
+    text = render([deploy()], width=200)
+    assert "wall time of deploy, deploy: pods-ready: machine saturated in 18 of 18 runs" in text
+
+
+def test_counts_that_never_vary_have_no_interval() -> None:
+    [requests] = rows([deploy()], ["api"])
+    assert (requests.a, requests.b, requests.change, requests.interval) == ("6,000", "6,000", "0 %", "always so")
+
+
+def test_what_was_not_measured_is_no_figure() -> None:
+    found = compare(msgspec.structs.replace(NOOP, gated=("noop_cpu", "api:deploy")), pairs(BASE))
+    [row] = rows([found], ["api"])
+    assert row[1:6] == ("–", "–", "–", "–", "not measured")
+    assert "requests by the operator, deploy was not measured" in answer([found])
+
+
+def test_weaker_comparisons_say_why() -> None:
+    plan = msgspec.structs.replace(NOOP, pairs=1, warmup=0, looks=(1,))
+    found = compare(plan, pairs(BASE)[:1], weaker="two runs of different days")
+    assert "Weaker than interleaved runs: two runs of different days" in render([found], width=200)
+
+
+def test_changes_in_words() -> None:
+    assert [ratio(of) for of in (1.0, 1.1, 0.76, 12.3)] == ["0 %", "+10.0 %", "−24.0 %", "× 12.3"]
+
+
+@pytest.mark.parametrize("comparison", [noop, deploy])
+def test_the_same_comparison_gives_the_same_text(comparison: Callable[[], Comparison]) -> None:
+    assert render([comparison()]) == render([comparison()])
+    assert render_markdown([comparison()]) == render_markdown([comparison()])
+
+
+def test_markdown_is_a_table_for_each_section_with_the_answer_first() -> None:
+    text = render_markdown([noop(1.2), deploy()])
+    lines = text.splitlines()
+    assert lines[0].startswith("**optimized is slower than baseline")
+    assert lines.count("| metric | baseline | optimized | Δ | interval | verdict |") == 4
+    assert "**slower**" in text
+    widths = {line.count(" | ") for line in lines if line.startswith("| ")}
+    assert widths == {5}
+
+
+def test_a_name_cannot_break_the_markdown() -> None:
+    plan = msgspec.structs.replace(NOOP, b="x|y<script>\x1b[31m\n")
+    text = render_markdown([compare(plan, pairs(BASE))])
+    assert "x\\|y\\<script\\>" in text
+    assert "\x1b" not in text
+
+
+def test_narrow_terminals_keep_every_row() -> None:
+    text = render([noop(), deploy()], width=80)
+    assert max(map(len, text.splitlines())) <= 80

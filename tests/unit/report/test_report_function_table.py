@@ -1,0 +1,194 @@
+"""Function tables as a reader sees them: in the terminal, in a summary, and for a pull request."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.profiles.chosen import PhaseProfile
+from pytest_grovescale.analysis.result import FunctionRow, ProfileResult, TestResult
+from pytest_grovescale.errors import UsageError
+from pytest_grovescale.report.function_difference import differences_markdown, differences_text
+from pytest_grovescale.report.function_table import tables_markdown, tables_text
+from pytest_grovescale.report.markdown import summary
+from pytest_grovescale.report.terminal import render_test
+
+from .sample import DEPLOY, RESULT, TEST
+
+
+def row(name: str, samples: int, *, own: int = 0, cpu_s: float | None = 10.0, module: str = "x/y.py") -> FunctionRow:
+    share = samples / 1000
+    return FunctionRow(
+        function=name,
+        module=module,
+        self_samples=own,
+        samples=samples,
+        share=share,
+        share_low=max(share - 0.02, 0),
+        share_high=min(share + 0.02, 1),
+        cpu_s=None if cpu_s is None else share * cpu_s,
+    )
+
+
+def profile(*rows: FunctionRow, **more: Any) -> ProfileResult:
+    values: dict[str, Any] = {
+        "process": "operator",
+        "kind": "pyspy",
+        "file": "profiles/deploy.raw",
+        "folded": "profiles/deploy.raw",
+        "speedscope": "profiles/deploy.raw.speedscope.json",
+        "samples": 1000,
+        "independent": 1000.0,
+        "coverage": 0.98,
+        "cpu_s": 10.0,
+        "functions": rows,
+    }
+    return ProfileResult(**{**values, **more})
+
+
+BEFORE = profile(
+    row("<module> (m.py)", 1000),
+    row("reconcile (podclique/reconciler.py)", 600, own=100),
+    row("list_pods (podclique/pods.py)", 460, own=300),
+    row("old (x/y.py)", 100),
+)
+AFTER = profile(
+    row("<module> (m.py)", 1000, cpu_s=5.0),
+    row("reconcile (podclique/reconciler.py)", 610, own=200, cpu_s=5.0),
+    row("list_pods (podclique/pods.py)", 120, own=90, cpu_s=5.0),
+    row("new | <b> (x/y.py)", 100, cpu_s=5.0),
+    cpu_s=5.0,
+)
+
+
+def with_profiles(profiles: tuple[ProfileResult, ...], **phase: Any) -> TestResult:
+    return msgspec.structs.replace(TEST, phases=(msgspec.structs.replace(DEPLOY, profiles=profiles, **phase),))
+
+
+def in_deploy(one: ProfileResult) -> list[PhaseProfile]:
+    return [PhaseProfile(test="t", phase="deploy", profile=one)]
+
+
+def squeezed(text: str) -> list[str]:
+    return [re.sub(r" +", " ", line).strip() for line in text.splitlines()]
+
+
+def test_a_table_in_the_terminal() -> None:
+    lines = squeezed(render_test(with_profiles((BEFORE,)), width=120))
+    start = lines.index(
+        "Functions of operator in deploy: py-spy, 1,000 on-CPU samples, 98 % of the phase, 10.0 s CPU"
+        " without a profiler"
+    )
+    assert lines[start + 1 : start + 6] == [
+        "function self cumulative share 95 % CPU",
+        "reconcile (podclique/reconciler.py) 100 600 60 % 58 to 62 % 6.00 s",
+        "list_pods (podclique/pods.py) 300 460 46 % 44 to 48 % 4.60 s",
+        "old (x/y.py) 0 100 10 % 8.0 to 12 % 1.00 s",
+        "- speedscope: profiles/deploy.raw.speedscope.json",
+    ]
+    assert lines[start + 6] == "- folded: profiles/deploy.raw"
+
+
+def test_without_profiles_nothing_is_said() -> None:
+    assert "Functions of" not in render_test(TEST)
+    assert "Functions of" not in summary(RESULT)
+
+
+def test_ten_rows_of_each_phase() -> None:
+    rows = [row(f"f{number} (x/y.py)", 900 - number) for number in range(30)]
+    text = render_test(with_profiles((profile(*rows),)))
+    assert "f9 (x/y.py)" in text
+    assert "f10 (x/y.py)" not in text
+
+
+def test_why_there_is_no_table() -> None:
+    few = profile(problem="7 on-CPU samples, fewer than the 100", samples=7)
+    lines = squeezed(
+        render_test(with_profiles((few,), missing={"profile:webhook": "py-spy may not attach"}), width=200)
+    )
+    start = lines.index("Functions of operator in deploy")
+    assert lines[start + 1] == "- 7 on-CPU samples, fewer than the 100"
+    assert "No profile of webhook in deploy: py-spy may not attach" in lines
+
+
+def test_waits_for_a_core_are_told() -> None:
+    (text,) = [
+        line
+        for line in squeezed(tables_text(in_deploy(profile(row("f", 10), independent=412.3)), width=200))
+        if "py-spy" in line
+    ]
+    assert "1,000 on-CPU samples (worth 412: it waited for a core)" in text
+
+
+def test_a_heap_has_files_only() -> None:
+    heap = profile(kind="heap", file="h.pb.gz", folded="h.folded", speedscope="h.json", samples=None, coverage=0.0)
+    lines = squeezed(render_test(with_profiles((heap,))))
+    start = lines.index("Heap in use of operator at the end of deploy")
+    assert lines[start + 1 : start + 4] == ["- speedscope: h.json", "- folded: h.folded", "- raw: h.pb.gz"]
+
+
+def test_a_table_in_a_summary() -> None:
+    result = msgspec.structs.replace(RESULT, tests=(with_profiles((BEFORE,)),))
+    lines = summary(result).splitlines()
+    assert any(line.startswith("**Functions of operator in deploy**: py-spy, 1,000 on-CPU samples") for line in lines)
+    assert "| list\\_pods (podclique/pods.py) | 300 | 460 | 46 % | 44 to 48 % | 4.60 s |" in lines
+
+
+def test_unknown_cpu_seconds_are_no_zero() -> None:
+    text = tables_markdown(in_deploy(profile(row("f (m.py)", 500, cpu_s=None), cpu_s=None)))
+    assert "| f (m.py) | 0 | 500 | 50 % | 48 to 52 % | – |" in text
+    assert "no exact CPU seconds at hand" in text
+
+
+def test_functions_that_only_lead_to_others_on_request() -> None:
+    assert "module" not in tables_text(in_deploy(BEFORE))
+    assert "module" in tables_text(in_deploy(BEFORE), trunk=True)
+
+
+def test_two_runs_as_markdown() -> None:
+    lines = differences_markdown(in_deploy(BEFORE), in_deploy(AFTER)).splitlines()
+    assert lines == [
+        "#### CPU of operator: deploy",
+        "",
+        "| function | before | after | Δ |",
+        "|---|--:|--:|--:|",
+        "| all functions | 10.0 s | 5.00 s | −50 % |",
+        "| reconcile (podclique/reconciler.py) | 6.00 s | 3.05 s | −49 % |",
+        "| list\\_pods (podclique/pods.py) | 4.60 s | 0.600 s | −87 % |",
+        "| old (x/y.py) | 1.00 s | – | gone |",
+        "| new \\| \\<b\\> (x/y.py) | – | 0.500 s | new |",
+        "",
+        "Share of 1,000 and 1,000 samples × exact CPU seconds of the run without a profiler.",
+    ]
+
+
+def test_two_runs_in_the_terminal() -> None:
+    lines = squeezed(differences_text(in_deploy(BEFORE), in_deploy(BEFORE), top=1))
+    assert lines[:3] == [
+        "CPU of operator: deploy",
+        "function before after Δ",
+        "all functions 10.0 s 10.0 s +0 %",
+    ]
+    assert lines[3] == "reconcile (podclique/reconciler.py) 6.00 s 6.00 s +0 % within sampling error"
+
+
+def test_without_exact_cpu_seconds_shares_are_compared_and_labelled() -> None:
+    text = differences_markdown(in_deploy(profile(row("f (m.py)", 500), cpu_s=None)), in_deploy(AFTER))
+    assert "| f (m.py) | 50 % | – | gone |" in text
+    assert "all functions" not in text
+    assert "a function may also grow because others shrank" in text
+
+
+def test_a_side_without_a_table_says_why() -> None:
+    few = profile(problem="7 on-CPU samples", samples=7)
+    for compare in (differences_markdown, differences_text):
+        assert "after: 7 on-CPU samples" in compare(in_deploy(BEFORE), in_deploy(few))
+
+
+def test_runs_that_have_nothing_in_common() -> None:
+    other = [PhaseProfile(test="t", phase="delete", profile=AFTER)]
+    with pytest.raises(UsageError, match="no profile of the same process"):
+        differences_text(in_deploy(BEFORE), other)

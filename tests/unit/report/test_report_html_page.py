@@ -1,0 +1,292 @@
+"""Pages as text: complete, escaped, small, and with nothing in them that a browser would fetch."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.analysis.analyse import analyse_run_over_time, merge, result_of
+from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.contents import Contents
+from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, FunctionRow, ProfileResult, Result, TestResult
+from pytest_grovescale.analysis.timeline import timeline_of
+from pytest_grovescale.cli import main
+from pytest_grovescale.recording.journal import read
+from pytest_grovescale.report.html import assets, files
+from pytest_grovescale.report.html.embedding import csp_hash, json_block
+from pytest_grovescale.report.html.flames import Flame
+from pytest_grovescale.report.html.page import render_comparison, render_run
+from pytest_grovescale.report.html.profiles import link
+from pytest_grovescale.report.html.templates import figure, reach_of, span_of
+from tests.unit.analysis.simulated import full_run
+
+from .sample import DEPLOY, RESULT, TEST
+
+DATA = Path(__file__).with_name("data")
+HOSTILE = "</script><script>alert(1)</script><!--"
+
+
+def one(test: TestResult) -> Result:
+    return msgspec.structs.replace(RESULT, tests=(test,))
+
+
+def body(page: str) -> str:
+    """Return what a page shows: without its own scripts and styles."""
+    return re.sub(r"<(script|style)>.*?</\1>", "", page, flags=re.DOTALL)
+
+
+def data_of(page: str) -> list[Any]:
+    return [json.loads(block) for block in re.findall(r'type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)]
+
+
+def test_it_shows_what_a_result_holds() -> None:
+    shown = body(render_run(RESULT))
+    for text in (
+        "phase &#39;delete&#39; timed out after 2m00s (pods-gone: 12 left)",
+        "Machine saturated in deploy: 97 % of 2 cores busy (kube-apiserver, operator, kwok).",
+        "4.271 to 4.280 s",
+        "did not hold to the end",
+        "7 late objects",
+        "finalizers: grove.io/pod",
+        "No-op in steady-state: 1 trigger",
+        "≥ 1.20 s",
+        "the audit log broke off: rotated away",
+        "8.00 GB",
+        "damaged",
+    ):
+        assert text in shown
+
+
+def test_a_result_from_an_older_version_or_a_killed_run_has_a_page() -> None:
+    bare = msgspec.structs.replace(
+        TEST, outcome="unfinished", phases=(), watches=(), watch_lag=None, recorder=None, warnings=(), evidence=(),
+        objects=None, closed="", parameters={}, cluster={}, identities={},
+    )  # fmt: skip
+    shown = body(render_run(one(bare)))
+    assert "before the run did" in shown
+    assert "No phase was recorded." in shown
+
+
+@pytest.mark.parametrize("length", [1, 8, 20, 60, 110, 115])
+def test_any_prefix_of_a_recording_has_a_page(length: int) -> None:
+    contents = Contents()
+    for record in list(read(DATA / "configmaps.jsonl"))[:length]:
+        contents.feed(record)
+    test = result_of(contents, recording="r")
+    assert render_run(merge([test]), timelines={"r": timeline_of(contents, test)})
+
+
+def test_checks_and_bottlenecks() -> None:
+    phase = msgspec.structs.replace(
+        DEPLOY,
+        bottleneck="API server CPU-bound 71 % of deploy",
+        bottlenecks=(BottleneckRow(suspect="api-server", seconds=8.0, share=0.71, evidence="its CPU clock"),),
+    )
+    checks = (
+        CheckResult(check="noop_writes(max=0)", verdict="fail", figure=3, bound=0, unit="writes", text="3 writes"),
+        CheckResult(check="cpu(max=5)", phase="deploy", verdict="pass", figure=4.3, bound=5, unit="s", text="fine"),
+    )
+    shown = body(render_run(one(msgspec.structs.replace(TEST, phases=(phase,), checks=checks))))
+    for text in ("noop_writes(max=0): fail. 3 writes", "1 of 2 checks passed.", "API server CPU-bound", "width:71.0%"):
+        assert text in shown
+    assert "3 writes" in shown
+    assert "4.30 s" in shown
+
+
+def test_names_are_text_wherever_they_stand() -> None:
+    phase = msgspec.structs.replace(
+        DEPLOY,
+        name=HOSTILE,
+        message=HOSTILE,
+        outcome="failed",
+        profiles=(ProfileResult(process=HOSTILE, kind="pyspy", file=HOSTILE, problem=HOSTILE),),
+    )
+    test = msgspec.structs.replace(TEST, test=HOSTILE, phases=(phase,), warnings=(HOSTILE,), cluster={HOSTILE: HOSTILE})
+    page = render_run(one(test))
+    assert "alert(1)</script>" not in page
+    assert "<!--" not in page
+    (data,) = data_of(page)
+    assert data["profiles"][0]["process"] == HOSTILE
+    assert data["profiles"][0]["links"][0]["href"].startswith("./%3C/script%3E")
+
+
+def test_terminal_colours_of_a_log_line_are_left_out() -> None:
+    assert "panic: xxx" in render_run(RESULT)
+    assert "\x1b" not in render_run(RESULT)
+
+
+@given(st.text())
+def test_data_comes_through_and_ends_no_element(text: str) -> None:
+    block = json_block({"text": text})
+    assert json.loads(block) == {"text": text}
+    assert not set(block) & {"<", ">", "&", "\u2028", "\u2029"}
+
+
+def test_nothing_is_fetched_and_only_its_own_scripts_run() -> None:
+    page = render_run(RESULT)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    rules = unescape(policy[1])
+    assert rules.startswith("default-src 'none'; script-src 'sha256-")
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert [csp_hash(script) for script in scripts] == re.findall(r"'sha256-[^']+'", rules)
+    assert not re.search(r"<link[^>]+href=\"(?!data:)|<[a-z]+[^>]+\ssrc=|@import|url\(", body(page))
+    assert "url(" not in assets.styles()
+
+
+def test_scripts_can_stand_in_a_page() -> None:
+    for script in assets.scripts(charts=True, flames=True):
+        assert "</script" not in script.lower()
+        assert "<!--" not in script
+        assert "sourceMappingURL" not in script
+
+
+def test_a_page_has_only_the_libraries_that_it_needs() -> None:
+    assert render_run(RESULT).count("<script>") == 1
+    assert len(render_run(RESULT).encode()) < 80_000
+
+
+def test_ten_thousand_pods_are_a_small_page() -> None:
+    contents = Contents()
+    for record in full_run(10_000).records():
+        contents.feed(record)
+    test = result_of(contents, recording="r")
+    page = render_run(merge([test]), timelines={"r": timeline_of(contents, test)})
+    assert len(page.encode()) < 400_000
+    assert "10,000" in page
+
+
+def test_three_thousand_functions_and_a_flame_graph_are_a_small_page() -> None:
+    rows = tuple(
+        FunctionRow(
+            function=f"função_{n} (моду́ль/файл_{n}.py)", module=f"моду́ль/файл_{n}.py", self_samples=n, samples=n,
+            share=n / 3000, share_low=0.0, share_high=1.0,
+        )
+        for n in range(3000)
+    )  # fmt: skip
+    profile = ProfileResult(process="operator", kind="pyspy", file="profiles/o", functions=rows, samples=3000)
+    flame = Flame(
+        unit="samples",
+        names=tuple(f"函数_{n}" for n in range(3000)),
+        depths=tuple(range(3000)),
+        frames=tuple(range(3000)),
+        values=(1.0,) * 3000,
+    )
+    phases = tuple(msgspec.structs.replace(DEPLOY, profiles=(profile,)) for _ in range(6))
+    page = render_run(one(msgspec.structs.replace(TEST, phases=phases)), flames={"profiles/o": flame})
+    assert len(page.encode()) < 3_000_000
+    (data,) = data_of(page)
+    assert data["profiles"][0]["rows"] == 3000
+    assert data["profiles"][0]["functions"][0][0] == "função_0 (моду́ль/файл_0.py)"
+
+
+def test_links_stay_in_the_runs_folder() -> None:
+    assert link("profiles/a b.raw") == "./profiles/a%20b.raw"
+    assert link("profiles/x", "../runs/1") == "../runs/1/profiles/x"
+    assert link("javascript:alert(1)") == "./javascript%3Aalert%281%29"
+
+
+def plan(**changes: Any) -> ComparisonPlan:
+    return msgspec.structs.replace(ComparisonPlan(a="old", b="new", gated=("cpu:deploy",)), **changes)
+
+
+def pairs(number: int, factor: float) -> list[Pair]:
+    wobble = [1 + 0.01 * ((3 * index) % 5 - 2) for index in range(number)]
+    return [
+        Pair(a=VariantRun(metrics={"cpu:deploy": 4.0 * w}), b=VariantRun(metrics={"cpu:deploy": 4.0 * factor / w}))
+        for w in wobble
+    ]
+
+
+def test_a_comparison() -> None:
+    shown = body(render_comparison([compare(plan(), pairs(10, 1.2), weaker="from recordings")]))
+    for text in ("new compared with old", "regression", "new is slower than old", "from recordings", "4.80 s"):
+        assert text in shown
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_comparison_that_has_only_begun(number: int) -> None:
+    assert "inconclusive" in body(render_comparison([compare(plan(), pairs(number, 1.2))]))
+
+
+def test_a_broken_variant_comes_before_all_figures() -> None:
+    broken = [Pair(a=pair.a, b=VariantRun(metrics={}, broken="deploy: timeout")) for pair in pairs(10, 1.0)]
+    shown = body(render_comparison([compare(plan(), broken)]))
+    assert "new is broken (10 of 10 runs): deploy: timeout" in shown
+
+
+def test_intervals_stand_on_their_axis() -> None:
+    (metric,) = compare(plan(), pairs(10, 1.2)).metrics
+    span = span_of(metric, reach_of([metric]))
+    assert reach_of([metric]) == 1.25
+    assert span is not None
+    assert 50 < span.low < span.at < span.low + span.width <= 100
+    assert span_of(msgspec.structs.replace(metric, ratio=None), 2.0) is None
+    assert span_of(msgspec.structs.replace(metric, low=0.0), 2.0) is None
+    assert reach_of([msgspec.structs.replace(metric, low=None, high=None)]) is None
+    assert reach_of([msgspec.structs.replace(metric, high=1000.0)]) == 16
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "s", "–"),
+        (4.31, "s", "4.31 s"),
+        (2e6, "bytes", "2.00 MB"),
+        (1003, "", "1,003"),
+        (1.5, "writes", "1.50 writes"),
+    ],
+)
+def test_figures_have_their_unit(value: float | None, unit: str, text: str) -> None:
+    assert figure(value, unit) == text
+
+
+def run_folder(folder: Path) -> Path:
+    (folder / "recordings").mkdir()
+    (folder / "recordings" / "configmaps.jsonl").write_bytes((DATA / "configmaps.jsonl").read_bytes())
+    return folder
+
+
+def test_a_page_is_written_whole_into_the_runs_folder(tmp_path: Path) -> None:
+    result, timelines = analyse_run_over_time(run_folder(tmp_path))
+    page = files.write_run(tmp_path, result, timelines)
+    assert page == tmp_path / "report.html"
+    assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["recordings", "report.html"]
+
+
+def test_a_page_elsewhere_links_back(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    result, timelines = analyse_run_over_time(run_folder(tmp_path / "run"))
+    page = files.write_run(tmp_path / "run", result, timelines, to=tmp_path / "x.html")
+    assert 'href="run/recordings/configmaps.jsonl"' in page.read_text(encoding="utf-8")
+
+
+def test_the_command_writes_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder(tmp_path)
+    assert main(["report", str(folder)]) == 0
+    assert main(["report", str(folder), "-o", str(tmp_path / "other.html")]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told == [f"wrote {folder / 'report.html'}", f"wrote {tmp_path / 'other.html'}"]
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "other.html")]
+    assert pages[0] == pages[1]
+
+
+def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(files.PageError, match="cannot be written: No such file"):
+        files.write_run(tmp_path, RESULT, {}, to=tmp_path / "no" / "x.html")
+
+
+def test_a_page_that_cannot_be_made_leaves_nothing_and_says_where_the_figures_are(tmp_path: Path) -> None:
+    wrong = msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, seconds=None),))
+    with pytest.raises(files.PageError, match=r"cannot be made: TypeError.*\n.*result\.json"):
+        files.write_run(tmp_path, wrong, {})
+    assert list(tmp_path.iterdir()) == []
