@@ -27,7 +27,7 @@ scale-all: $(READY) ## the main job and the same for Deployments, StatefulSets a
 # The pages are tested in a real browser. Where it cannot be installed, those tests say so and are skipped.
 .PHONY: browser
 browser:
-	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	@{ command -v chromium && command -v chromedriver; } >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
 	  || echo "no chromedriver, and it cannot be installed here: the browser tests will be skipped"
 

@@ -1,7 +1,8 @@
 """``make bench``: measure all figures, print them, write reports/bench.json.
 
-``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, or a file of benchmarks/scale such as
-floors. ``--quick`` is for trying the bench itself: a tenth of the pods; its figures are not written.
+``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, profile-shares, injections,
+or a file of benchmarks/scale such as floors. ``--quick`` is for trying the bench itself: a tenth of the pods or of
+the repeats; its figures are not written.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ import msgspec
 
 from pytest_grovescale.recording.machine import machine
 
-from . import cluster_start, plugin_start
+from . import cluster_start, injections, plugin_start, profile_shares
 from .rows import Bench, Row, line, write
 
 ROOT = Path(__file__).resolve().parent.parent
 SCALE = ROOT / "benchmarks" / "scale"
-MEASURES: dict[str, Callable[[], list[Row]]] = {
-    "plugin-start": plugin_start.measure,
-    "cluster-start": cluster_start.measure,
+MEASURES: dict[str, Callable[[bool], list[Row]]] = {
+    "plugin-start": lambda quick: plugin_start.measure(),
+    "cluster-start": lambda quick: cluster_start.measure(),
+    "profile-shares": lambda quick: profile_shares.measure(quick=quick),
+    "injections": lambda quick: injections.measure(quick=quick),
 }
+"""Part → what measures it, told whether it is to be quick."""
 
 
 def main() -> int:
@@ -37,7 +41,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = options.only or [*MEASURES, *scale]
 
-    rows = [row for name, measure in MEASURES.items() if name in chosen for row in measure()]
+    rows = [row for name, measure in MEASURES.items() if name in chosen for row in measure(options.quick)]
     files = [path for name, path in scale.items() if name in chosen]
     failed = False
     if files:

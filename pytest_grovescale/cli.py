@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from . import __version__
-from .errors import GrovescaleError
+from .errors import GrovescaleError, UsageError
+
+if TYPE_CHECKING:
+    from .analysis.profiles.chosen import PhaseProfile
+    from .bench.commands import Environment
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,10 +66,98 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("recording", type=Path, metavar="RECORDING", help="a .jsonl file, or a run's folder")
     show.set_defaults(run=_show)
 
-    analyse = commands.add_parser("analyse", help="write result.json anew from a run's recordings")
+    analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
     analyse.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
     analyse.set_defaults(run=_analyse)
+
+    report = commands.add_parser("report", help="write a run's page anew: one HTML file, to be opened from disk")
+    report.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    report.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of report.html in that folder")
+    report.set_defaults(run=_report)
+
+    _add_compare(commands)
+    _add_sweep(commands)
+
+    selftest = commands.add_parser("selftest", help="how well the harness measures, from what was recorded")
+    tests = selftest.add_subparsers(required=True, metavar="TEST")
+    power = tests.add_parser("power", help="how often a comparison calls a known defect, and raises a false alarm")
+    power.add_argument("--noise", type=Path, metavar="FILE", help="recorded noise (default: the package's)")
+    power.add_argument("--pairs", type=int, default=10, metavar="N", help="of a comparison, with the warm-up (10)")
+    power.set_defaults(run=_selftest_power)
+    noise = tests.add_parser("noise", help="gather the pairs of finished comparisons into a file for `power`")
+    noise.add_argument("comparisons", type=Path, nargs="+", metavar="FOLDER", help="folders of `grovescale compare`")
+    noise.add_argument("--output", type=Path, required=True, metavar="FILE")
+    noise.add_argument("--how", required=True, metavar="TEXT", help="how they were recorded: workload, what else ran")
+    noise.set_defaults(run=_selftest_noise)
+
+    profile = commands.add_parser("profile", help="print a run's function tables, or how those of two differ")
+    profile.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    profile.add_argument("after", type=Path, nargs="?", metavar="RUN2", help="another run's: print before, after and Δ")
+    profile.add_argument("--phase", default="", help="only of this phase")
+    profile.add_argument("--process", default="", help="only of this process, as operator")
+    profile.add_argument("--module", default="", help="only of this file, folder or package; * and ? match any")
+    profile.add_argument("--top", type=int, default=20, metavar="N", help="the first N functions of each phase (20)")
+    profile.add_argument("--markdown", action="store_true", help="as Markdown, for a pull request")
+    profile.set_defaults(run=_profile)
     return parser
+
+
+def _add_compare(commands: Any) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="run two variants of an operator in turn, and tell whether the second is slower",
+        usage="grovescale compare [A] [B] [TEST] [--set NAME=VALUE --vs NAME=VALUE] [--git REV_A REV_B --build CMD] …\n"
+        "       grovescale compare --resume [FOLDER]\n"
+        "       grovescale compare RUN RUN",
+    )
+    compare.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="one or two operator definitions (reference), or two folders of finished runs; and a test, as "
+        "tests/scale/test_mine.py::test_it (the bundled scenario of 1000 pods)",
+    )
+    compare.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definitions")
+    compare.add_argument("--vs", action="append", default=[], metavar="NAME=VALUE", help="value of the second only")
+    compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
+    compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
+    compare.add_argument("--what", default="noop,deploy", help="noop windows, deploy runs, or both (default)")
+    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant, the warm-up included (10)")
+    compare.add_argument("--quick", action="store_true", help="fewer and shorter: tells large differences only")
+    compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
+    compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (20)")
+    compare.add_argument(
+        "--profile", action=argparse.BooleanOptionalAction, help="profile both at the end (default: unless --quick)"
+    )
+    compare.add_argument("--gate", action="append", default=[], metavar="METRIC", help="metric the verdict is about")
+    compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
+    _add_environment(compare)
+    compare.set_defaults(run=_compare)
+
+
+def _add_sweep(commands: Any) -> None:
+    sweep = commands.add_parser("sweep", help="run a test at several sizes, and tell how its figures grow")
+    sweep.add_argument("names", nargs="*", metavar="NAME", help="operator definition (reference), and test")
+    sweep.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definition; a list is swept"
+    )
+    sweep.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of each size (3)")
+    sweep.add_argument(
+        "--check", action="append", default=[], metavar="METRIC=EXPONENT", help="fail where a metric grows faster"
+    )
+    _add_environment(sweep)
+    sweep.set_defaults(run=_sweep)
+
+
+def _add_environment(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the test")
+    command.add_argument("--cluster", default="", metavar="FILE", help="cluster definition, instead of the test's")
+    command.add_argument("--nodes", type=int, metavar="N", help="number of simulated nodes, instead of the test's")
+    command.add_argument("--kubernetes", default="", metavar="VERSION", help="instead of the definition's version")
+    command.add_argument("--reports", type=Path, default=Path("reports"), metavar="DIR", help="where its folder is")
+    command.add_argument(
+        "--resume", nargs="?", const="", metavar="FOLDER", help="go on where it was interrupted (default: the newest)"
+    )
 
 
 def _say(text: str) -> None:
@@ -113,13 +206,26 @@ def _kubeconfig(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from .analysis.analyse import analyse
+    from .analysis.analyse import analyse, merge
+    from .analysis.profiles.attach import with_tables
+    from .checks.judge import judge_run
     from .recording.journal import read
     from .report import terminal
 
-    for recording in _recordings(options.recording):
-        _print(terminal.render_test(analyse(read(recording))))
+    recordings = _recordings(options.recording)
+    result = merge([analyse(read(recording)) for recording in recordings])
+    result = with_tables(result, recordings[0].parent.parent)
+    for test in judge_run(result, _baselines()).tests:
+        _print(terminal.render_test(test))
     return 0
+
+
+def _baselines() -> Callable[[str], Callable[[str], Mapping[str, float] | None]]:
+    """Return what gives the baselines of a test, kept in the project where the command is run."""
+    from .bench.baselines import Baselines
+
+    kept = Baselines(Path.cwd())
+    return lambda nodeid: lambda name: kept.metrics(name, nodeid)
 
 
 def _recordings(path: Path) -> list[Path]:
@@ -135,13 +241,142 @@ def _recordings(path: Path) -> list[Path]:
 
 
 def _analyse(options: argparse.Namespace) -> int:
-    from .analysis.analyse import analyse_run
+    from .analysis.analyse import analyse_run_over_time
+    from .checks.judge import judge_run
     from .report import jsonfile
+    from .report.html import files
 
     _recordings(options.folder)
-    jsonfile.write(analyse_run(options.folder), options.folder / "result.json")
+    result, timelines = analyse_run_over_time(options.folder)
+    result = judge_run(result, _baselines())
+    jsonfile.write(result, options.folder / "result.json")
     _say(f"wrote {options.folder / 'result.json'}")
+    _say(f"wrote {files.write_run(options.folder, result, timelines)}")
     return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from .analysis.analyse import analyse_run_over_time
+    from .checks.judge import judge_run
+    from .report.html import files
+
+    _recordings(options.folder)
+    result, timelines = analyse_run_over_time(options.folder)
+    judged = judge_run(result, _baselines())
+    _say(f"wrote {files.write_run(options.folder, judged, timelines, to=options.output)}")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from .bench import commands
+
+    color = sys.stdout.isatty()
+    if options.resume is not None:
+        _refuse_beside_resume(options, "set", "vs", "param", "git", "pairs", "quick", "window", "triggers", "gate")
+        return commands.resume_compare(
+            options.resume,
+            options.reports.absolute(),
+            fail_on=options.fail_on,
+            stream=sys.stderr,
+            write=_print,
+            color=color,
+        )
+    wanted = commands.CompareWanted(
+        names=options.names,
+        values=options.set,
+        other=options.vs,
+        parameters=options.param,
+        git=options.git,
+        build=options.build,
+        what=options.what,
+        pairs=options.pairs,
+        quick=options.quick,
+        window=options.window,
+        triggers=options.triggers,
+        profiles=options.profile,
+        gated=options.gate,
+        fail_on=options.fail_on,
+    )
+    return commands.run_compare(wanted, _environment(options), stream=sys.stderr, write=_print, color=color)
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from .bench import commands
+
+    color = sys.stdout.isatty()
+    if options.resume is not None:
+        _refuse_beside_resume(options, "set", "param")
+        return commands.resume_sweep(
+            options.resume,
+            options.reports.absolute(),
+            checks=options.check,
+            stream=sys.stderr,
+            write=_print,
+            color=color,
+        )
+    wanted = commands.SweepWanted(
+        names=options.names,
+        values=options.set,
+        parameters=options.param,
+        repeats=options.repeats,
+        checks=options.check,
+    )
+    return commands.run_sweep(wanted, _environment(options), stream=sys.stderr, write=_print, color=color)
+
+
+def _refuse_beside_resume(options: argparse.Namespace, *others: str) -> None:
+    given = [f"--{name}" for name in (*others, "cluster", "nodes", "kubernetes") if getattr(options, name)]
+    if given or options.names:
+        raise UsageError(
+            f"--resume goes on with a plan as it was made: {', '.join([*options.names, *given])} cannot change it",
+            next_step="Leave that out, or begin anew without --resume.",
+        )
+
+
+def _environment(options: argparse.Namespace) -> Environment:
+    from .bench.commands import Environment
+
+    return Environment(
+        reports=options.reports.absolute(),
+        cluster=options.cluster,
+        nodes=options.nodes,
+        kubernetes=options.kubernetes,
+    )
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from .report import function_difference, function_table
+
+    if options.after is None:
+        render = function_table.tables_markdown if options.markdown else function_table.tables_text
+        profiles = _profiles(options, options.folder, module=options.module)
+        _print(render(profiles, top=options.top, trunk=bool(options.module)))
+        return 0
+    compare = function_difference.differences_markdown if options.markdown else function_difference.differences_text
+    before, after = _profiles(options, options.folder), _profiles(options, options.after)
+    _print(compare(before, after, module=options.module, top=options.top))
+    return 0
+
+
+def _profiles(options: argparse.Namespace, folder: Path, *, module: str = "") -> list[PhaseProfile]:
+    from .analysis.analyse import analyse_run
+    from .analysis.profiles.chosen import cpu_profiles, with_whole_table
+
+    _recordings(folder)
+    chosen = cpu_profiles(analyse_run(folder), phase=options.phase, process=options.process)
+    return [with_whole_table(folder, one, module=module) for one in chosen]
+
+
+def _selftest_power(options: argparse.Namespace) -> int:
+    from .bench import selftest
+
+    return selftest.selftest_power(options.noise, write=_print, pairs=options.pairs)
+
+
+def _selftest_noise(options: argparse.Namespace) -> int:
+    from .bench import selftest
+
+    return selftest.selftest_noise(options.comparisons, options.output, how=options.how, write=_print)
 
 
 if __name__ == "__main__":

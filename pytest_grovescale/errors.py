@@ -53,5 +53,13 @@ class PhaseError(GrovescaleError):
     """A phase did not reach its milestones: timeout, dead operator, lost recorder."""
 
 
+class CheckFailed(GrovescaleError, AssertionError):
+    """A run exceeded a bound that it is held to, or whether it did could not be told."""
+
+
+class InconclusiveWarning(UserWarning):
+    """Whether a run exceeded a bound could not be told, and the options say that this is no failure."""
+
+
 class NotMeasuredError(GrovescaleError):
     """A figure was asked for that the recording does not hold. It is never answered with zero."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from .checks.budgets import Declared
     from .cluster.handle import Cluster
     from .operator.process import Operator
     from .runs import Run
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 RUN = pytest.StashKey["Run"]()
 """Where the plugin keeps the session's run; there is none without ``--grovescale``."""
+
+BUDGET = pytest.StashKey[tuple["Declared", ...]]()
+"""Where the plugin keeps a test's declared checks."""
 
 
 def _run(request: pytest.FixtureRequest) -> Run:
@@ -45,7 +49,13 @@ def grovescale_operator(request: pytest.FixtureRequest, grovescale_cluster: Clus
 
 
 @pytest.fixture
-def scale(request: pytest.FixtureRequest, grovescale_cluster: Cluster) -> Iterator[Scale]:
+def grovescale_profiled(request: pytest.FixtureRequest) -> bool:
+    """Whether this is a test's second pass, with profilers attached, after the one that measures."""
+    return getattr(request, "param", False)
+
+
+@pytest.fixture
+def scale(request: pytest.FixtureRequest, grovescale_profiled: bool, grovescale_cluster: Cluster) -> Iterator[Scale]:
     """A scale test's cluster, operator, namespace and recording; see ``scenario.scale.Scale``."""
-    with _run(request).scale(request, grovescale_cluster) as opened:
+    with _run(request).scale(request, grovescale_cluster, profiled=grovescale_profiled) as opened:
         yield opened

@@ -5,22 +5,40 @@ Imported by pytest in every project that has the package installed, so it import
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from . import options
-from .fixtures import RUN, grovescale_cluster, grovescale_operator, grovescale_turn, scale
+from .errors import GrovescaleError, NotMeasuredError
+from .fixtures import (
+    BUDGET,
+    RUN,
+    grovescale_cluster,
+    grovescale_operator,
+    grovescale_profiled,
+    grovescale_turn,
+    scale,
+)
 
-__all__ = ["grovescale_cluster", "grovescale_operator", "grovescale_turn", "scale"]
+__all__ = ["grovescale_cluster", "grovescale_operator", "grovescale_profiled", "grovescale_turn", "scale"]
 
 _SETTINGS = pytest.StashKey[options.Settings]()
+_WRONG = pytest.StashKey[str]()
+# A file in which a comparison wants to read what was collected; see bench/subject.py.
+_DESCRIBE = "GROVESCALE_DESCRIBE"
+# A descriptor that a comparison holds the other end of; see bench/child.py.
+_DRIVER = "GROVESCALE_DRIVER_FD"
 _FIXTURES = {"scale", "grovescale_cluster", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
     "cluster": str,
     "kubernetes": str,
     "nodes": int,
     "operator": str,
+    "profile": str,
     "start": str,
     "values": dict,
 }
@@ -33,11 +51,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "grovescale(cluster, kubernetes, nodes, operator, values, start): "
+        "grovescale(cluster, kubernetes, nodes, operator, values, start, profile): "
         "a scale test, and what it needs other than the run's defaults; runs with --grovescale",
+    )
+    config.addinivalue_line(
+        "markers",
+        "grovescale_budget(*checks): bounds that a scale test is held to when it has run, as noop_writes(max=0)",
     )
     settings = options.read(config)
     config.stash[_SETTINGS] = settings
+    if driver := os.environ.pop(_DRIVER, ""):
+        from .bench.child import end_with
+
+        end_with(int(driver))
     if settings.enabled and not config.option.collectonly:
         from .runs import Run
 
@@ -52,15 +78,45 @@ def pytest_configure_node(node: Any) -> None:
         node.workerinput["grovescale_run"] = node.config.stash[RUN].id
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each scale test that is to be profiled a second item, right behind the one that measures."""
+    settings = metafunc.config.stash[_SETTINGS]
+    if "grovescale_profiled" not in metafunc.fixturenames or not settings.enabled:
+        return
+    marker = metafunc.definition.get_closest_marker("grovescale")
+    asked = settings.profile
+    if marker is not None and "profile" not in settings.given:
+        asked = marker.kwargs.get("profile", asked)
+    if asked != "off":
+        passes = [pytest.param(False, id=pytest.HIDDEN_PARAM), pytest.param(True, id="profiled")]
+        metafunc.parametrize("grovescale_profiled", passes, indirect=True)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="scale test: run it with --grovescale")
     enabled = config.stash[_SETTINGS].enabled
     for item in items:
         marker = item.get_closest_marker("grovescale")
-        if marker is not None:
-            _check_marker(item, marker)
+        try:
+            if marker is not None:
+                _check_marker(item, marker)
+            _declare_checks(item)
+        except pytest.UsageError as error:
+            if not hasattr(config, "workerinput"):
+                raise
+            # A worker that ends with a usage error is an internal error to xdist: the test itself tells it.
+            item.stash[_WRONG] = str(error)
+            continue
         if not enabled and (marker is not None or _FIXTURES & set(getattr(item, "fixturenames", ()))):
             item.add_marker(skip)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if file := os.environ.get(_DESCRIBE):
+        from .runs import describe
+
+        describe(session.items, session.config.stash[_SETTINGS], Path(file))
 
 
 def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
@@ -77,6 +133,55 @@ def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
         raise pytest.UsageError(f"{where}(nodes={marker.kwargs['nodes']}): at least one node is needed")
     if marker.kwargs.get("start", "test") not in ("test", "session"):
         raise pytest.UsageError(f"{where}(start={marker.kwargs['start']!r}): use 'test' or 'session'")
+    if marker.kwargs.get("profile", "off") not in options.PROFILES:
+        raise pytest.UsageError(
+            f"{where}(profile={marker.kwargs['profile']!r}): use one of {', '.join(options.PROFILES)}"
+        )
+
+
+def _declare_checks(item: pytest.Item) -> None:
+    """Note the checks of a test's marker and of the ``budgets.yaml`` beside it, once they are known to be sound."""
+    markers = list(item.iter_markers("grovescale_budget"))
+    measured = "scale" in getattr(item, "fixturenames", ())
+    if markers and not measured:
+        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget: the test does not use `scale`")
+    if not measured:
+        return
+    from .checks.declaring import declared_for
+
+    if any(marker.kwargs for marker in markers):
+        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget takes checks only, as cpu(…, max=…)")
+    names = (item.name, getattr(item, "originalname", item.name), item.nodeid.rpartition("/")[2])
+    arguments = [argument for marker in markers for argument in marker.args]
+    try:
+        item.stash[BUDGET] = declared_for(item.path.parent, names, arguments, root=item.config.rootpath)
+    except GrovescaleError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Let a profiled pass be judged by nothing but its phases: the pass before measured."""
+    try:
+        return (yield)
+    except (AssertionError, NotMeasuredError) as error:
+        run = pyfuncitem.config.stash.get(RUN, None)
+        if run is None or not run.leaves_unjudged(pyfuncitem, error):
+            raise
+        return True
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _WRONG in item.stash:
+        raise pytest.fail.Exception(item.stash[_WRONG], pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Hold a test that has passed so far to its checks, while what it recorded is there."""
+    yield
+    if RUN in item.config.stash:
+        item.config.stash[RUN].hold_to_budget(item)
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:
@@ -98,6 +203,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].summarise(terminalreporter)
+        config.stash[RUN].tell_unjudged(terminalreporter)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -7,22 +7,32 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
 import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+import msgspec
 import pytest
 
 from . import __version__
-from .analysis.analyse import analyse_run
+from .analysis.analyse import analyse_run_over_time
+from .analysis.baseline import rows, usable
+from .analysis.result import Result
+from .analysis.timeline import Timeline
+from .bench.baselines import Baselines, check_name
+from .bench.subject import Subject
+from .checks.account import account, line
+from .checks.judge import judge_run
 from .cluster import handle, turns
 from .cluster.definition import ClusterDefinition, load_definition
 from .cluster.handle import Cluster, UnsupportedPlatform
-from .errors import GrovescaleError, RecordingError, UsageError
+from .errors import GrovescaleError, InconclusiveWarning, RecordingError, UsageError
+from .fixtures import BUDGET
 from .kube.portal import Portal
 from .operator import process as operator_process
 from .operator.definition import OperatorDefinition, load
@@ -31,10 +41,15 @@ from .options import Settings
 from .recording import records
 from .recording.machine import machine
 from .recording.processes import started_ticks
-from .recording.recorder import Recorder, RecorderConfig
+from .recording.profiling.plan import Profiler, plan
+from .recording.recorder import ProfileTarget, Recorder, RecorderConfig
 from .report import jsonfile, junit, markdown, progress, terminal
+from .scenario import windows
+from .scenario.budget import TEST, Budget
 from .scenario.scale import Scale
 from .workload import namespace as namespaces
+
+_UNJUDGED = "grovescale.unjudged"
 
 NO_OPERATOR = "none"
 """Instead of an operator definition: the test runs on the bare cluster."""
@@ -55,6 +70,24 @@ def _told() -> Iterator[None]:
     raise pytest.fail.Exception(str(told), pytrace=False) from None
 
 
+@contextlib.contextmanager
+def _usage() -> Iterator[None]:
+    """Turn our own errors, while pytest starts, into its own for a wrong command line."""
+    try:
+        yield
+    except GrovescaleError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+@contextlib.contextmanager
+def _shown_on(reporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Show our own errors at the end of a run, when there is no test left to fail."""
+    try:
+        yield
+    except GrovescaleError as error:
+        reporter.write_line(f"grovescale: {error}", red=True)
+
+
 class Run:
     """What lives as long as the pytest session. Every part is made when it is first needed."""
 
@@ -64,6 +97,10 @@ class Run:
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
         self.folder = settings.reports / self.id
+        for name in filter(None, (settings.save, settings.compare)):
+            with _usage():
+                check_name(name)
+        self._baselines = Baselines(config.rootpath)
         self._screen = _screen(config)
         self.progress = progress.Progress(self._screen, quiet=bool(self.worker) or config.get_verbosity() < 0)
         self._cluster: tuple[str, Cluster] | None = None
@@ -127,17 +164,20 @@ class Run:
         return operator
 
     @contextlib.contextmanager
-    def scale(self, request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Scale]:
+    def scale(self, request: pytest.FixtureRequest, cluster: Cluster, *, profiled: bool) -> Iterator[Scale]:
         """Yield one test's ``Scale``; afterwards its namespace is gone and its recording closed."""
         item = request.node
         wanted = _Wanted.of(item, self.settings)
         with _told():
+            if not profiled:
+                self._demand_baseline(item.nodeid)
             definition = wanted.definition(item)
-            recorder = self._start_recorder(item, cluster, definition)
+            recorder = self._start_recorder(item, cluster, definition, profiled=profiled)
         try:
             operator = self._recorded_operator(request, recorder) if definition else None
+            self._let_look_into(operator, recorder, wanted.profile, profiled=profiled)
             with _told():
-                scale = self._open_scale(item, cluster, operator, recorder)
+                scale = self._open_scale(item, cluster, operator, recorder, profiled=profiled)
             try:
                 yield scale
             finally:
@@ -145,17 +185,60 @@ class Run:
                 self._close_scale(scale)
         finally:
             recorder.stop()
-        item.user_properties += junit.properties(scale.result())
+        item.user_properties += junit.properties(scale.judged())
+
+    def leaves_unjudged(self, item: pytest.Item, error: Exception) -> bool:
+        """Return whether a profiled pass passes although something in its test did not hold: its phases went through.
+
+        Noted on the item, so that the run's end can say so, whichever worker it ran on.
+        """
+        scale = self._scale
+        if scale is None or not scale.profiled or scale.current is not None:
+            return False
+        outcomes = [phase.outcome for phase in scale.result().phases]
+        if not outcomes or set(outcomes) != {"passed"}:
+            return False
+        item.user_properties.append((_UNJUDGED, _first_line(error)))
+        return True
+
+    def hold_to_budget(self, item: pytest.Item) -> None:
+        """Fail a test that has run by what its marker and ``budgets.yaml`` hold it to; its ``Scale`` is still open."""
+        if self._scale is None or not self._scale.budget.declared or not self._scale.budget.enforced:
+            return
+        with _told():
+            found = [check for check in self._scale.judged().checks if check.source != TEST]
+        item.add_report_section("call", "grovescale checks", account(found))
+        if failed := [check for check in found if self._scale.budget.fails(check)]:
+            raise pytest.fail.Exception("\n".join(line(check) for check in failed), pytrace=False)
+        for check in found:
+            if check.verdict == "inconclusive":
+                item.warn(InconclusiveWarning(line(check)))
 
     def _recorded_operator(self, request: pytest.FixtureRequest, recorder: Recorder) -> Operator:
         recorder.mark("operator-start", state="begin")
         operator: Operator = request.getfixturevalue("grovescale_operator")
-        if operator.metrics_url:
-            recorder.add_target("operator", operator.metrics_url)
+        if operator.metrics is not None:
+            recorder.add_target("operator", operator.metrics)
         recorder.mark("operator-start", state="end")
         return operator
 
-    def _open_scale(self, item: pytest.Item, cluster: Cluster, operator: Operator | None, recorder: Recorder) -> Scale:
+    def _let_look_into(
+        self, operator: Operator | None, recorder: Recorder, wanted: Profiler, *, profiled: bool
+    ) -> None:
+        """Tell the recorder how the operator's inside is seen; skip a profiled pass that could show nothing."""
+        target = _profile_target(operator, wanted)
+        if isinstance(target, ProfileTarget):
+            recorder.add_profile_target(target)
+            if profiled:
+                self.progress.say(f"pass with profilers ({target.profiler}); it measures nothing, the one before did")
+        elif profiled:
+            recorder.stop()
+            recorder.journal.unlink()
+            pytest.skip(f"nothing to profile: {target}")
+
+    def _open_scale(
+        self, item: pytest.Item, cluster: Cluster, operator: Operator | None, recorder: Recorder, *, profiled: bool
+    ) -> Scale:
         client = self.portal.client(cluster.access_as("harness"))
         namespace = self.portal.run(namespaces.create(client, test=item.name, run_id=self.id))
         self._scale = Scale(
@@ -169,6 +252,15 @@ class Run:
             progress=self.progress,
             parameters=self.settings.parameters,
             base=item.path.parent,
+            longest_hold_s=math.inf if self.settings.hold_s is None else self.settings.hold_s,
+            driver=windows.inherited(),
+            profiled=profiled,
+            budget=Budget(
+                declared=() if profiled else item.stash.get(BUDGET, ()),
+                enforced=self.settings.budgets,
+                inconclusive=self.settings.inconclusive,
+                baselines=self._baselines_for(item.nodeid),
+            ),
         )
         return self._scale
 
@@ -193,22 +285,26 @@ class Run:
             )
         scale.recorder.mark("clean-up", state="end", detail=scale.namespace)
 
-    def _start_recorder(self, item: pytest.Item, cluster: Cluster, definition: OperatorDefinition | None) -> Recorder:
+    def _start_recorder(
+        self, item: pytest.Item, cluster: Cluster, definition: OperatorDefinition | None, *, profiled: bool
+    ) -> Recorder:
         name = _file_name(item.nodeid)
         opened = records.Opened(
             at=0,
             schema_version=records.SCHEMA_VERSION,
             run=self.id,
-            test=item.nodeid,
+            test=f"{_measured(item.nodeid)}[profiled]" if profiled else item.nodeid,
             version=__version__,
             machine=machine(),
             cluster=cluster.facts,
             identities=cluster.identities | ({"operator": definition.user} if definition else {}),
             parameters={**_operator_parameters(definition), **self.settings.parameters},
             audited=cluster.audit_log is not None,
+            profiled=profiled,
         )
         config = RecorderConfig(
             journal=str(self._made("recordings") / f"{name}.jsonl"),
+            run_folder=str(self.folder),
             opened=opened,
             access=cluster.access_as("recorder"),
             audit_log=str(cluster.audit_log or ""),
@@ -285,11 +381,12 @@ class Run:
             self._cluster = None
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
-        """Write result.json for all recordings of the run and print their tables."""
+        """Write result.json and report.html for all recordings of the run and print their tables."""
         if self.worker or not (self.folder / "recordings").is_dir():
             return
         try:
-            result = analyse_run(self.folder)
+            result, timelines = analyse_run_over_time(self.folder)
+            result = judge_run(result, self._baselines_for)
         except RecordingError as error:
             reporter.write_line(f"grovescale: no result: {error}", red=True)
             return
@@ -297,10 +394,65 @@ class Run:
         for test in result.tests:
             reporter.section(f"grovescale: {test.test}")
             reporter.write_line(terminal.render_test(test))
+        with _shown_on(reporter):
+            self._compare_with_baseline(reporter, result)
+            if self.settings.save:
+                reporter.write_line(f"grovescale: saved as {_shown(self._baselines.save(self.settings.save, result))}")
         reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(self.folder)}")
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(markdown.summary(result))
+        self._write_page(result, timelines, reporter)
+
+    def _write_page(self, result: Result, timelines: dict[str, Timeline], reporter: pytest.TerminalReporter) -> None:
+        # Not at the top: a session without scale tests need not load the template engine.
+        from .report.html import files
+
+        with _shown_on(reporter):
+            page = files.write_run(self.folder, result, timelines)
+            reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
+
+    # ---- baselines
+
+    def _baselines_for(self, nodeid: str) -> Callable[[str], Mapping[str, float] | None]:
+        return lambda name: self._baselines.metrics(name, nodeid)
+
+    def _demand_baseline(self, nodeid: str) -> None:
+        """Raise UsageError before anything is measured that is to be compared with what is not there."""
+        name = self.settings.compare
+        if name and self.settings.missing_baseline == "fail" and self._baselines.metrics(name, nodeid) is None:
+            raise UsageError(
+                f"baseline {name!r} does not hold {nodeid}",
+                next_step=f"Record it: --grovescale-save={name}; or go on without: --grovescale-missing-baseline=warn.",
+            )
+
+    def _compare_with_baseline(self, reporter: pytest.TerminalReporter, result: Result) -> None:
+        if not self.settings.compare:
+            return
+        # Brings in numpy and scipy, which most runs have no use for.
+        from .report import baseline_table
+
+        baseline = self._baselines.find(self.settings.compare)
+        for nodeid, test in usable(result).items():
+            before = baseline.tests.get(nodeid) if baseline is not None else None
+            if baseline is None or before is None:
+                reporter.write_line(
+                    f"grovescale: there is no baseline {self.settings.compare!r} of {nodeid}", yellow=True
+                )
+                continue
+            here = self._baselines.is_from_here(baseline)
+            found = rows(before, test, same_machine=here)
+            reporter.section(f"grovescale: {nodeid}")
+            reporter.write_line(baseline_table.render(baseline, found, same_machine=here))
+
+    def tell_unjudged(self, reporter: pytest.TerminalReporter) -> None:
+        """Say what did not hold in passes with profilers, of all workers."""
+        for report in reporter.getreports("passed"):
+            for name, value in report.user_properties:
+                if name == _UNJUDGED and report.when == "call":
+                    reporter.write_line(
+                        f"grovescale: {report.nodeid}: profilers were attached, so this was not judged: {value}"
+                    )
 
     def close(self) -> None:
         """Close what ``finish`` leaves: the screen."""
@@ -318,6 +470,7 @@ class _Wanted(NamedTuple):
     operator: str
     values: dict[str, str]
     start: str
+    profile: Profiler
 
     @classmethod
     def of(cls, item: pytest.Item, settings: Settings) -> _Wanted:
@@ -334,6 +487,7 @@ class _Wanted(NamedTuple):
             operator=pick("operator"),
             values={**asked.get("values", {}), **settings.values},
             start=pick("start"),
+            profile=pick("profile"),
         )
 
     @property
@@ -349,6 +503,52 @@ class _Wanted(NamedTuple):
     @property
     def operator_key(self) -> str:
         return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
+
+
+def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> None:
+    """Write which of the collected tests are scale tests, and what each runs on: what a comparison asks first."""
+    subjects = []
+    for item in items:
+        if isinstance(item, pytest.Function) and "scale" in item.fixturenames and not _is_profiled(item):
+            wanted = _Wanted.of(item, settings)
+            subjects.append(
+                Subject(
+                    nodeid=item.nodeid,
+                    path=str(item.path),
+                    name=item.name,
+                    cluster=wanted.cluster,
+                    kubernetes=wanted.kubernetes,
+                    nodes=wanted.nodes,
+                )
+            )
+    file.write_bytes(msgspec.json.encode(subjects))
+
+
+def _is_profiled(item: pytest.Function) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and bool(callspec.params.get("grovescale_profiled"))
+
+
+def _measured(nodeid: str) -> str:
+    """Return the node id of the pass that measures, from that of the one with profilers."""
+    before, _, after = nodeid.rpartition("profiled")
+    if before.endswith("[") and after == "]":
+        return before[:-1]
+    return before[:-1] + after if before.endswith("-") else before + after.removeprefix("-")
+
+
+def _profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
+    """Return how to look into the operator; the run's word beats the definition's, unless it leaves it open."""
+    if operator is None:
+        return "the test runs without an operator"
+    profiler = wanted if wanted in ("pyspy", "pprof") else operator.definition.profiler
+    info = operator.info()
+    return plan(profiler, process=operator.process, pid=info.pid if info else None, pprof=operator.pprof)
+
+
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, GrovescaleError) else str(error)
+    return next(iter(text.strip().splitlines()), type(error).__name__)
 
 
 def _operator_parameters(definition: OperatorDefinition | None) -> dict[str, str | int | float | bool]:

@@ -10,11 +10,14 @@ from ..recording import journal
 from ..recording.conditions import AllOf, AnyOf, Condition, Count
 from ..recording.records import AnyRecord, Closed, CpuRead
 from .contents import Contents
+from .floors import floors_of
 from .gaps import warnings, watch_results
 from .milestones import watch_lag
 from .paths import without_paths
 from .phases import iso, phase_result
+from .profiles.attach import with_tables
 from .result import Evidence, Outcome, RecorderCost, Result, TestResult
+from .timeline import Timeline, timeline_of
 from .traffic import Traffic
 from .writes import WriteLog
 
@@ -32,10 +35,14 @@ def analyse(records: Iterable[AnyRecord], *, recording: str = "") -> TestResult:
     ``recording`` is its path relative to the run's folder, taken into the result as it is. Raises RecordingError
     when there are no records at all.
     """
+    return result_of(_contents(records), recording=recording)
+
+
+def _contents(records: Iterable[AnyRecord]) -> Contents:
     contents = Contents()
     for record in records:
         contents.feed(record)
-    return result_of(contents, recording=recording)
+    return contents
 
 
 def result_of(contents: Contents, *, recording: str = "") -> TestResult:
@@ -60,6 +67,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
         profiled=opened.profiled,
+        declared=tuple(contents.checks),
+        floors=floors_of(contents),
         phases=phases,
         watches=watch_results(contents),
         watch_lag=watch_lag(contents, log) if log is not None else None,
@@ -76,19 +85,29 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
 
 
 def analyse_run(folder: Path) -> Result:
-    """Return the result of a run from its folder: all its recordings, of every xdist worker and killed ones too.
+    """Return the result of a run from its folder: all its recordings, of every xdist worker and killed ones too,
+    and its profiles' tables, whose folded and speedscope files are written where they are missing.
 
     A recording that cannot be read becomes a warning. Raises RecordingError when there is none that can.
     """
+    return analyse_run_over_time(folder)[0]
+
+
+def analyse_run_over_time(folder: Path) -> tuple[Result, dict[str, Timeline]]:
+    """Return the result of a run as `analyse_run` does, and the timelines of its tests by `TestResult.recording`."""
     tests: list[TestResult] = []
     problems: list[str] = []
+    timelines: dict[str, Timeline] = {}
     for path in sorted((folder / RECORDINGS).glob("*.jsonl")):
         name = path.relative_to(folder).as_posix()
         try:
-            tests.append(analyse(_sound_part(path, problems), recording=name))
+            contents = _contents(_sound_part(path, problems))
+            tests.append(result_of(contents, recording=name))
         except RecordingError as error:
             problems.append(f"{name}: {error.message}")
-    return merge(tests, problems)
+        else:
+            timelines[name] = timeline_of(contents, tests[-1])
+    return with_tables(merge(tests, problems), folder), timelines
 
 
 def _sound_part(path: Path, problems: list[str]) -> Iterator[AnyRecord]:

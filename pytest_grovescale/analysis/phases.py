@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 
 from ..recording.records import Mark
 from .api import api_rows
+from .bottlenecks.table import bottlenecks_of_phase
 from .contents import Contents, PhaseSpan
 from .cpu import cpu_of_phase
 from .gaps import audit_hole
 from .milestones import milestones_of_phase
-from .reconciles import reconciles_of_phase
+from .profiles.of_phase import profiles_of_phase
+from .reconciles import OPERATOR, reconciles_of_phase
 from .result import LateResult, MarkResult, PhaseResult
 from .saturation import saturation_of_phase
 from .traffic import Traffic, triggers_of
@@ -27,6 +29,13 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
     for figure, why in (("audit", hole), ("reconciles", why_no_reconciles), ("saturation", why_no_saturation)):
         if why:
             missing[figure] = why
+    profiles, why_not_profiled = profiles_of_phase(contents, phase)
+    missing |= why_not_profiled
+    bottlenecks = bottlenecks_of_phase(
+        contents, phase, traffic.requests(phase), hole=hole, cpu=cpu, saturation=saturation
+    )
+    if bottlenecks.missing:
+        missing["bottlenecks"] = bottlenecks.missing
     return PhaseResult(
         name=phase.name,
         outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
@@ -39,16 +48,28 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
         cpu=cpu,
         api=api_rows(traffic.requests(phase), contents.opened.identities),
         reconciles=reconciles,
+        series=series_of(phase),
         saturation=saturation,
         audit_complete=not hole,
         identities_seen=traffic.identities_seen(phase),
         triggers=sum(count for _, count in triggers_of(contents, phase)),
         trigger_writes=None if hole else traffic.trigger_writes(phase),
+        written=traffic.written(phase) if triggers_of(contents, phase) else (),
         late=late_of_phase(phase),
         marks=marks_of_phase(contents, phase),
+        profiled=contents.opened.profiled,
+        profiles=profiles,
+        bottlenecks=bottlenecks.rows,
+        bottleneck=bottlenecks.line,
         idle_twin=idle_twin_of(contents, phase),
         missing=missing,
     )
+
+
+def series_of(phase: PhaseSpan) -> int | None:
+    """Return how many series the operator served at a phase's end; None when it was not scraped then."""
+    end = phase.scrape_end.get(OPERATOR)
+    return None if end is None else end.served
 
 
 def idle_twin_of(contents: Contents, phase: PhaseSpan) -> str:

@@ -12,6 +12,7 @@ from ..analysis import figures
 from ..analysis.result import PhaseResult
 from ..errors import GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording.protocol import MilestoneReached, PhaseComplete, ProcessExited, Progress, SourceBroke, Update
+from . import repeating
 from .conditions import Declared
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are looked at again.
 _TICK_S = 0.25
+
+# What an idle twin may take longer than it holds: opening and ending a phase, no more.
+_TWIN_MARGIN_S = 60.0
 
 
 class Allowance:
@@ -60,10 +64,23 @@ class Phase:
     ``milestone`` answer with figures, and raise NotMeasuredError rather than answer for what was not measured.
     """
 
-    def __init__(self, scale: Scale, name: str, *, timeout: str | float, twin_of: str = "") -> None:
+    def __init__(
+        self,
+        scale: Scale,
+        name: str,
+        *,
+        timeout: str | float,
+        twin_of: str = "",
+        idle_twin: bool = False,
+        profile: bool = True,
+    ) -> None:
         self.name = name
+        self.idle_twin = idle_twin
+        """Whether its idle twin is measured after it, even where no declared check needs it."""
         self.twin_of = twin_of
         """The steady-state phase that this one is the idle twin of."""
+        self.profile = profile and scale.profiled
+        """Whether profilers are attached from its begin to its end."""
         self.triggered: list[WorkloadHandle] = []
         """Workloads whose reconcile was triggered in this phase, one entry for each trigger."""
         self.timeout_s = durations.seconds(timeout)
@@ -73,6 +90,7 @@ class Phase:
         self._hold_until: Allowance | None = None
         self._complete = False
         self._ended = False
+        self._lasted_s = 0.0
         self._counts: Mapping[str, tuple[int, int]] = {}
 
     # ---- declaring
@@ -89,9 +107,12 @@ class Phase:
         self._declared[name] = condition
 
     def hold(self, duration: str | float) -> None:
-        """Keep the phase open for at least this long from now on, whatever its milestones do."""
+        """Keep the phase open for at least this long from now on, whatever its milestones do.
+
+        Shorter where the run cuts holds short (``--grovescale-hold``).
+        """
         self.begin()
-        seconds = durations.seconds(duration)
+        seconds = min(durations.seconds(duration), self._scale.longest_hold_s)
         self._scale.recorder.mark("hold", detail=durations.text(seconds))
         allowance = Allowance(seconds)
         if self._hold_until is None or allowance.left() > self._hold_until.left():
@@ -121,6 +142,10 @@ class Phase:
             raise
         finally:
             self._scale.leave(self)
+        if error is None and self._has_idle_twin():
+            self._measure_idle_twin()
+        if error is None and self.triggered:
+            self._scale.serve_windows(self.triggered)
 
     def begin(self) -> None:
         """Open the phase, once: every watch is live and the CPU clocks are read when this returns.
@@ -133,7 +158,9 @@ class Phase:
             raise UsageError(f"phase {self.name!r} is not open", next_step="Use it as: with scale.phase(…) as phase: …")
         milestones = self._scale.resolve(self._declared)
         self._scale.progress.phase(self.name, self.timeout_s)
-        self._scale.recorder.begin_phase(self.name, milestones, timeout=self.timeout_s, twin_of=self.twin_of)
+        self._scale.recorder.begin_phase(
+            self.name, milestones, timeout=self.timeout_s, twin_of=self.twin_of, profile=self.profile
+        )
         self._allowance = Allowance(self.timeout_s)
 
     @property
@@ -160,6 +187,12 @@ class Phase:
             self._take(update)
         if self._allowance is not None and self._allowance.left() <= 0 and not self._complete:
             self._time_out()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let so many seconds pass, and look meanwhile."""
+        ends = time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
+            self.look(min(left, _TICK_S))
 
     def _take(self, update: Update) -> None:
         if isinstance(update, MilestoneReached | Progress | PhaseComplete) and update.phase != self.name:
@@ -188,8 +221,34 @@ class Phase:
     def _wait(self) -> None:
         while not self._complete:
             self.look()
+        if self.profile and self._hold_until is not None:
+            self._repeat_triggers(self._hold_until.left())
         while self._hold_until is not None and (left := self._hold_until.left()) > 0:
             self.look(min(left, _TICK_S))
+
+    def _has_idle_twin(self) -> bool:
+        steady = bool(self.triggered) and self._hold_until is not None
+        wanted = self.idle_twin or (steady and self._scale.needs_idle_twins)
+        return wanted and not self._scale.profiled
+
+    def _measure_idle_twin(self) -> None:
+        """Measure as long a time again with nothing triggered.
+
+        After the phase, not before it: only now are its triggers and its length known, and what goes on here although
+        nothing was triggered (a loop that the trigger has started) shows. Before it, the end of a deployment would be
+        taken for idling and make the triggers look cheap. A hold too short for its reconciles is no less visible:
+        their rest is counted in the twin.
+        """
+        name = f"{self.name} (idle)"
+        timeout = self._lasted_s + _TWIN_MARGIN_S
+        with Phase(self._scale, name, timeout=timeout, twin_of=self.name) as twin:
+            twin.hold(self._lasted_s)
+
+    def _repeat_triggers(self, hold: float) -> None:
+        if self._scale.operator is None or self._allowance is None:
+            return
+        limit = repeating.limit_s(hold, self._allowance.left())
+        repeating.repeat_triggers(self, self._scale.operator, limit=limit, progress=self._scale.progress)
 
     def _time_out(self) -> None:
         missing = {name: have for name, have in self._counts.items() if have[0] != have[1]}
@@ -206,6 +265,8 @@ class Phase:
 
     def _end(self, outcome: figures.Outcome, message: str = "") -> list[str]:
         self._ended = True
+        if self._allowance is not None:
+            self._lasted_s = self.timeout_s - self._allowance.left()
         late = self._scale.recorder.end_phase(self.name, outcome, message)
         if outcome != "timeout":
             self._scale.progress.done(outcome)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+import math
+import warnings
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from ..analysis.analyse import analyse
-from ..analysis.result import PhaseResult, TestResult
+from ..analysis.floors import FLOOR, floor_detail
+from ..analysis.result import CheckResult, PhaseResult, TestResult
+from ..checks.account import failure, line
+from ..checks.judge import judge, judge_all
+from ..checks.shape import AnyCheck, encode
 from ..cluster.handle import Cluster
-from ..errors import NotMeasuredError, OperatorError, UsageError
+from ..errors import InconclusiveWarning, NotMeasuredError, OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..kube.resources import Resource
@@ -19,8 +27,10 @@ from ..recording.conditions import Condition
 from ..recording.journal import read
 from ..recording.recorder import Recorder
 from ..workload.template import render
+from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
+from .windows import AnyOrder, Line, serve
 from .workloads import WorkloadHandle
 
 T = TypeVar("T")
@@ -60,6 +70,10 @@ class Scale:
         progress: ProgressView,
         parameters: Mapping[str, Parameter],
         base: Path,
+        longest_hold_s: float = math.inf,
+        driver: Line[AnyOrder] | None = None,
+        budget: Budget = NO_BUDGET,
+        profiled: bool = False,
     ) -> None:
         self.run_id = run_id
         self.cluster = cluster
@@ -68,11 +82,21 @@ class Scale:
         self.client = client
         self.namespace = namespace
         self.progress = progress
+        self.longest_hold_s = longest_hold_s
+        """Holds are cut to this, s."""
         self.current: Phase | None = None
         self.workloads: list[WorkloadHandle] = []
         self._portal = portal
         self._parameters = dict(parameters)
         self._base = base
+        self._driver = driver
+        self.budget = budget
+        self.profiled = profiled
+        """Whether this is the pass with profilers, whose figures judge nothing."""
+        self.needs_idle_twins = budget.enforced and any(check.needs_idle_twin for check, _ in budget.declared)
+        """Whether steady-state phases are followed by their idle twins."""
+        for check, source in budget.declared:
+            recorder.declare_check(encode(check), source)
         self._phases: list[str] = []
         self._result: tuple[int, TestResult] | None = None
 
@@ -102,13 +126,48 @@ class Scale:
         self.workloads.append(handle)
         return handle
 
-    def phase(self, name: str, *, timeout: str | float = "5m") -> Phase:
-        """Return a phase to be used as ``with scale.phase("deploy") as deploy:``."""
+    def phase(self, name: str, *, timeout: str | float = "5m", idle_twin: bool = False, profile: bool = True) -> Phase:
+        """Return a phase to be used as ``with scale.phase("deploy") as deploy:``.
+
+        ``idle_twin``: as long a phase in which nothing is triggered follows it, ``<name> (idle)``. A phase with
+        triggers and a hold has one by itself where a declared check needs it. ``profile=False`` leaves it out of the
+        pass with profilers (``--grovescale-profile``); there, a phase with triggers and a hold repeats them until its
+        profile has samples enough.
+        """
         if name in self._phases:
             raise UsageError(
                 f"this test already had a phase {name!r}", next_step="Give every phase of a test its own name."
             )
-        return Phase(self, name, timeout=timeout)
+        return Phase(self, name, timeout=timeout, idle_twin=idle_twin, profile=profile)
+
+    def check(self, check: AnyCheck) -> CheckResult:
+        """Hold what was recorded so far to a bound: ``scale.check(noop_writes(max=0))``.
+
+        Raises CheckFailed when it is exceeded, and when that cannot be told (a warning instead, with
+        ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
+        raises nothing: the pass before was held to it.
+        """
+        found = judge(check, self.result(), baselines=self.budget.baselines, source=TEST)
+        if self.profiled:
+            return found
+        if found.phase and not check.phase:
+            # Later phases could be meant too: it was judged by this one.
+            check = msgspec.structs.replace(check, phase=found.phase)
+        self.recorder.declare_check(encode(check), TEST)
+        if self.budget.fails(found):
+            raise failure(found)
+        if found.verdict == "inconclusive" and self.budget.enforced:
+            warnings.warn(InconclusiveWarning(line(found)), stacklevel=2)
+        return found
+
+    def floor(self, milestone: str, seconds: float) -> None:
+        """Tell what a milestone takes where the operator costs nothing: the floor of ``milestone(times_floor=…)``.
+
+        ``milestone`` is its name, or ``phase/name`` where several phases have one of that name.
+        """
+        if seconds <= 0:
+            raise UsageError(f"floor({milestone!r}, {seconds}): not a time", next_step="Give seconds, more than 0.")
+        self.recorder.mark(FLOOR, detail=floor_detail(milestone, seconds))
 
     def restart_operator(self) -> None:
         """Stop the operator and start it again, same identity and ports; returns when it is ready.
@@ -155,6 +214,12 @@ class Scale:
         if self.current is phase:
             self.current = None
 
+    def serve_windows(self, workloads: Sequence[WorkloadHandle]) -> None:
+        """Have a comparison's driver, where one is there, measure no-op windows now; see ``windows``."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            serve(self, workloads, driver)
+
     def resolve(self, declared: Mapping[str, Declared]) -> list[tuple[str, Condition]]:
         """Return the recorder's conditions; raises UnknownResource for a kind that the cluster does not serve."""
         wanted = set().union(*(kinds(condition) for condition in declared.values()))
@@ -193,6 +258,10 @@ class Scale:
         if self._result is None or self._result[0] != size:
             self._result = (size, analyse(read(self.recorder.journal)))
         return self._result[1]
+
+    def judged(self) -> TestResult:
+        """Return ``result()`` with the verdicts of all checks."""
+        return judge_all(self.result(), baselines=self.budget.baselines)
 
     def phase_result(self, name: str) -> PhaseResult:
         """Return one phase of ``result()``."""

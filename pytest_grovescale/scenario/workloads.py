@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import UsageError
 from ..recording.conditions import FieldTest
@@ -24,6 +24,8 @@ class WorkloadHandle:
         self._scale = scale
         self._applied = False
         self._triggers = itertools.count(1)
+        self.trigger: dict[str, str] = {}
+        """What the last trigger changed, as arguments of `trigger_reconcile`."""
 
     def names(self) -> Sequence[ObjectName]:
         """Return the names of all objects, in the template's order."""
@@ -51,20 +53,26 @@ class WorkloadHandle:
             count=len(self.objects),
         )
 
-    def trigger_reconcile(self, *, annotation: str | None = None) -> None:
-        """Change an annotation of every object, spec untouched: a reconcile that should find nothing to do.
+    def trigger_reconcile(self, *, annotation: str = "", label: str = "") -> None:
+        """Change an annotation or a label of every object, spec untouched: a reconcile that should find nothing to do.
 
-        The operator definition names the annotation that its predicates let through.
+        The operator definition names the one that its predicates let through.
         """
-        key = annotation or (self._scale.operator.trigger if self._scale.operator else "")
+        if self._scale.operator is not None and not annotation and not label:
+            annotation, label = self._scale.operator.trigger, self._scale.operator.trigger_label
+        key = label or annotation
         if not key:
             raise UsageError(
-                "the operator definition names no trigger", next_step="Set `trigger:` there, or pass annotation=…"
+                "the operator definition names no trigger",
+                next_step="Set `trigger:` there, or pass annotation=… or label=…",
             )
+        self.trigger = {"annotation": annotation, "label": label}
         value = f"{self._scale.run_id}-{next(self._triggers)}"
         if self._scale.current is not None:
             self._scale.current.triggered.append(self)
-        self._act("trigger", actions.trigger(self._scale.client, self.objects, key, value), count=len(self.objects))
+        part: Literal["annotations", "labels"] = "labels" if label else "annotations"
+        action = actions.trigger(self._scale.client, self.objects, key, value, part=part)
+        self._act("trigger", action, count=len(self.objects))
 
     def scale(self, replicas: int) -> None:
         """Set the replicas of every object, through the scale subresource where it is served."""

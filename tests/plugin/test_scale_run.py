@@ -70,7 +70,7 @@ def shown(pytester: pytest.Pytester) -> str:
 def test_a_run_leaves_recording_result_and_logs(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     outcome = run(pytester, running_cluster, WHOLE, "--junit-xml=junit.xml")
     outcome.assert_outcomes(passed=1)
-    assert {path.name for path in latest(pytester).iterdir()} == {"recordings", "logs", "result.json"}
+    assert {path.name for path in latest(pytester).iterdir()} == {"recordings", "logs", "result.json", "report.html"}
     (test,) = result_of(pytester).tests
     assert [(phase.name, phase.outcome) for phase in test.phases] == [
         ("deploy", "passed"),

@@ -1,0 +1,70 @@
+"""The triggers of a profiled steady-state phase, repeated until its profile has samples enough.
+
+One no-op reconcile costs some hundredths of a second: at 100 Hz that is a handful of samples, of which no table can be
+made. Only in a profiled pass: a measured phase has the triggers that the test makes, and no more.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ..errors import OperatorError
+from ..recording.processes import Identity, usage
+from .settling import Process, until_rest
+
+if TYPE_CHECKING:
+    from .phase import Phase
+    from .scale import ProgressView
+    from .workloads import WorkloadHandle
+
+ENOUGH_CPU_S = 4.5
+"""So much CPU gives the 400 samples that a table wants, and some more that fall between functions."""
+
+TIMES_HOLD = 3.0
+LONGEST_S = 60.0
+"""Repeated for no longer than this, nor than so many times the phase's hold, s."""
+
+_REST_S = 1.0
+_REST_OVER_S = 0.2
+
+
+def limit_s(hold: float, left: float) -> float:
+    """Return for how long triggers may be repeated, s: ``hold`` is what the phase still holds, ``left`` what is left
+    until its timeout."""
+    return max(min(TIMES_HOLD * hold, LONGEST_S, left), 0.0)
+
+
+def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: ProgressView) -> int:
+    """Repeat the phase's triggers, each once the operator is at rest again, and return how often.
+
+    Returns when the operator has used `ENOUGH_CPU_S` since, or after ``limit`` s. Raises what ends the phase.
+    """
+    workloads = list(dict.fromkeys(phase.triggered))
+    if limit <= 0 or not workloads:
+        return 0
+    progress.say(
+        f"{phase.name}: triggers are repeated for the profile, until the operator has used {ENOUGH_CPU_S:g} s of CPU "
+        f"({limit:.0f} s at most)"
+    )
+    began, before, rounds = time.monotonic(), _cpu_s(operator), 0
+    while (used := _cpu_s(operator) - before) < ENOUGH_CPU_S and time.monotonic() - began < limit:
+        until_rest(operator, 0.0, limit_s=_REST_S, over_s=_REST_OVER_S, wait=phase.pass_time)
+        _trigger(workloads)
+        rounds += 1
+    until_rest(operator, 0.0, limit_s=_REST_S, over_s=_REST_OVER_S, wait=phase.pass_time)
+    progress.say(f"{phase.name}: {rounds} rounds of triggers, {used:.1f} s of CPU")
+    return rounds
+
+
+def _trigger(workloads: list[WorkloadHandle]) -> None:
+    for workload in workloads:
+        workload.trigger_reconcile(**workload.trigger)
+
+
+def _cpu_s(operator: Process) -> float:
+    info = operator.info()
+    used = usage(Identity(info.pid, info.started_ticks)) if info is not None else None
+    if used is None:
+        raise OperatorError("the operator ended while its phase was being profiled", next_step="See its log.")
+    return used.cpu_ns / 1e9

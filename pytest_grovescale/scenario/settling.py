@@ -1,0 +1,90 @@
+"""Whether the operator is at rest: told by its CPU clock, which every operator has, against what it uses when idle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from ..cluster.handle import ProcessInfo
+from ..errors import OperatorError
+from ..recording.processes import Identity, usage
+
+_MARGIN_CORES = 0.01
+"""So much above its idle use is still at rest: a lease renewed, a collection of garbage."""
+
+_BUSY_CORES = 0.5
+"""At more than this an operator is taken to be at work, however evenly."""
+
+_ALIKE = 3
+
+
+class Process(Protocol):
+    """The operator, as far as its clock is concerned; ``operator.process.Operator`` is one."""
+
+    def info(self) -> ProcessInfo | None: ...
+    def check(self) -> None: ...
+
+
+Wait = Callable[[float], None]
+"""Lets so many seconds pass."""
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a wait for the operator's rest ended."""
+
+    reached: bool
+    cores: float
+    """CPU use at the end of the wait."""
+    seconds: float
+    """How long it was waited for."""
+
+
+def idle_cores(operator: Process, *, wait: Wait = time.sleep, limit_s: float = 60.0) -> float:
+    """Return how many cores the operator uses when nothing happens: the least of the last three seconds, once those
+    are alike. One that does not come to rest within ``limit_s`` (it runs in a loop) answers with the least seen.
+    """
+    seen: list[float] = []
+    for cores in _cores(operator, 1.0, wait):
+        seen.append(cores)
+        last = seen[-_ALIKE:]
+        alike = len(last) == _ALIKE and max(last) - min(last) <= _MARGIN_CORES and max(last) <= _BUSY_CORES
+        if alike or len(seen) >= limit_s:
+            return min(last if alike else seen)
+    raise AssertionError("the clock goes on for ever")
+
+
+def until_rest(operator: Process, idle: float, *, limit_s: float, over_s: float = 1.0, wait: Wait = time.sleep) -> Rest:
+    """Return when the operator has used no more than ``idle`` cores, within a margin, for ``over_s`` seconds.
+
+    Gives up after ``limit_s``. Raises OperatorError when it has died.
+    """
+    began = time.monotonic()
+    for cores in _cores(operator, over_s, wait):
+        seconds = time.monotonic() - began
+        reached = cores <= idle + _MARGIN_CORES
+        if reached or seconds >= limit_s:
+            return Rest(reached=reached, cores=cores, seconds=seconds)
+    raise AssertionError("the clock goes on for ever")
+
+
+def _cores(operator: Process, over_s: float, wait: Wait) -> Iterator[float]:
+    """Yield how many cores the operator used over each ``over_s`` seconds."""
+    before, at = _cpu_ns(operator), time.monotonic_ns()
+    while True:
+        wait(over_s)
+        now, then = _cpu_ns(operator), at
+        at = time.monotonic_ns()
+        yield (now - before) / (at - then)
+        before = now
+
+
+def _cpu_ns(operator: Process) -> int:
+    operator.check()
+    info = operator.info()
+    used = usage(Identity(info.pid, info.started_ticks)) if info is not None else None
+    if used is None:
+        raise OperatorError("the operator ended while its CPU clock was read", next_step="See its log.")
+    return used.cpu_ns

@@ -1,0 +1,69 @@
+"""``--grovescale-save``, ``--grovescale-compare``: baselines as a user meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster.handle import Cluster
+
+TEST = """
+from pytest_grovescale import count
+
+def test_small(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("pods-ready", count("pods", 1, ready=True))
+        pcs.apply()
+"""
+
+
+@pytest.mark.cluster
+def test_a_run_is_saved_and_the_next_one_shown_beside_it(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    pytester.makepyfile(TEST)
+    options = ("--grovescale", f"--grovescale-cluster={running_cluster.name}")
+    saved = pytester.runpytest_subprocess(*options, "--grovescale-save=main", "--grovescale-compare=main")
+    saved.assert_outcomes(passed=1)
+    saved.stdout.fnmatch_lines(
+        ["*there is no baseline 'main' of *::test_small", "*saved as .grovescale/baselines/*/0001_main.json"]
+    )
+    (file,) = (pytester.path / ".grovescale" / "baselines").rglob("*.json")
+    assert str(Path.home()) not in file.read_text(encoding="utf-8")
+    shown = pytester.runpytest_subprocess(*options, "--grovescale-compare=main", "--grovescale-missing-baseline=fail")
+    shown.assert_outcomes(passed=1)
+    shown.stdout.fnmatch_lines(
+        ["Compared with baseline main of *", "*CPU of the operator, deploy *%*", "One run each: no interval*"]
+    )
+
+
+@pytest.mark.cluster
+def test_a_missing_baseline_fails_before_anything_is_measured(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    pytester.makepyfile(TEST)
+    outcome = pytester.runpytest_subprocess(
+        "--grovescale",
+        f"--grovescale-cluster={running_cluster.name}",
+        "--grovescale-compare=main",
+        "--grovescale-missing-baseline=fail",
+    )
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["*baseline 'main' does not hold *::test_small", "*--grovescale-save=main*"])
+    assert not (pytester.path / "reports" / "latest" / "recordings").exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--grovescale-save=a/b", "no name for a baseline"),
+        ("--grovescale-compare=..", "no name for a baseline"),
+        ("--grovescale-missing-baseline=ignore", "--grovescale-missing-baseline ignore: use `warn` or `fail`"),
+        ("--grovescale-hold=long", "--grovescale-hold long: not a duration"),
+    ],
+)
+def test_wrong_options_are_usage_errors(pytester: pytest.Pytester, argument: str, message: str) -> None:
+    pytester.makepyfile(TEST)
+    outcome = pytester.runpytest_subprocess("--grovescale", argument)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    outcome.stderr.fnmatch_lines([f"ERROR: *{message}*"])

@@ -1,0 +1,211 @@
+"""Checks as users meet them: in a test, in a marker and in budgets.yaml, on a real control plane and before one."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import CheckResult, Result
+from pytest_grovescale.cluster.handle import Cluster
+
+HEAD = """
+import pytest
+from pytest_grovescale import api_requests, count, cpu, hot_loop, noop_cpu, noop_reconciles, noop_writes, rss
+"""
+
+NOOP = """
+def test_noop(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("available", pcs.status(availableReplicas=2))
+        deploy.milestone("pods-ready", count("pods", 4, ready=True))
+        pcs.apply()
+    with scale.phase("steady-state", timeout="60s") as steady:
+        pcs.trigger_reconcile()
+        steady.hold("2s")
+"""
+
+
+def run(pytester: pytest.Pytester, cluster: Cluster, test: str, *arguments: str) -> pytest.RunResult:
+    """Run one test file against the running cluster, in a process of its own."""
+    pytester.makepyfile(HEAD + test)
+    return pytester.runpytest_subprocess("--grovescale", f"--grovescale-cluster={cluster.name}", *arguments)
+
+
+def checks_of(pytester: pytest.Pytester) -> list[CheckResult]:
+    file = pytester.path / "reports" / "latest" / "result.json"
+    (test,) = msgspec.json.decode(file.read_bytes(), type=Result).tests
+    return list(test.checks)
+
+
+def budgets(pytester: pytest.Pytester, text: str) -> None:
+    (pytester.path / "budgets.yaml").write_text(text, encoding="utf-8")
+
+
+# ---- without a cluster
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("'noop_writes'", "*::test_it: 'noop_writes' is not a check*"),
+        ("noop_writes(), 3", "*::test_it: 3 is not a check*"),
+        ("max=3", "*::test_it: @pytest.mark.grovescale_budget takes checks only*"),
+    ],
+)
+def test_a_marker_of_something_else_is_a_usage_error(pytester: pytest.Pytester, arguments: str, message: str) -> None:
+    pytester.makepyfile(HEAD + f"@pytest.mark.grovescale_budget({arguments})\ndef test_it(scale): pass")
+    result = pytester.runpytest("--collect-only")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_a_bound_that_cannot_be_is_told_where_it_stands(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(HEAD + "@pytest.mark.grovescale_budget(cpu('deploy', max='4x'))\ndef test_it(scale): pass")
+    result = pytester.runpytest("--collect-only")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*.py:3: in <module>", "*cpu(max='4x'): '4x' is not a duration*"])
+
+
+def test_a_budget_for_a_test_that_measures_nothing_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(HEAD + "@pytest.mark.grovescale_budget(noop_writes())\ndef test_it(): pass")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *::test_it: *the test does not use `scale`*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_wrong_file_is_a_usage_error_with_its_line(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    pytester.makepyfile("def test_it(scale): pass")
+    budgets(pytester, "tests:\n  test_it:\n    - noop_write: {max: 0}\n")
+    result = pytester.runpytest_subprocess(*workers)
+    assert result.ret == (pytest.ExitCode.TESTS_FAILED if workers else pytest.ExitCode.USAGE_ERROR)
+    text = f"{result.stdout}\n{result.stderr}"
+    assert "budgets.yaml:3: tests.test_it[0].noop_write: no check 'noop_write'; did you mean noop_writes" in text
+
+
+def test_a_wrong_file_beside_other_tests_is_no_matter(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    budgets(pytester, "somebody else's\n")
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("argument", ["--grovescale-inconclusive=ignore", "--grovescale-budgets=no"])
+def test_wrong_options_are_usage_errors(pytester: pytest.Pytester, argument: str) -> None:
+    result = pytester.runpytest(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+# ---- on a control plane
+
+
+@pytest.mark.cluster
+def test_marker_file_and_call_hold_a_sound_operator(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    budgets(
+        pytester,
+        "tests:\n"
+        "  test_noop:\n"
+        "    - noop_reconciles: {per_trigger: {podcliqueset: 1, podclique: 2}}\n"
+        "    - hot_loop\n"
+        "    - cpu: {phase: deploy, max: 30s}\n"
+        "    - rss: {max: 2Gi}\n",
+    )
+    call = '    scale.check(api_requests("deploy", "create", resource="pods", max=1, per_object=True))\n'
+    outcome = run(
+        pytester,
+        running_cluster,
+        "@pytest.mark.grovescale_budget(noop_writes(max=0))" + NOOP + call,
+        "--junit-xml=junit.xml",
+    )
+    outcome.assert_outcomes(passed=1)
+    found = checks_of(pytester)
+    assert {check.verdict for check in found} == {"pass"}
+    assert [check.source for check in found] == ["marker", *(f"budgets.yaml:{n}" for n in (3, 4, 5, 6)), "test"]
+    outcome.stdout.fnmatch_lines(["Checks: 6 passed"])
+    (test,) = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result).tests
+    twin = next(phase for phase in test.phases if phase.name == "steady-state (idle)")
+    steady = next(phase for phase in test.phases if phase.name == "steady-state")
+    assert steady.idle_twin == twin.name
+    assert twin.seconds >= steady.seconds
+    assert twin.triggers == 0
+    properties = {
+        p.get("name"): p.get("value") for p in ElementTree.parse(pytester.path / "junit.xml").iter("property")
+    }
+    assert properties["grovescale.check.noop_writes(max=0)"] == "pass"
+
+
+@pytest.mark.cluster
+def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    outcome = run(
+        pytester,
+        running_cluster,
+        "@pytest.mark.grovescale_budget(noop_writes(max=0), noop_reconciles(max=1000))" + NOOP,
+        "--grovescale-set=defect=noop-writes",
+    )
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(
+        [
+            "noop_writes(max=0) FAILED in steady-state: object writes by operator: 2, at most 0 [[]marker[]]",
+            "*grovescale checks*",
+            "    wrote podcliques.grove.io */*",
+            "Checks: 1 failed, 1 passed",
+        ]
+    )
+    outcome.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+@pytest.mark.cluster
+def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    budgets(pytester, "tests: {test_noop: [hot_loop]}\n")
+    outcome = run(pytester, running_cluster, NOOP, "--grovescale-set=defect=hot-loop")
+    outcome.assert_outcomes(failed=1)
+    (found,) = checks_of(pytester)
+    assert found.verdict == "fail"
+    assert found.figure is not None
+    assert found.bound is not None
+    assert found.figure > found.bound
+    outcome.stdout.fnmatch_lines(["hot_loop() FAILED in steady-state: reconciles with nothing triggered: *"])
+
+
+INCONCLUSIVE = "@pytest.mark.grovescale_budget(noop_writes(identity='nobody'))" + NOOP
+
+
+@pytest.mark.cluster
+def test_what_cannot_be_told_fails_or_warns(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    outcome = run(pytester, running_cluster, INCONCLUSIVE)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(["*noop_writes(*) INCONCLUSIVE*: the audit log has no request by 'nobody'*"])
+    outcome = run(pytester, running_cluster, INCONCLUSIVE, "--grovescale-inconclusive=warn")
+    outcome.assert_outcomes(passed=1, warnings=1)
+    outcome.stdout.fnmatch_lines(["*InconclusiveWarning: noop_writes(*"])
+
+
+@pytest.mark.cluster
+def test_a_call_fails_where_it_stands_and_can_be_judged_again(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    calls = """
+    assert scale.check(noop_writes()).verdict == "pass"
+    with pytest.raises(AssertionError, match="INCONCLUSIVE.*has no idle twin"):
+        scale.check(noop_cpu(times_idle=3))
+    scale.check(cpu("deploy", max="1ms"))
+"""
+    outcome = run(pytester, running_cluster, NOOP + calls)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(['E *CheckFailed: cpu("deploy", max="1ms") FAILED in deploy: CPU of operator: *'])
+    assert [check.verdict for check in checks_of(pytester)] == ["pass", "inconclusive", "fail"]
+    outcome = run(pytester, running_cluster, NOOP + calls.splitlines()[-1], "--grovescale-budgets=off")
+    outcome.assert_outcomes(passed=1)
+    assert [check.verdict for check in checks_of(pytester)] == ["fail"]
+
+
+@pytest.mark.cluster
+def test_budgets_hold_under_xdist(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    budgets(pytester, "tests:\n  'test_*':\n    - noop_writes\n    - rss: {max: 1Ki}\n")
+    other = NOOP.replace("test_noop", "test_other")
+    outcome = run(pytester, running_cluster, NOOP + other, "-n", "2")
+    outcome.assert_outcomes(failed=2)
+    result = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result)
+    assert [[check.verdict for check in test.checks] for test in result.tests] == [["pass", "fail"]] * 2

@@ -1,0 +1,233 @@
+"""Profiles as a user gets them: a second pass behind each scale test, its files, and what it does not judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import Result, TestResult
+from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.recording.journal import read
+from pytest_grovescale.recording.records import AnyRecord, Lines, Opened, PhaseEnded, PhaseStarted, ProfileTaken
+
+COLLECTED = """
+import pytest
+
+def test_plain(scale): pass
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_parametrised(scale, n): pass
+
+@pytest.mark.grovescale(profile="pyspy")
+def test_marked(scale): pass
+
+def test_functional(grovescale_operator): pass
+"""
+
+MEASURED = ["test_plain", "test_parametrised[1]", "test_parametrised[2]", "test_marked", "test_functional"]
+
+
+def collected(pytester: pytest.Pytester, *arguments: str) -> list[str]:
+    pytester.makepyfile(COLLECTED)
+    result = pytester.runpytest("--collect-only", "-q", *arguments)
+    return [line.rpartition("::")[2] for line in result.outlines if "::" in line]
+
+
+def test_each_scale_test_is_followed_by_its_pass_with_profilers(pytester: pytest.Pytester) -> None:
+    assert collected(pytester, "--grovescale", "--grovescale-profile=auto") == [
+        "test_plain",
+        "test_plain[profiled]",
+        "test_parametrised[1]",
+        "test_parametrised[1-profiled]",
+        "test_parametrised[2]",
+        "test_parametrised[2-profiled]",
+        "test_marked",
+        "test_marked[profiled]",
+        "test_functional",
+    ]
+
+
+def test_only_what_a_marker_asks_for(pytester: pytest.Pytester) -> None:
+    assert set(collected(pytester, "--grovescale")) - set(MEASURED) == {"test_marked[profiled]"}
+
+
+@pytest.mark.parametrize("arguments", [("--grovescale", "--grovescale-profile=off"), ("--grovescale-profile=auto",)])
+def test_nothing_changes_without_it(pytester: pytest.Pytester, arguments: tuple[str, ...]) -> None:
+    assert collected(pytester, *arguments) == MEASURED
+
+
+def test_passes_are_chosen_by_name(pytester: pytest.Pytester) -> None:
+    chosen = collected(pytester, "--grovescale", "--grovescale-profile=pprof", "-k", "profiled and plain")
+    assert chosen == ["test_plain[profiled]"]
+
+
+@pytest.mark.parametrize(("value", "message"), [("'perf'", "*use one of auto, pyspy*"), ("3", "*not of type str*")])
+def test_a_wrong_marker_is_a_usage_error(pytester: pytest.Pytester, value: str, message: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.grovescale(profile={value})\ndef test_it(scale): pass")
+    result = pytester.runpytest("--grovescale", "--collect-only")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_a_wrong_option_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--grovescale-profile=perf")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--grovescale-profile perf: use*pyspy*"])
+
+
+# ---- on a cluster
+
+SMALL = """
+from pytest_grovescale import count
+
+def test_small(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("pods-ready", count("pods", 20, ready=True))
+        pcs.apply()
+    with scale.phase("steady-state", timeout="60s") as steady:
+        pcs.trigger_reconcile()
+        steady.hold("2s")
+    with scale.phase("delete", timeout="60s", profile=False) as delete:
+        delete.milestone("pods-gone", count("pods", 0))
+        pcs.delete()
+    assert deploy.cpu("operator").seconds > 0
+"""
+
+
+def run(pytester: pytest.Pytester, cluster: Cluster, test: str, *arguments: str) -> pytest.RunResult:
+    """Run one test file against the running cluster, in a process of its own."""
+    pytester.makepyfile(test)
+    return pytester.runpytest_subprocess(
+        "--grovescale", f"--grovescale-cluster={cluster.name}", "--grovescale-profile=auto", *arguments
+    )
+
+
+def latest(pytester: pytest.Pytester) -> Path:
+    return pytester.path / "reports" / "latest"
+
+
+def results(pytester: pytest.Pytester) -> dict[str, TestResult]:
+    found = msgspec.json.decode((latest(pytester) / "result.json").read_bytes(), type=Result)
+    return {test.test.rpartition("::")[2]: test for test in found.tests}
+
+
+@pytest.mark.cluster
+def test_the_first_pass_measures_and_the_second_leaves_profiles(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    outcome = run(pytester, running_cluster, SMALL)
+    outcome.assert_outcomes(passed=2)
+    outcome.stdout.fnmatch_lines(["*test_small?profiled?: profilers were attached, so this was not judged: CPU of*"])
+    found = results(pytester)
+    assert [(name, test.profiled) for name, test in sorted(found.items())] == [
+        ("test_small", False),
+        ("test_small[profiled]", True),
+    ]
+    recordings = {
+        opened.test.rpartition("::")[2]: records
+        for path in (latest(pytester) / "recordings").iterdir()
+        if isinstance((opened := (records := list(read(path)))[0]), Opened)
+    }
+    assert not [record for record in recordings["test_small"] if isinstance(record, ProfileTaken)]
+    profiled = recordings["test_small[profiled]"]
+    taken = [record for record in profiled if isinstance(record, ProfileTaken)]
+    assert [(record.phase, record.process, record.kind) for record in taken] == [
+        ("deploy", "operator", "pyspy"),
+        ("steady-state", "operator", "pyspy"),
+    ]
+    texts = [(latest(pytester) / record.file).read_text(encoding="utf-8") for record in taken]
+    for record, text in zip(taken, texts, strict=True):
+        assert record.samples == sum(int(line.rpartition(" ")[2]) for line in text.splitlines())
+        assert covers(profiled, record)
+    assert "pytest_grovescale/reference_operator/" in texts[0], "the operator's own code is in it"
+    assert found["test_small[profiled]"].phases[1].triggers > 1, "repeated until there are samples enough"
+    assert found["test_small"].phases[1].triggers == 1
+
+
+def covers(records: list[AnyRecord], taken: ProfileTaken) -> bool:
+    """Whether a profile covers its phase: attached before it began, and not stopped before it ended by itself."""
+    (start,) = (r.at for r in records if isinstance(r, PhaseStarted) and r.phase == taken.phase)
+    (end,) = (r.at for r in records if isinstance(r, PhaseEnded) and r.phase == taken.phase)
+    return taken.started <= start < taken.ended <= end
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("line", "outcomes"),
+    [
+        ("assert False, 'too slow'", {"failed": 1, "passed": 1}),
+        ("raise RuntimeError('a defect')", {"failed": 2}),
+        ("assert not grovescale_profiled", {"passed": 2}),
+    ],
+)
+def test_what_a_test_asserts_is_judged_in_the_first_pass_alone(
+    pytester: pytest.Pytester, running_cluster: Cluster, line: str, outcomes: dict[str, int]
+) -> None:
+    test = f"def test_it(scale, grovescale_profiled):\n    with scale.phase('nothing'):\n        pass\n    {line}\n"
+    run(pytester, running_cluster, test).assert_outcomes(**outcomes)
+
+
+@pytest.mark.cluster
+def test_a_phase_that_fails_fails_both_passes_and_leaves_the_operators_stacks(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    test = """
+from pytest_grovescale import count
+
+def test_late(scale):
+    with scale.phase("deploy", timeout="2s") as deploy:
+        deploy.milestone("pods", count("pods", 1))
+"""
+    run(pytester, running_cluster, test).assert_outcomes(failed=2)
+    for path in (latest(pytester) / "recordings").iterdir():
+        (stacks,) = (r for r in read(path) if isinstance(r, Lines) and r.source == "stacks:operator")
+        assert any("MainThread" in line for line in stacks.lines)
+
+
+@pytest.mark.cluster
+def test_an_operator_restarted_in_a_phase_has_a_profile_of_each_life(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    test = """
+def test_restart(scale):
+    with scale.phase("restart", timeout="60s") as restart:
+        scale.restart_operator()
+        restart.hold("2s")
+"""
+    run(pytester, running_cluster, test).assert_outcomes(passed=2)
+    (phase,) = results(pytester)["test_restart[profiled]"].phases
+    files = sorted(path.name for path in (latest(pytester) / "profiles").glob("*/*.txt"))
+    assert files == ["restart-operator-pyspy-2.txt", "restart-operator-pyspy.txt"]
+    assert "profile:operator" not in phase.missing
+
+
+@pytest.mark.cluster
+def test_what_cannot_be_profiled_is_skipped_with_the_reason(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    test = "def test_it(scale):\n    with scale.phase('nothing'):\n        pass\n"
+    outcome = run(pytester, running_cluster, test, "--grovescale-profile=pprof", "-rs")
+    outcome.assert_outcomes(passed=1, skipped=1)
+    outcome.stdout.fnmatch_lines(["*nothing to profile: operator has no pprof endpoint*"])
+
+
+@pytest.mark.cluster
+def test_workers_tell_what_they_did_not_judge(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    test = """
+import pytest
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_it(scale, n, grovescale_profiled):
+    with scale.phase("nothing"):
+        pass
+    assert not grovescale_profiled, "not in this pass"
+"""
+    outcome = run(pytester, running_cluster, test, "-n", "2")
+    outcome.assert_outcomes(passed=4)
+    outcome.stdout.fnmatch_lines_random(
+        [f"*test_it?{n}-profiled?: profilers were attached, so this was not judged: not in this pass*" for n in (1, 2)]
+    )
+    assert set(results(pytester)) == {"test_it[1]", "test_it[1][profiled]", "test_it[2]", "test_it[2][profiled]"}

@@ -1,0 +1,99 @@
+"""When an operator is at rest, told by its CPU clock alone. The process is a real one; how it works is the test's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pytest_grovescale.cluster.handle import ProcessInfo
+from pytest_grovescale.errors import OperatorError
+from pytest_grovescale.recording.processes import started_ticks
+from pytest_grovescale.scenario.settling import idle_cores, until_rest
+
+# Burns as many ms of CPU as it is told, and says when that is done.
+WORKER = """
+import sys, time
+for line in sys.stdin:
+    ends = time.process_time() + float(line) / 1000
+    while time.process_time() < ends:
+        pass
+    print(flush=True)
+"""
+
+
+class Worker:
+    """A process that works on request."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.work(1)
+
+    def info(self) -> ProcessInfo | None:
+        pid = self.process.pid
+        return ProcessInfo(name="operator", pid=pid, started_ticks=started_ticks(pid), log="", running=True)
+
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise OperatorError("it has died")
+
+    def work(self, milliseconds: float) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{milliseconds}\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+
+    def works(self, *milliseconds: float) -> Callable[[float], None]:
+        """Return a wait in which it works so much, each time it is called; nothing when the list is at its end."""
+        left = list(milliseconds)
+
+        def wait(seconds: float) -> None:
+            if left:
+                self.work(left.pop(0))
+            # The share of an interval is what counts: it need not be a second.
+            time.sleep(0.05)
+
+        return wait
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    found = Worker()
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+def test_rest_comes_when_the_work_is_done(worker: Worker) -> None:
+    rest = until_rest(worker, 0.0, limit_s=30, wait=worker.works(200, 200, 200))
+    assert rest.reached
+    assert rest.cores <= 0.01
+
+
+def test_one_that_works_for_ever_is_given_up(worker: Worker) -> None:
+    rest = until_rest(worker, 0.0, limit_s=0.3, wait=worker.works(*[200.0] * 50))
+    assert not rest.reached
+    assert rest.cores > 0.02
+
+
+def test_idle_is_measured_after_the_work(worker: Worker) -> None:
+    assert idle_cores(worker, wait=worker.works(300, 300, 300, 300)) < 0.02
+
+
+def test_a_loop_answers_with_the_least_that_was_seen(worker: Worker) -> None:
+    assert idle_cores(worker, wait=worker.works(*[200.0] * 50), limit_s=4) > 0.1
+
+
+def test_a_death_is_told(worker: Worker) -> None:
+    def wait(seconds: float) -> None:
+        worker.process.kill()
+        worker.process.wait()
+
+    with pytest.raises(OperatorError, match="has died"):
+        until_rest(worker, 0.0, limit_s=30, wait=wait)
