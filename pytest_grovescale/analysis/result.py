@@ -186,6 +186,10 @@ class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the phase's time that it covers."""
     cpu_s: float | None = None
     """Exact CPU seconds that the functions' shares are shares of, from the pass without a profiler."""
+    profiled_cpu_s: float | None = None
+    """The same of the pass with it: what the profiler costs is the difference."""
+    repeated: float = 1.0
+    """Triggers of the profiled pass for each of the measured one's; they are repeated to get samples enough."""
     functions: tuple[FunctionRow, ...] = ()
     """By `samples`, most first, of CPU profiles; empty where `problem` says why."""
     problem: str = ""

@@ -110,7 +110,9 @@ def fit(key: str, runs: Iterable[SizedRun], *, alpha: float = 0.05) -> ScalingFi
     found = ScalingFit(key=key, unit=units_of(key), points=tuple(points), left_out=tuple(left_out))
     sizes = sorted({point.size for point in points})
     if len(sizes) < LEAST_SIZES:
-        return msgspec.structs.replace(found, why=f"{len(sizes)} sizes have figures; it takes {LEAST_SIZES}")
+        return msgspec.structs.replace(
+            found, why=f"{len(sizes)} size{'s' * (len(sizes) != 1)} with figures; it takes {LEAST_SIZES}"
+        )
     fitted = line([math.log(point.size) for point in points], [math.log(point.figure) for point in points], alpha)
     return msgspec.structs.replace(
         found,

@@ -8,7 +8,7 @@ from ..analysis.result import BottleneckRow, PhaseResult, Suspect
 from .tables import Column, Sheet
 from .wording import NONE, escape, percent, seconds
 
-_NAMES: Mapping[Suspect, str] = {
+NAMES: Mapping[Suspect, str] = {
     "operator-cpu": "operator, CPU-bound",
     "operator-api": "operator, waiting for its requests",
     "operator-rate-limit": "operator, held by its rate limit",
@@ -20,6 +20,8 @@ _NAMES: Mapping[Suspect, str] = {
     "api-server": "API server CPU-bound",
     "machine": "machine saturated",
 }
+"""What a reader calls them, in the order in which to show them."""
+
 _ACROSS: tuple[Suspect, ...] = ("operator-queue", "api-server", "machine")
 _SHOWN = 0.005
 """Rows with less than this share in every phase are left out."""
@@ -64,7 +66,7 @@ def bottlenecks_markdown(phases: Sequence[PhaseResult]) -> list[str]:
 def _rows(phases: Sequence[PhaseResult]) -> list[tuple[Suspect, list[str]]]:
     """Return (suspect, cells) for each suspect that some phase's time went to."""
     rows: list[tuple[Suspect, list[str]]] = []
-    for suspect, name in _NAMES.items():
+    for suspect, name in NAMES.items():
         found = [next((row for row in phase.bottlenecks if row.suspect == suspect), None) for phase in phases]
         if any(row is not None and row.share >= _SHOWN for row in found):
             rows.append((suspect, [name, *map(_cell, found)]))

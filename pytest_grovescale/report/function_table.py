@@ -56,7 +56,7 @@ def _write_profile(sheet: Sheet, phase: str, profile: ProfileResult, rows: Seque
         sheet.table(_COLUMNS, [_cells(row) for row in rows])
     for what, file in (("speedscope", profile.speedscope), ("folded", profile.folded), ("raw", profile.file)):
         if file and not (what == "raw" and file == profile.folded):
-            sheet.item(f"{what}: {file}", "dim")
+            sheet.file(what, file)
 
 
 def _title(phase: str, profile: ProfileResult) -> str:
@@ -69,17 +69,23 @@ def _facts(profile: ProfileResult) -> str:
     """Return what the table's shares are shares of."""
     if profile.kind not in _CPU or profile.problem or profile.samples is None:
         return ""
-    cpu = (
-        f"{three(profile.cpu_s)} s CPU without a profiler"
-        if profile.cpu_s is not None
-        else "no exact CPU seconds at hand"
-    )
     worth = profile.independent or profile.samples
     waits = f" (worth {count(round(worth))}: it waited for a core)" if worth < 0.95 * profile.samples else ""
     return (
         f": {_PROFILERS[profile.kind]}, {count(profile.samples)} on-CPU samples{waits},"
-        f" {percent(profile.coverage)} of the phase, {cpu}"
+        f" {percent(profile.coverage)} of the phase, {_cpu(profile)}"
     )
+
+
+def _cpu(profile: ProfileResult) -> str:
+    """Return the CPU time that the shares are shares of, and beside it what the process used while it was profiled."""
+    if profile.cpu_s is None:
+        return "no exact CPU seconds at hand"
+    text = f"{three(profile.cpu_s)} s CPU without a profiler"
+    if profile.profiled_cpu_s is not None:
+        text += f", {three(profile.profiled_cpu_s)} s with it"
+        text += f" and {profile.repeated:.3g} times the triggers" if profile.repeated != 1 else ""
+    return text
 
 
 def _cells(row: FunctionRow) -> list[str]:

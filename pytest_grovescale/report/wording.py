@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -32,7 +33,11 @@ def three(value: float) -> str:
     digits = 2 if abs(rounded) >= 1 else 3
     if abs(rounded) >= 10:
         digits = 1
-    return f"{value:.{digits}f}" if abs(rounded) >= 0.1 else f"{rounded:.4f}".rstrip("0")
+    if abs(rounded) >= 0.1:
+        return f"{value:.{digits}f}"
+    # Four places are enough to read, as long as they show anything of the figure.
+    places = 4 if abs(rounded) >= 0.001 else 2 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:.{places}f}".rstrip("0")
 
 
 def seconds(value: float) -> str:

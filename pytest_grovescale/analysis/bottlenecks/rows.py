@@ -8,7 +8,7 @@ from ..result import BottleneckRow, Suspect
 
 WORDS: Mapping[Suspect, str] = {
     "operator-cpu": "operator CPU-bound",
-    "operator-queue": "keys waiting for a free worker",
+    "operator-queue": "keys waiting for a free worker at most",
     "operator-rate-limit": "operator held by its client's rate limit",
     "operator-api": "operator waiting for its requests",
     "api-server": "API server CPU-bound",
@@ -18,6 +18,9 @@ WORDS: Mapping[Suspect, str] = {
     "machine": "machine saturated",
     "nobody": "nobody under test at work",
 }
+
+AT_MOST: frozenset[Suspect] = frozenset({"operator-queue"})
+"""Rows that are upper bounds: how long at most."""
 
 
 def row(suspect: Suspect, seconds: float, *, of: float, evidence: str) -> BottleneckRow:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ..contents import Contents, PhaseSpan
 from ..result import BottleneckRow, CpuResult, Saturation
-from .rows import WORDS
+from .rows import AT_MOST, WORDS
 from .scrapes import LIMITER, QUEUED, WORKERS
 from .turns import OPERATOR
 from .waits import waits_of_phase
@@ -49,9 +49,12 @@ def bottlenecks_of_phase(
 
 
 def line_of(rows: Iterable[BottleneckRow], phase: str) -> str:
-    """Return the largest rows in words: ``operator CPU-bound 58 % of deploy; API server CPU-bound 41 %``."""
+    """Return the largest rows in words: ``operator CPU-bound 58 % of deploy; API server CPU-bound 41 %``.
+
+    What is only known to be no more than something comes last, whatever its size.
+    """
     parts: list[str] = []
-    for one in rows:
+    for one in sorted(rows, key=lambda row: (row.suspect in AT_MOST, -row.seconds, row.suspect)):
         if one.share >= _WORTH_TELLING and len(parts) < _IN_LINE:
             parts.append(f"{WORDS[one.suspect]} {one.share * 100:.0f} %" + ("" if parts else f" of {phase}"))
     return "; ".join(parts)

@@ -70,7 +70,13 @@ def _filled(
     except OSError as error:
         warnings.append(f"{profile.file}: its folded and speedscope files cannot be written: {error.strerror}")
         files = {}
-    return msgspec.structs.replace(with_table(profile, stacks, cpu_s=cpu_s, on_cpu=on_cpu, top=TOP), **files)
+    with_profiler = exact_cpu_s(phase, profile.process)
+    return msgspec.structs.replace(
+        with_table(profile, stacks, cpu_s=cpu_s, on_cpu=on_cpu, top=TOP),
+        profiled_cpu_s=with_profiler,
+        repeated=phase.triggers / exact.triggers if exact is not None and exact.triggers else 1.0,
+        **files,
+    )
 
 
 def with_table(

@@ -37,6 +37,8 @@ def profile_data(phase: PhaseResult, profile: ProfileResult, flame: Flame | None
         "samples": profile.samples,
         "coverage": profile.coverage,
         "cpu_s": profile.cpu_s,
+        "profiled_cpu_s": profile.profiled_cpu_s,
+        "repeated": profile.repeated,
         "problem": profile.problem,
         "links": _links(profile, folder),
         "rows": len(profile.functions),

@@ -61,7 +61,6 @@ class Row(NamedTuple):
     """One exponent of the table."""
 
     what: str
-    key: str
     fit: ScalingFit
     interval: str
     place: Place
@@ -137,7 +136,6 @@ def rows(sweep: Sweep) -> list[Row]:
 def _row(fit: ScalingFit, sweep: Sweep) -> Row:
     return Row(
         what=describe(fit.key),
-        key=fit.key,
         fit=fit,
         interval=f"{decimal(fit.low)} to {decimal(fit.high)}",
         place=place(fit),

@@ -13,7 +13,7 @@ import msgspec
 from ...analysis import figures
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult
-from .. import comparison_rows, wording
+from .. import bottleneck_table, comparison_rows, wording
 from ..terminal import how_far, interval
 from . import answer, assets
 from .profiles import link
@@ -41,6 +41,7 @@ def environment() -> jinja2.Environment:
         "count": wording.count,
         "ms": wording.milliseconds,
         "three": wording.three,
+        "suspect": bottleneck_table.NAMES.__getitem__,
     }
     found.globals |= {
         "NONE": wording.NONE,
@@ -95,7 +96,7 @@ def figure(value: float | None, unit: str) -> str:
     match unit:
         case "s":
             return wording.seconds(value)
-        case "bytes":
+        case "bytes" | "B":
             return wording.bytes_(value)
         case _:
             whole = wording.count(int(value)) if float(value).is_integer() else wording.three(value)

@@ -82,7 +82,7 @@ def test_what_is_missing_is_left_out_and_said() -> None:
 
 def test_two_sizes_make_no_law() -> None:
     found = fit("cpu:deploy", [run for run in runs(1.0) if run.size <= 125])
-    assert (found.exponent, found.why) == (None, "2 sizes have figures; it takes 3")
+    assert (found.exponent, found.why) == (None, "2 sizes with figures; it takes 3")
     assert judged([run for run in runs(1.0) if run.size <= 125]).verdict == "inconclusive"
 
 

@@ -123,6 +123,26 @@ def test_waits_for_a_core_are_told() -> None:
     assert "1,000 on-CPU samples (worth 412: it waited for a core)" in text
 
 
+def test_what_the_profiler_cost_is_told() -> None:
+    one = msgspec.structs.replace(BEFORE, profiled_cpu_s=11.5)
+    assert "10.0 s CPU without a profiler, 11.5 s with it\n" in tables_text(in_deploy(one), width=200)
+    often = msgspec.structs.replace(one, repeated=161)
+    assert "11.5 s with it and 161 times the triggers\n" in tables_text(in_deploy(often), width=200)
+
+
+def test_a_long_function_is_cut_before_its_figures() -> None:
+    row = msgspec.structs.replace(BEFORE.functions[0], function="f" * 200)
+    text = tables_text(in_deploy(msgspec.structs.replace(BEFORE, functions=(row,))), width=80)
+    line = next(line for line in text.splitlines() if "ffff" in line)
+    assert len(line) <= 80
+    assert re.search(r"f… +\d+ +[\d,]+ +100 % +98 to 100 % +10.0 s$", line)
+
+
+def test_a_files_path_stays_in_one_line() -> None:
+    one = msgspec.structs.replace(BEFORE, speedscope="profiles/" + "x" * 150 + ".json")
+    assert f"- speedscope: {one.speedscope}\n" in tables_text(in_deploy(one), width=80)
+
+
 def test_a_heap_has_files_only() -> None:
     heap = profile(kind="heap", file="h.pb.gz", folded="h.folded", speedscope="h.json", samples=None, coverage=0.0)
     lines = squeezed(render_test(with_profiles((heap,))))

@@ -74,11 +74,12 @@ function makeProfiles(panel, profiles) {
   };
 
   const tellFacts = () => {
-    const { samples, samples_before: before, coverage, cpu_s: cpu, problem } = profile();
+    const { samples, samples_before: before, coverage, cpu_s: cpu, profiled_cpu_s: profiled, repeated, problem } = profile();
     const facts = [];
     if (samples !== null) facts.push(before === undefined ? `${whole(samples)} samples` : `${whole(before ?? 0)} samples before, ${whole(samples)} after`);
     if (coverage) facts.push(`covers ${percent(coverage)} of the phase`);
     if (cpu !== null && cpu !== undefined) facts.push(`shares are of ${seconds(cpu)} CPU, measured without a profiler`);
+    if (profiled) facts.push(`with it ${seconds(profiled)}${repeated === 1 ? "" : ` and ${three(repeated)} times the triggers`}`);
     if (problem) facts.push(problem);
     $(".profile-facts", panel).textContent = facts.join(" · ");
     $(".profile-links", panel).replaceChildren(...profile().links.map((link) => element("a", { href: link.href, textContent: link.text })));
