@@ -123,9 +123,15 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
     compare.add_argument("--what", default="noop,deploy", help="noop windows, deploy runs, or both (default)")
     compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant, the warm-up included (10)")
+    compare.add_argument(
+        "--one-look", action="store_true", help="make all pairs: no look on the way, which may end it early"
+    )
     compare.add_argument("--quick", action="store_true", help="fewer and shorter: tells large differences only")
     compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
     compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (20)")
+    compare.add_argument(
+        "--same-process", action="store_true", help="all no-op windows on one process, instead of a fresh one for each"
+    )
     compare.add_argument(
         "--profile", action=argparse.BooleanOptionalAction, help="profile both at the end (default: unless --quick)"
     )
@@ -272,7 +278,20 @@ def _compare(options: argparse.Namespace) -> int:
 
     color = sys.stdout.isatty()
     if options.resume is not None:
-        _refuse_beside_resume(options, "set", "vs", "param", "git", "pairs", "quick", "window", "triggers", "gate")
+        given = (
+            "set",
+            "vs",
+            "param",
+            "git",
+            "pairs",
+            "one_look",
+            "quick",
+            "window",
+            "triggers",
+            "same_process",
+            "gate",
+        )
+        _refuse_beside_resume(options, *given)
         return commands.resume_compare(
             options.resume,
             options.reports.absolute(),
@@ -290,6 +309,8 @@ def _compare(options: argparse.Namespace) -> int:
         build=options.build,
         what=options.what,
         pairs=options.pairs,
+        one_look=options.one_look,
+        same_process=options.same_process,
         quick=options.quick,
         window=options.window,
         triggers=options.triggers,
@@ -325,7 +346,8 @@ def _sweep(options: argparse.Namespace) -> int:
 
 
 def _refuse_beside_resume(options: argparse.Namespace, *others: str) -> None:
-    given = [f"--{name}" for name in (*others, "cluster", "nodes", "kubernetes") if getattr(options, name)]
+    names = (*others, "cluster", "nodes", "kubernetes")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
     if given or options.names:
         raise UsageError(
             f"--resume goes on with a plan as it was made: {', '.join([*options.names, *given])} cannot change it",

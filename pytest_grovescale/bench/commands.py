@@ -61,6 +61,10 @@ class CompareWanted(NamedTuple):
     build: str = ""
     what: str = "noop,deploy"
     pairs: int | None = None
+    one_look: bool = False
+    """Whether all pairs are made, whatever the first ones say."""
+    same_process: bool = False
+    """Whether all windows of a variant are of one process."""
     quick: bool = False
     window: str = ""
     """Length of a no-op window, as ``10s``."""
@@ -132,6 +136,7 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         subject=_found(test, environment),
         parts=parts,
         pairs=wanted.pairs or (compare.QUICK_PAIRS if wanted.quick else compare.PAIRS),
+        one_look=wanted.one_look,
         windows=_windows(wanted),
         gated=tuple(wanted.gated),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
@@ -145,7 +150,7 @@ def _windows(wanted: CompareWanted) -> WindowPlan:
     triggers = plan.triggers if wanted.triggers is None else wanted.triggers
     if seconds <= 0 or triggers < 1:
         raise UsageError(f"a window of {seconds:g} s with {triggers} triggers", next_step="Give more of both.")
-    return msgspec.structs.replace(plan, seconds=seconds, triggers=triggers)
+    return msgspec.structs.replace(plan, seconds=seconds, triggers=triggers, fresh=not wanted.same_process)
 
 
 def _pairing(wanted: CompareWanted, names: Sequence[str], parameters: dict[str, str]) -> tuple[Pairing, str]:

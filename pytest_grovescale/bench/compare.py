@@ -41,6 +41,8 @@ class Wanted(NamedTuple):
     parts: tuple[str, ...] = PARTS
     pairs: int = PAIRS
     """With the warm-up."""
+    one_look: bool = False
+    """Whether the figures are looked at only when all pairs are there."""
     windows: WindowPlan = WindowPlan()
     gated: tuple[str, ...] = ()
     """Empty: the default ones, of what the runs measure."""
@@ -77,7 +79,7 @@ def plan_of(wanted: Wanted) -> Plan:
             differs=wanted.pairing.differs,
             gated=keys,
             pairs=wanted.pairs,
-            looks=looks(wanted.pairs),
+            looks=(wanted.pairs,) if wanted.one_look else looks(wanted.pairs),
             # Each part has its share: together they raise no more false alarms than one would.
             alpha=_ALPHA / len(gated),
         )

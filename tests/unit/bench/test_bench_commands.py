@@ -52,6 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["compare", "--resume"], "holds nothing of grovescale compare"),
         (["compare", "--resume", "nowhere"], "cannot be read"),
         (["compare", "--pairs=3", "--resume"], "--pairs cannot change it"),
+        (["compare", "--one-look", "--same-process", "--resume"], "--one-look, --same-process cannot change it"),
         (["sweep", "test_one.py", "--set=replicas=5"], "none is a list"),
         (["sweep", "test_one.py", "--set=replicas=1,2,3", "--repeats=0"], "0 repeats"),
         (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=cpu:deploy"], "not METRIC=EXPONENT"),
