@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import RecordingError
 from ..recording import journal
-from ..recording.conditions import AllOf, AnyOf, Condition, Count
+from ..recording.evaluation import count_leaves
 from ..recording.records import AnyRecord, Closed, CpuRead
 from .contents import Contents
 from .floors import floors_of
@@ -191,16 +191,7 @@ def _largest_count(contents: Contents) -> tuple[int | None, str]:
         (count.n, count.watch.resource)
         for phase in contents.phases
         for declared in phase.declared.values()
-        for count in _counts(declared.condition)
+        for count in count_leaves(declared.condition)
         if not count.name and count.n > 0
     ]
     return max(counts) if counts else (None, "")
-
-
-def _counts(condition: Condition) -> Iterator[Count]:
-    match condition:
-        case Count():
-            yield condition
-        case AllOf(of=parts) | AnyOf(of=parts):
-            for part in parts:
-                yield from _counts(part)

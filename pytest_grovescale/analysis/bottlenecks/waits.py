@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from ...recording.conditions import AllOf, AnyOf, Condition, Count, WatchSpec
+from ...recording.conditions import WatchSpec
+from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
 from ..contents import Contents, PhaseSpan, WatchStory
 from ..writes import changes_object, namespace_of, qualified
@@ -44,7 +45,7 @@ class Waits(NamedTuple):
 
 def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
     """Return what the phase's objects waited for; None when none of its milestones looks at objects."""
-    counts = [count for declared in phase.declared.values() for count in _counts(declared.condition)]
+    counts = [count for declared in phase.declared.values() for count in count_leaves(declared.condition)]
     if not counts:
         return None
     until = _arrived(contents, phase)
@@ -57,15 +58,6 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         [wait for spec in sorted(counted, key=_order) for wait in _Story(contents, phase, spec, until).waits(None)],
         [wait for spec, names in named.items() for wait in _Story(contents, phase, spec, until).waits(names)],
     )
-
-
-def _counts(condition: Condition) -> Iterator[Count]:
-    match condition:
-        case Count():
-            yield condition
-        case AllOf(of=parts) | AnyOf(of=parts):
-            for part in parts:
-                yield from _counts(part)
 
 
 def _order(spec: WatchSpec) -> tuple[str, str]:
