@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     if file := os.environ.get(_DESCRIBE):
-        from .runs import describe
+        from .wanted import describe
 
         describe(session.items, session.config.stash[_SETTINGS], Path(file))
 
@@ -203,7 +203,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].summarise(terminalreporter)
-        config.stash[RUN].tell_unjudged(terminalreporter)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -12,30 +12,24 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TextIO
 
-import msgspec
 import pytest
 
 from . import __version__
-from .analysis.analyse import analyse_run_over_time
-from .analysis.baseline import rows, usable
-from .analysis.result import Result
-from .analysis.timeline import Timeline
 from .bench.baselines import Baselines, check_name
-from .bench.subject import Subject
 from .checks.account import account, line
-from .checks.judge import judge_run
 from .cluster import handle, turns
-from .cluster.definition import ClusterDefinition, load_definition
+from .cluster.definition import load_definition
 from .cluster.handle import Cluster, UnsupportedPlatform
-from .errors import GrovescaleError, InconclusiveWarning, RecordingError, UsageError
+from .conclusion import UNJUDGED, baselines_of, conclude, tell_unjudged
+from .errors import GrovescaleError, InconclusiveWarning, UsageError
 from .fixtures import BUDGET
 from .kube.portal import Portal
 from .operator import process as operator_process
-from .operator.definition import OperatorDefinition, load
+from .operator.definition import OperatorDefinition
 from .operator.process import Operator
 from .options import Settings
 from .recording import records
@@ -43,16 +37,12 @@ from .recording.machine import machine
 from .recording.processes import started_ticks
 from .recording.profiling.plan import Profiler, plan
 from .recording.recorder import ProfileTarget, Recorder, RecorderConfig
-from .report import jsonfile, junit, markdown, progress, terminal
+from .report import junit, progress
 from .scenario import windows
 from .scenario.budget import TEST, Budget
 from .scenario.scale import Scale
+from .wanted import Wanted, measured, operator_parameters
 from .workload import namespace as namespaces
-
-_UNJUDGED = "grovescale.unjudged"
-
-NO_OPERATOR = "none"
-"""Instead of an operator definition: the test runs on the bare cluster."""
 
 
 @contextlib.contextmanager
@@ -77,15 +67,6 @@ def _usage() -> Iterator[None]:
         yield
     except GrovescaleError as error:
         raise pytest.UsageError(str(error)) from None
-
-
-@contextlib.contextmanager
-def _shown_on(reporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Show our own errors at the end of a run, when there is no test left to fail."""
-    try:
-        yield
-    except GrovescaleError as error:
-        reporter.write_line(f"grovescale: {error}", red=True)
 
 
 class Run:
@@ -119,7 +100,7 @@ class Run:
     def cluster(self, item: pytest.Function) -> Cluster:
         """Return the cluster that a test asks for, started if it is not there."""
         with _told():
-            wanted = _Wanted.of(item, self.settings)
+            wanted = Wanted.of(item, self.settings)
             if self._cluster is not None and self._cluster[0] == wanted.cluster_key:
                 return self._cluster[1]
             if {"scale", "grovescale_operator"} & set(item.fixturenames):
@@ -133,7 +114,7 @@ class Run:
     @contextlib.contextmanager
     def operator(self, item: pytest.Function, cluster: Cluster) -> Iterator[Operator]:
         """Yield the operator that a test asks for, running and ready."""
-        wanted = _Wanted.of(item, self.settings)
+        wanted = Wanted.of(item, self.settings)
         with _told():
             definition = wanted.definition(item)
             if definition is None:
@@ -167,7 +148,7 @@ class Run:
     def scale(self, request: pytest.FixtureRequest, cluster: Cluster, *, profiled: bool) -> Iterator[Scale]:
         """Yield one test's ``Scale``; afterwards its namespace is gone and its recording closed."""
         item = request.node
-        wanted = _Wanted.of(item, self.settings)
+        wanted = Wanted.of(item, self.settings)
         with _told():
             if not profiled:
                 self._demand_baseline(item.nodeid)
@@ -198,7 +179,7 @@ class Run:
         outcomes = [phase.outcome for phase in scale.result().phases]
         if not outcomes or set(outcomes) != {"passed"}:
             return False
-        item.user_properties.append((_UNJUDGED, _first_line(error)))
+        item.user_properties.append((UNJUDGED, _first_line(error)))
         return True
 
     def hold_to_budget(self, item: pytest.Item) -> None:
@@ -259,7 +240,7 @@ class Run:
                 declared=() if profiled else item.stash.get(BUDGET, ()),
                 enforced=self.settings.budgets,
                 inconclusive=self.settings.inconclusive,
-                baselines=self._baselines_for(item.nodeid),
+                baselines=baselines_of(self._baselines, item.nodeid),
             ),
         )
         return self._scale
@@ -293,12 +274,12 @@ class Run:
             at=0,
             schema_version=records.SCHEMA_VERSION,
             run=self.id,
-            test=f"{_measured(item.nodeid)}[profiled]" if profiled else item.nodeid,
+            test=f"{measured(item.nodeid)}[profiled]" if profiled else item.nodeid,
             version=__version__,
             machine=machine(),
             cluster=cluster.facts,
             identities=cluster.identities | ({"operator": definition.user} if definition else {}),
-            parameters={**_operator_parameters(definition), **self.settings.parameters},
+            parameters={**operator_parameters(definition), **self.settings.parameters},
             audited=cluster.audit_log is not None,
             profiled=profiled,
         )
@@ -331,7 +312,7 @@ class Run:
         path.mkdir(exist_ok=True)
         return path
 
-    def _find_cluster(self, wanted: _Wanted, *, base: Path) -> Cluster:
+    def _find_cluster(self, wanted: Wanted, *, base: Path) -> Cluster:
         if handle.is_running(wanted.cluster):
             if wanted.kubernetes:
                 raise UsageError(
@@ -342,7 +323,7 @@ class Run:
         else:
             definition = load_definition(wanted.cluster, base=base)
             cluster = handle.acquire(
-                _adapted(definition, wanted),
+                wanted.adapted(definition),
                 name=f"run-{self.id}",
                 run_id=self.id,
                 progress=self.progress.say,
@@ -381,41 +362,12 @@ class Run:
             self._cluster = None
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
-        """Write result.json and report.html for all recordings of the run and print their tables."""
-        if self.worker or not (self.folder / "recordings").is_dir():
+        """Write what the run's recordings say; a worker leaves that to the one that started it."""
+        if self.worker:
             return
-        try:
-            result, timelines = analyse_run_over_time(self.folder)
-            result = judge_run(result, self._baselines_for)
-        except RecordingError as error:
-            reporter.write_line(f"grovescale: no result: {error}", red=True)
-            return
-        jsonfile.write(result, self.folder / "result.json")
-        for test in result.tests:
-            reporter.section(f"grovescale: {test.test}")
-            reporter.write_line(terminal.render_test(test))
-        with _shown_on(reporter):
-            self._compare_with_baseline(reporter, result)
-            if self.settings.save:
-                reporter.write_line(f"grovescale: saved as {_shown(self._baselines.save(self.settings.save, result))}")
-        reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(self.folder)}")
-        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(markdown.summary(result))
-        self._write_page(result, timelines, reporter)
-
-    def _write_page(self, result: Result, timelines: dict[str, Timeline], reporter: pytest.TerminalReporter) -> None:
-        # Not at the top: a session without scale tests need not load the template engine.
-        from .report.html import files
-
-        with _shown_on(reporter):
-            page = files.write_run(self.folder, result, timelines)
-            reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
-
-    # ---- baselines
-
-    def _baselines_for(self, nodeid: str) -> Callable[[str], Mapping[str, float] | None]:
-        return lambda name: self._baselines.metrics(name, nodeid)
+        if (self.folder / "recordings").is_dir():
+            conclude(self.folder, self.settings, self._baselines, reporter)
+        tell_unjudged(reporter)
 
     def _demand_baseline(self, nodeid: str) -> None:
         """Raise UsageError before anything is measured that is to be compared with what is not there."""
@@ -426,115 +378,11 @@ class Run:
                 next_step=f"Record it: --grovescale-save={name}; or go on without: --grovescale-missing-baseline=warn.",
             )
 
-    def _compare_with_baseline(self, reporter: pytest.TerminalReporter, result: Result) -> None:
-        if not self.settings.compare:
-            return
-        # Brings in numpy and scipy, which most runs have no use for.
-        from .report import baseline_table
-
-        baseline = self._baselines.find(self.settings.compare)
-        for nodeid, test in usable(result).items():
-            before = baseline.tests.get(nodeid) if baseline is not None else None
-            if baseline is None or before is None:
-                reporter.write_line(
-                    f"grovescale: there is no baseline {self.settings.compare!r} of {nodeid}", yellow=True
-                )
-                continue
-            here = self._baselines.is_from_here(baseline)
-            found = rows(before, test, same_machine=here)
-            reporter.section(f"grovescale: {nodeid}")
-            reporter.write_line(baseline_table.render(baseline, found, same_machine=here))
-
-    def tell_unjudged(self, reporter: pytest.TerminalReporter) -> None:
-        """Say what did not hold in passes with profilers, of all workers."""
-        for report in reporter.getreports("passed"):
-            for name, value in report.user_properties:
-                if name == _UNJUDGED and report.when == "call":
-                    reporter.write_line(
-                        f"grovescale: {report.nodeid}: profilers were attached, so this was not judged: {value}"
-                    )
-
     def close(self) -> None:
         """Close what ``finish`` leaves: the screen."""
         self.finish()
         self.progress.close()
         self._screen.close()
-
-
-class _Wanted(NamedTuple):
-    """What one test runs on: the command line's word, else its marker's, else ini's or the default."""
-
-    cluster: str
-    kubernetes: str
-    nodes: int | None
-    operator: str
-    values: dict[str, str]
-    start: str
-    profile: Profiler
-
-    @classmethod
-    def of(cls, item: pytest.Item, settings: Settings) -> _Wanted:
-        marker = item.get_closest_marker("grovescale")
-        asked = dict(marker.kwargs) if marker else {}
-
-        def pick(name: str) -> Any:
-            return getattr(settings, name) if name in settings.given else asked.get(name, getattr(settings, name))
-
-        return cls(
-            cluster=pick("cluster"),
-            kubernetes=pick("kubernetes"),
-            nodes=pick("nodes"),
-            operator=pick("operator"),
-            values={**asked.get("values", {}), **settings.values},
-            start=pick("start"),
-            profile=pick("profile"),
-        )
-
-    @property
-    def cluster_key(self) -> str:
-        return f"{self.cluster}/{self.kubernetes}/{self.nodes}"
-
-    def definition(self, item: pytest.Item) -> OperatorDefinition | None:
-        """Return the operator definition, checked; None where the test wants no operator."""
-        if self.operator == NO_OPERATOR:
-            return None
-        return load(self.operator, values=self.values, base=item.path.parent)
-
-    @property
-    def operator_key(self) -> str:
-        return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
-
-
-def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> None:
-    """Write which of the collected tests are scale tests, and what each runs on: what a comparison asks first."""
-    subjects = []
-    for item in items:
-        if isinstance(item, pytest.Function) and "scale" in item.fixturenames and not _is_profiled(item):
-            wanted = _Wanted.of(item, settings)
-            subjects.append(
-                Subject(
-                    nodeid=item.nodeid,
-                    path=str(item.path),
-                    name=item.name,
-                    cluster=wanted.cluster,
-                    kubernetes=wanted.kubernetes,
-                    nodes=wanted.nodes,
-                )
-            )
-    file.write_bytes(msgspec.json.encode(subjects))
-
-
-def _is_profiled(item: pytest.Function) -> bool:
-    callspec = getattr(item, "callspec", None)
-    return callspec is not None and bool(callspec.params.get("grovescale_profiled"))
-
-
-def _measured(nodeid: str) -> str:
-    """Return the node id of the pass that measures, from that of the one with profilers."""
-    before, _, after = nodeid.rpartition("profiled")
-    if before.endswith("[") and after == "]":
-        return before[:-1]
-    return before[:-1] + after if before.endswith("-") else before + after.removeprefix("-")
 
 
 def _profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
@@ -549,18 +397,6 @@ def _profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarge
 def _first_line(error: Exception) -> str:
     text = error.message if isinstance(error, GrovescaleError) else str(error)
     return next(iter(text.strip().splitlines()), type(error).__name__)
-
-
-def _operator_parameters(definition: OperatorDefinition | None) -> dict[str, str | int | float | bool]:
-    return {"operator": definition.name, **definition.values} if definition else {"operator": NO_OPERATOR}
-
-
-def _adapted(definition: ClusterDefinition, wanted: _Wanted) -> ClusterDefinition:
-    if wanted.kubernetes:
-        definition = definition.with_version(wanted.kubernetes)
-    if wanted.nodes:
-        definition = definition.with_nodes(wanted.nodes)
-    return definition
 
 
 def _new_id() -> str:
@@ -579,10 +415,6 @@ def _point(link: Path, target: str) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
     temporary.replace(link)
-
-
-def _shown(path: Path) -> str:
-    return os.path.relpath(path)
 
 
 def _screen(config: pytest.Config) -> TextIO:

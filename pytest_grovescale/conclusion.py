@@ -1,0 +1,103 @@
+"""The end of a run: its result, its page, and what the terminal says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from .analysis.analyse import analyse_run_over_time
+from .analysis.baseline import rows, usable
+from .analysis.result import Result
+from .analysis.timeline import Timeline
+from .bench.baselines import Baselines
+from .checks.judge import judge_run
+from .errors import GrovescaleError, RecordingError
+from .options import Settings
+from .report import jsonfile, markdown, terminal
+
+UNJUDGED = "grovescale.unjudged"
+"""User property of a profiled pass that passed although something in its test did not hold: what it was."""
+
+
+def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter) -> None:
+    """Write result.json and report.html for all recordings of a run and print their tables."""
+    try:
+        result, timelines = analyse_run_over_time(folder)
+        result = judge_run(result, lambda nodeid: baselines_of(baselines, nodeid))
+    except RecordingError as error:
+        reporter.write_line(f"grovescale: no result: {error}", red=True)
+        return
+    jsonfile.write(result, folder / "result.json")
+    for test in result.tests:
+        reporter.section(f"grovescale: {test.test}")
+        reporter.write_line(terminal.render_test(test))
+    with _shown_on(reporter):
+        _compare(settings.compare, baselines, result, reporter)
+        if settings.save:
+            reporter.write_line(f"grovescale: saved as {_shown(baselines.save(settings.save, result))}")
+    reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(folder)}")
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(markdown.summary(result))
+    _write_page(folder, result, timelines, reporter)
+
+
+def _write_page(
+    folder: Path, result: Result, timelines: dict[str, Timeline], reporter: pytest.TerminalReporter
+) -> None:
+    # Not at the top: a session without scale tests need not load the template engine.
+    from .report.html import files
+
+    with _shown_on(reporter):
+        page = files.write_run(folder, result, timelines)
+        reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
+
+
+def baselines_of(baselines: Baselines, nodeid: str) -> Callable[[str], Mapping[str, float] | None]:
+    """Return what checks ask for a baseline's figures: of one test, by the baseline's name."""
+    return lambda name: baselines.metrics(name, nodeid)
+
+
+def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.TerminalReporter) -> None:
+    if not name:
+        return
+    # Brings in numpy and scipy, which most runs have no use for.
+    from .report import baseline_table
+
+    baseline = baselines.find(name)
+    for nodeid, test in usable(result).items():
+        before = baseline.tests.get(nodeid) if baseline is not None else None
+        if baseline is None or before is None:
+            reporter.write_line(f"grovescale: there is no baseline {name!r} of {nodeid}", yellow=True)
+            continue
+        here = baselines.is_from_here(baseline)
+        found = rows(before, test, same_machine=here)
+        reporter.section(f"grovescale: {nodeid}")
+        reporter.write_line(baseline_table.render(baseline, found, same_machine=here))
+
+
+def tell_unjudged(reporter: pytest.TerminalReporter) -> None:
+    """Say what did not hold in passes with profilers, of all workers."""
+    for report in reporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == UNJUDGED and report.when == "call":
+                reporter.write_line(
+                    f"grovescale: {report.nodeid}: profilers were attached, so this was not judged: {value}"
+                )
+
+
+@contextlib.contextmanager
+def _shown_on(reporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Show our own errors at the end of a run, when there is no test left to fail."""
+    try:
+        yield
+    except GrovescaleError as error:
+        reporter.write_line(f"grovescale: {error}", red=True)
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path)

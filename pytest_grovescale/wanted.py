@@ -1,0 +1,109 @@
+"""What one test runs on: the command line's word, else its marker's, else ini's or the default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from .bench.subject import Subject
+from .cluster.definition import ClusterDefinition
+from .operator.definition import OperatorDefinition, load
+from .options import Settings
+from .recording.profiling.plan import Profiler
+
+NO_OPERATOR = "none"
+"""Instead of an operator definition: the test runs on the bare cluster."""
+
+
+class Wanted(NamedTuple):
+    """The cluster and the operator of one test."""
+
+    cluster: str
+    kubernetes: str
+    nodes: int | None
+    operator: str
+    values: dict[str, str]
+    start: str
+    profile: Profiler
+
+    @classmethod
+    def of(cls, item: pytest.Item, settings: Settings) -> Wanted:
+        marker = item.get_closest_marker("grovescale")
+        asked = dict(marker.kwargs) if marker else {}
+
+        def pick(name: str) -> Any:
+            return getattr(settings, name) if name in settings.given else asked.get(name, getattr(settings, name))
+
+        return cls(
+            cluster=pick("cluster"),
+            kubernetes=pick("kubernetes"),
+            nodes=pick("nodes"),
+            operator=pick("operator"),
+            values={**asked.get("values", {}), **settings.values},
+            start=pick("start"),
+            profile=pick("profile"),
+        )
+
+    @property
+    def cluster_key(self) -> str:
+        return f"{self.cluster}/{self.kubernetes}/{self.nodes}"
+
+    def definition(self, item: pytest.Item) -> OperatorDefinition | None:
+        """Return the operator definition, checked; None where the test wants no operator."""
+        if self.operator == NO_OPERATOR:
+            return None
+        return load(self.operator, values=self.values, base=item.path.parent)
+
+    @property
+    def operator_key(self) -> str:
+        return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
+
+    def adapted(self, definition: ClusterDefinition) -> ClusterDefinition:
+        """Return a cluster definition with the version and the number of nodes that this test asks for."""
+        if self.kubernetes:
+            definition = definition.with_version(self.kubernetes)
+        if self.nodes:
+            definition = definition.with_nodes(self.nodes)
+        return definition
+
+
+def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> None:
+    """Write which of the collected tests are scale tests, and what each runs on: what a comparison asks first."""
+    subjects = []
+    for item in items:
+        if isinstance(item, pytest.Function) and "scale" in item.fixturenames and not is_profiled(item):
+            wanted = Wanted.of(item, settings)
+            subjects.append(
+                Subject(
+                    nodeid=item.nodeid,
+                    path=str(item.path),
+                    name=item.name,
+                    cluster=wanted.cluster,
+                    kubernetes=wanted.kubernetes,
+                    nodes=wanted.nodes,
+                )
+            )
+    file.write_bytes(msgspec.json.encode(subjects))
+
+
+def is_profiled(item: pytest.Function) -> bool:
+    """Return whether this is a test's second pass, the one with profilers."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and bool(callspec.params.get("grovescale_profiled"))
+
+
+def measured(nodeid: str) -> str:
+    """Return the node id of the pass that measures, from that of the one with profilers."""
+    before, _, after = nodeid.rpartition("profiled")
+    if before.endswith("[") and after == "]":
+        return before[:-1]
+    return before[:-1] + after if before.endswith("-") else before + after.removeprefix("-")
+
+
+def operator_parameters(definition: OperatorDefinition | None) -> dict[str, str | int | float | bool]:
+    """Return what a recording notes of the operator: its name, and the values that were chosen."""
+    return {"operator": definition.name, **definition.values} if definition else {"operator": NO_OPERATOR}
