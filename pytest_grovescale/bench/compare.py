@@ -151,7 +151,7 @@ def _run_part(bench: Bench, part: str) -> None:
         while not is_over(bench.plan, samples := bench.store.samples(), part):
             measure(left(bench.plan.part(part), samples)[0])
             now = bench.store.samples()
-            for slot in now.keys() - samples.keys():
+            for slot in sorted(now.keys() - samples.keys()):
                 bench.screen.say(_line(bench, slot, now))
         measure.finish()
 

@@ -1,4 +1,9 @@
-"""No-op windows: one deployed workload for each variant, on clusters of their own, measured in turn."""
+"""No-op windows: one deployed workload for each variant, on clusters of their own, measured side by side.
+
+Both variants' windows are open at the same time, and their triggers alternate, A B B A …, each when the one before is
+dealt with. A machine's speed changes within seconds, most of all a virtual one's with neighbours: windows one after the
+other differed by 15 % for the same work, and every process on the machine with them.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +11,55 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
+
+import msgspec
 
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..errors import UsageError
-from ..scenario import windows
-from ..scenario.windows import AnyAnswer, Failed, Finish, Line, Measure, Measured, Ready, Restart, Rested
+from ..scenario.windows import (
+    AnyAnswer,
+    AnyOrder,
+    Begin,
+    Done,
+    End,
+    Failed,
+    Finish,
+    Line,
+    Measured,
+    Ready,
+    Report,
+    Restart,
+    Rested,
+    Trigger,
+    twin_of,
+)
 from . import child, measured
 from .bench import Bench, own_cluster_arguments
 from .child import Child
 from .schedule import Slot
-from .store import Sample
 
 _LOOK_S = 0.25
+_LEAST_S = 5.0
+"""So long, at least, a trigger is waited for, also the last one of a window: what it causes belongs to it."""
 
-T = TypeVar("T", Ready, Rested, Measured)
+T = TypeVar("T", Ready, Done, Rested, Measured)
 
 
 class SessionBroken(Exception):
     """The variant does not work: its deployment, or a window, failed."""
 
-    def __init__(self, test: TestResult, run: VariantRun) -> None:
+    def __init__(self, arm: str, test: TestResult, run: VariantRun) -> None:
         super().__init__(run.broken)
+        self.arm = arm
         self.test = test
         self.run = run
 
 
 class Windows:
-    """Windows of both variants in turn. Both are deployed before the first is measured, and stay until ``finish``."""
+    """Windows of both variants, a round at a time. Both are deployed before the first, and stay until ``finish``."""
 
     def __init__(self, bench: Bench, stack: contextlib.ExitStack) -> None:
         self._bench = bench
@@ -43,18 +67,42 @@ class Windows:
         self._sessions: dict[str, Session] = {}
 
     def __call__(self, slot: Slot) -> None:
-        """Measure one window. A variant whose deployment breaks has a broken run in this round instead."""
+        """Measure the windows of a slot's round that are still to be measured, this one's first.
+
+        A variant whose deployment or window breaks has a broken run in this round instead.
+        """
         began = time.monotonic()
         done = self._bench.store.samples()
-        round_ = [Slot(part=slot.part, round=slot.round, arm=arm) for arm in self._bench.plan.arms]
-        for one in round_:
-            if one not in done and not self._deployed(one):
+        arms = [slot.arm, *(arm for arm in self._bench.plan.arms if arm != slot.arm)]
+        round_ = [msgspec.structs.replace(slot, arm=arm) for arm in arms]
+        slots = [one for one in round_ if one not in done]
+        for one in slots:
+            if not self._deployed(one):
                 return
         try:
-            self._sessions[slot.arm].window(slot)
+            self._measure(slots, began)
         except SessionBroken as broken:
-            self._bench.keep(slot, began, broken.test, broken.run)
-            del self._sessions[slot.arm]
+            self._bench.keep(msgspec.structs.replace(slot, arm=broken.arm), began, broken.test, broken.run)
+            del self._sessions[broken.arm]
+
+    def _measure(self, slots: Sequence[Slot], began: float) -> None:
+        """Measure one window of each slot's arm, all at the same time, and keep what they gave."""
+        plan = self._bench.plan.windows
+        sessions = [self._sessions[slot.arm] for slot in slots]
+        name = f"noop-{slots[0].round + 1}"
+        if plan.fresh:
+            for session in sessions:
+                session.restart()
+        with _open(sessions, Begin(name=twin_of(name), twin_of=name)):
+            _pass(sessions, plan.seconds)
+        with _open(sessions, Begin(name=name)):
+            # Twice as long for two: each has its share of the time.
+            _trigger(sessions, plan.triggers, plan.seconds * len(sessions))
+        tests = [session.report(name) for session in sessions]
+        each = (time.monotonic() - began) / len(slots)
+        for slot, session, test in zip(slots, sessions, tests, strict=True):
+            run = measured.window_run(test, session.reports, base=self._bench.store.folder)
+            self._bench.keep(slot, time.monotonic() - each, test, run)
 
     def _deployed(self, slot: Slot) -> bool:
         """Deploy an arm's workload where that has not been done; return whether it is there."""
@@ -79,6 +127,35 @@ class Windows:
             session.ended()
 
 
+@contextlib.contextmanager
+def _open(sessions: Sequence[Session], begin: Begin) -> Iterator[None]:
+    """Have a phase open in all sessions while the block runs."""
+    for session in sessions:
+        session.ask(begin, Done)
+    yield
+    for session in sessions:
+        session.ask(End(), Done)
+
+
+def _pass(sessions: Sequence[Session], seconds: float) -> None:
+    """Let time pass."""
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0:
+        time.sleep(min(left, _LOOK_S))
+        for session in sessions:
+            session.look()
+
+
+def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None:
+    """Trigger all sessions in turn, so many times each: fewer where that would take longer than ``seconds``."""
+    ends = time.monotonic() + seconds
+    for number in range(triggers):
+        for session in sessions if number % 2 == 0 else reversed(sessions):
+            session.ask(Trigger(limit_s=max(ends - time.monotonic(), _LEAST_S)), Rested)
+        if time.monotonic() >= ends:
+            return
+
+
 class Session:
     """A test that has deployed its workload and measures windows when it is told to; made by ``opened``."""
 
@@ -88,26 +165,33 @@ class Session:
         self._process = process
         self._line = line
         self._name = name
-        self._reports = bench.store.run_folder(name)
+        self.reports = bench.store.run_folder(name)
 
     def deployed(self) -> None:
         """Return when the workload is there and the operator at rest; raises SessionBroken when it never is."""
         self._hear(Ready)
 
-    def window(self, slot: Slot) -> Sample:
-        """Measure one window, on a fresh operator process, and keep what it gave."""
-        began = time.monotonic()
-        plan = self._bench.plan.windows
-        if plan.fresh:
-            self._say(windows.Restart())
-            rest = self._hear(Rested).rest
-            if not rest.reached:
-                waited = f"{rest.cores:.2f} cores after {rest.seconds:.0f} s"
-                self._bench.screen.say(f"{slot.name}: the operator does not come to rest: {waited}")
-        self._say(Measure(name=f"noop-{slot.round + 1}", seconds=plan.seconds, triggers=plan.triggers))
-        test = self._hear(Measured).test
-        run = measured.window_run(test, self._reports, base=self._bench.store.folder)
-        return self._bench.keep(slot, began, test, run)
+    def restart(self) -> None:
+        """Start the operator anew; return when it has caught up."""
+        rest = self.ask(Restart(), Rested).rest
+        if not rest.reached:
+            waited = f"{rest.cores:.2f} cores after {rest.seconds:.0f} s"
+            self._bench.screen.say(f"{self._name}: the operator does not come to rest: {waited}")
+
+    def report(self, name: str) -> TestResult:
+        """Return the figures of a window and its twin."""
+        return self.ask(Report(name=name), Measured).test
+
+    def ask(self, order: AnyOrder, wanted: type[T]) -> T:
+        """Give an order and return its answer. Raises SessionBroken."""
+        # One that has died says so when it is listened to.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._line.say(order)
+        return self._hear(wanted)
+
+    def look(self) -> None:
+        """Show what the test has written."""
+        self._process.look(self._follow)
 
     def finish(self) -> None:
         """Let the test go on to its end."""
@@ -118,20 +202,15 @@ class Session:
         """Return when the test has come to its end."""
         self._process.wait(self._follow)
 
-    def _say(self, order: Restart | Measure) -> None:
-        # One that has died says so when it is listened to.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._line.say(order)
-
     def _hear(self, wanted: type[T]) -> T:
         while not select.select([self._line], [], [], _LOOK_S)[0]:
-            self._process.look(self._follow)
+            self.look()
         answer = self._line.hear()
         if isinstance(answer, wanted):
             return answer
         self._process.wait(self._follow)
         test, run = measured.whole_run(
-            self._reports, self._bench.plan.subject, self._process, base=self._bench.store.folder
+            self.reports, self._bench.plan.subject, self._process, base=self._bench.store.folder
         )
         why = run.broken or (answer.message.partition("\n")[0] if isinstance(answer, Failed) else "")
         if not why:
@@ -139,7 +218,7 @@ class Session:
                 f"{self._bench.plan.subject.nodeid} triggers no reconcile: it has no no-op to compare",
                 next_step="Call workload.trigger_reconcile() in a phase of it, or compare with --what deploy.",
             )
-        raise SessionBroken(test, VariantRun(metrics={}, broken=why, recording=run.recording))
+        raise SessionBroken(self._arm, test, VariantRun(metrics={}, broken=why, recording=run.recording))
 
     def _follow(self, line: str) -> None:
         self._bench.screen.now(f"{self._name}: {line}")

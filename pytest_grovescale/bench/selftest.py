@@ -68,7 +68,7 @@ def _part(sheet: Sheet, part: PartPower) -> None:
     sheet.line()
     sheet.line(f"{part.part}: gated on {', '.join(part.gated)}")
     columns = [
-        Column("what is compared"),
+        Column("what is compared", wraps=True),
         Column("comparisons", figures=True),
         Column("pairs", figures=True),
         Column("regression", figures=True),

@@ -32,10 +32,12 @@ RUNS = "runs"
 
 
 class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How a no-op window is measured."""
+    """How no-op windows are measured, both variants' at the same time."""
 
     seconds: float = 10.0
+    """Length of the idle twin; each variant's triggers take so long at most."""
     triggers: int = 20
+    """At most so many of each variant."""
     fresh: bool = True
     """A fresh operator process for each window."""
 

@@ -1,7 +1,8 @@
 """No-op windows served to a driver: one deployed workload, measured again and again, each time on a fresh process.
 
 A comparison runs two tests side by side, each on a cluster of its own. When a phase with triggers has passed, the test
-pauses here, and the comparison's driver has windows measured in turn, by orders over a socket, a JSON document a line.
+pauses here and obeys the comparison's driver, which has the windows of both tests open at the same time and triggers
+them in turn: orders over a socket, a JSON document a line.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -22,6 +22,7 @@ from .phase import Phase
 from .settling import Rest, idle_cores, until_rest
 
 if TYPE_CHECKING:
+    from ..operator.process import Operator
     from .scale import Scale
     from .workloads import WorkloadHandle
 
@@ -31,9 +32,8 @@ CONNECTION = "GROVESCALE_WINDOWS_FD"
 _AFTER_RESTART_S = 300.0
 _BETWEEN_S = 0.4
 """At rest for so long, the operator is done with one trigger; a shorter rest may be a wait for the API server."""
-_TAIL_S = 30.0
-_TAIL_OVER_S = 0.5
-_TIMEOUT_S = 600.0
+_TIMEOUT_S = 3600.0
+"""The driver keeps the time; this only ends a window that it has forgotten."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
@@ -44,14 +44,33 @@ class Restart(Order, tag="restart", frozen=True, kw_only=True):
     """Start the operator anew; answered by ``Rested`` once it has caught up and is at rest."""
 
 
-class Measure(Order, tag="measure", frozen=True, kw_only=True):
-    """Measure one window and, right before it, its idle twin; answered by ``Measured``."""
+class Begin(Order, tag="begin", frozen=True, kw_only=True):
+    """Begin a phase: a window or its idle twin; answered by ``Done``."""
 
     name: str
-    """Of the window's phase; its twin's has ``(idle)`` added."""
-    seconds: float
-    triggers: int
-    """At most so many, evenly spread; fewer where the operator takes longer than that for each."""
+    twin_of: str = ""
+    """Of an idle twin: the window's name."""
+
+
+class Trigger(Order, tag="trigger", frozen=True, kw_only=True):
+    """Trigger every workload once; answered by ``Rested`` once the operator is done with it.
+
+    Triggers that come while it is busy with the last one melt into one in its queue: a slow variant would do less for
+    each, and look fast.
+    """
+
+    limit_s: float
+    """Wait for no longer than this: an operator in a loop is never done."""
+
+
+class End(Order, tag="end", frozen=True, kw_only=True):
+    """End the phase; answered by ``Done``."""
+
+
+class Report(Order, tag="report", frozen=True, kw_only=True):
+    """Tell what was measured in a window and its twin; answered by ``Measured``."""
+
+    name: str
 
 
 class Finish(Order, tag="finish", frozen=True, kw_only=True):
@@ -66,6 +85,10 @@ class Ready(Answer, tag="ready", frozen=True, kw_only=True):
     """Said unasked, once: the workload is deployed and the operator at rest."""
 
     idle_cores: float
+
+
+class Done(Answer, tag="done", frozen=True, kw_only=True):
+    pass
 
 
 class Rested(Answer, tag="rested", frozen=True, kw_only=True):
@@ -84,8 +107,8 @@ class Failed(Answer, tag="failed", frozen=True, kw_only=True):
     next_step: str = ""
 
 
-AnyOrder = Restart | Measure | Finish
-AnyAnswer = Ready | Rested | Measured | Failed
+AnyOrder = Restart | Begin | Trigger | End | Report | Finish
+AnyAnswer = Ready | Done | Rested | Measured | Failed
 
 T = TypeVar("T")
 
@@ -138,12 +161,12 @@ def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder
     if scale.operator is None:
         raise UsageError("no-op windows need an operator", next_step="Name one: --grovescale-operator=FILE.")
     try:
-        idle = idle_cores(scale.operator)
-        line.say(Ready(idle_cores=idle))
-        while not isinstance(order := line.hear(), Finish):
-            if order is None:
-                raise _driver_gone()
-            line.say(_obey(scale, workloads, order, idle))
+        with _Windows(scale, workloads, idle_cores(scale.operator)) as windows:
+            line.say(Ready(idle_cores=windows.idle))
+            while not isinstance(order := line.hear(), Finish):
+                if order is None:
+                    raise _driver_gone()
+                line.say(windows.obey(order))
     except GrovescaleError as error:
         with contextlib.suppress(OSError):
             line.say(Failed(message=error.message, next_step=error.next_step))
@@ -154,51 +177,59 @@ def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder
         line.close()
 
 
-def _obey(scale: Scale, workloads: Sequence[WorkloadHandle], order: Restart | Measure, idle: float) -> Answer:
-    assert scale.operator is not None
-    match order:
-        case Restart():
-            scale.restart_operator()
-            return Rested(rest=until_rest(scale.operator, idle, limit_s=_AFTER_RESTART_S))
-        case Measure():
-            return Measured(test=_measure(scale, list(dict.fromkeys(workloads)), order, idle))
+def twin_of(name: str) -> str:
+    """Return the name of a window's idle twin."""
+    return f"{name} (idle)"
 
 
-def _measure(scale: Scale, workloads: Sequence[WorkloadHandle], order: Measure, idle: float) -> TestResult:
-    """Measure the idle twin, then the window, and return the figures of both."""
-    assert scale.operator is not None
-    timeout = order.seconds + _TIMEOUT_S
-    twin = f"{order.name} (idle)"
-    with Phase(scale, twin, timeout=timeout, twin_of=order.name) as phase:
-        phase.begin()
-        phase.pass_time(order.seconds)
-    with Phase(scale, order.name, timeout=timeout) as phase:
-        phase.begin()
-        ends = time.monotonic() + order.seconds
-        for at in _moments(order, ends):
-            for workload in workloads:
-                workload.trigger_reconcile(**workload.trigger)
-            # Triggers that come while the operator is busy with the last one melt into one in its queue: a slow variant
-            # would do less for each, and look fast.
-            phase.pass_time(min(at + order.seconds / order.triggers, ends) - _BETWEEN_S - time.monotonic())
-            left = max(ends - time.monotonic(), 0.0)
-            until_rest(scale.operator, idle, limit_s=left, over_s=_BETWEEN_S, wait=phase.pass_time)
-        phase.pass_time(ends - time.monotonic())
-        # A reconcile that is under way belongs to this window. One that never ends is a figure of its own.
-        until_rest(scale.operator, idle, limit_s=_TAIL_S, over_s=_TAIL_OVER_S, wait=phase.pass_time)
+class _Windows(contextlib.ExitStack):
+    """Carries out orders; a phase that an order has begun stays open until another ends it, or something fails."""
+
+    def __init__(self, scale: Scale, workloads: Sequence[WorkloadHandle], idle: float) -> None:
+        super().__init__()
+        self.idle = idle
+        """Cores that the operator uses when nothing happens."""
+        self._scale = scale
+        self._workloads = list(dict.fromkeys(workloads))
+
+    def obey(self, order: Restart | Begin | Trigger | End | Report) -> Answer:
+        match order:
+            case Restart():
+                self._scale.restart_operator()
+                return Rested(rest=until_rest(self._operator, self.idle, limit_s=_AFTER_RESTART_S))
+            case Begin(name=name, twin_of=twin_of):
+                # One is still open where the other variant has broken in the middle of it.
+                self.close()
+                self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of)).begin()
+                return Done()
+            case Trigger(limit_s=limit_s):
+                return Rested(rest=self._trigger(limit_s))
+            case End():
+                self.close()
+                return Done()
+            case Report(name=name):
+                return Measured(test=_told(self._scale, name))
+
+    def _trigger(self, limit_s: float) -> Rest:
+        phase = self._scale.current
+        if phase is None:
+            raise UsageError("a trigger outside a window", next_step="Begin one first.")
+        for workload in self._workloads:
+            workload.trigger_reconcile(**workload.trigger)
+        return until_rest(self._operator, self.idle, limit_s=limit_s, over_s=_BETWEEN_S, wait=phase.pass_time)
+
+    @property
+    def _operator(self) -> Operator:
+        assert self._scale.operator is not None
+        return self._scale.operator
+
+
+def _told(scale: Scale, name: str) -> TestResult:
+    """Return the test's result with two phases, a window and its idle twin."""
     result = scale.result()
-    phases = tuple(phase for phase in result.phases if phase.name in (twin, order.name))
+    phases = tuple(phase for phase in result.phases if phase.name in (twin_of(name), name))
     recording = f"{RECORDINGS}/{scale.recorder.journal.name}"
     return msgspec.structs.replace(result, recording=recording, phases=phases, watches=(), evidence=())
-
-
-def _moments(order: Measure, ends: float) -> Iterator[float]:
-    """Yield the time of each trigger as it is due: at least one, none after the window's end."""
-    for number in range(order.triggers):
-        now = time.monotonic()
-        if number and now >= ends:
-            return
-        yield now
 
 
 def _driver_gone() -> PhaseError:
