@@ -15,6 +15,7 @@ from ..analysis.baseline import SCHEMA_VERSION, Baseline, baseline_test, portabl
 from ..analysis.result import Result
 from ..errors import RecordingError, UsageError
 from ..recording.machine import machine
+from ..whole_files import json_document
 from .whole_files import told
 
 FOLDER = Path(".grovescale") / "baselines"
@@ -86,7 +87,7 @@ class Baselines:
 
     def _write(self, baseline: Baseline) -> Path:
         folder = self._folder / baseline.machine.fingerprint
-        content = msgspec.json.format(msgspec.json.encode(baseline), indent=2) + b"\n"
+        content = json_document(baseline)
         with told(folder):
             folder.mkdir(parents=True, exist_ok=True)
             temporary = folder / f".{baseline.run}.{os.getpid()}"

@@ -19,6 +19,7 @@ import msgspec
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..errors import UsageError
+from ..scenario.phase import idle_twin_name
 from ..scenario.windows import (
     AnyAnswer,
     AnyOrder,
@@ -34,7 +35,6 @@ from ..scenario.windows import (
     Restart,
     Rested,
     Trigger,
-    twin_of,
 )
 from . import child, measured
 from .bench import Bench, own_cluster_arguments
@@ -93,7 +93,7 @@ class Windows:
         if plan.fresh:
             for session in sessions:
                 session.restart()
-        with _open(sessions, Begin(name=twin_of(name), twin_of=name)):
+        with _open(sessions, Begin(name=idle_twin_name(name), twin_of=name)):
             _pass(sessions, plan.seconds)
         with _open(sessions, Begin(name=name)):
             # Twice as long for two: each has its share of the time.

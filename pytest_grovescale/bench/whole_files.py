@@ -1,29 +1,21 @@
-"""Files that are written whole or not at all, and what is said where they cannot be."""
+"""The files of a comparison or sweep, and what is said where they cannot be written."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..errors import RecordingError
+from ..whole_files import json_document, replacing
 
 
 def write_json(path: Path, content: msgspec.Struct) -> None:
     """Write a struct as JSON; a reader finds the old file or the new one. Raises RecordingError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with told(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with told(path), replacing(path, durable=True) as file:
+        file.write(json_document(content))
 
 
 @contextlib.contextmanager

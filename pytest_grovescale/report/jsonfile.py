@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from ..analysis.result import SCHEMA_VERSION, Result
 from ..errors import RecordingError
+from ..whole_files import json_document, replacing
 
 NAME = "result.json"
 
@@ -21,19 +21,15 @@ class _Header(msgspec.Struct):
 
 def encode(result: Result) -> bytes:
     """Return the file's content: JSON, indented, with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+    return json_document(result)
 
 
 def write(result: Result, path: Path) -> None:
     """Write a result; a reader finds the old file or the new one, never a part. Raises RecordingError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(encode(result))
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            file.write(encode(result))
     except OSError as error:
         raise RecordingError(
             f"the result {path} cannot be written: {error.strerror}",

@@ -26,6 +26,11 @@ _TICK_S = 0.25
 _TWIN_MARGIN_S = 60.0
 
 
+def idle_twin_name(name: str) -> str:
+    """Return the name of a steady-state phase's idle twin."""
+    return f"{name} (idle)"
+
+
 class Allowance:
     """The time a phase has left. Time spent in a debugger does not count."""
 
@@ -239,7 +244,7 @@ class Phase:
         taken for idling and make the triggers look cheap. A hold too short for its reconciles is no less visible:
         their rest is counted in the twin.
         """
-        name = f"{self.name} (idle)"
+        name = idle_twin_name(self.name)
         timeout = self._lasted_s + _TWIN_MARGIN_S
         with Phase(self._scale, name, timeout=timeout, twin_of=self.name) as twin:
             twin.hold(self._lasted_s)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ..errors import OperatorError
-from ..recording.processes import Identity, usage
-from .settling import Process, until_rest
+from .settling import Process, cpu_ns, until_rest
 
 if TYPE_CHECKING:
     from .phase import Phase
@@ -47,8 +45,8 @@ def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: 
         f"{phase.name}: triggers are repeated for the profile, until the operator has used {ENOUGH_CPU_S:g} s of CPU "
         f"({limit:.0f} s at most)"
     )
-    began, before, rounds = time.monotonic(), _cpu_s(operator), 0
-    while (used := _cpu_s(operator) - before) < ENOUGH_CPU_S and time.monotonic() - began < limit:
+    began, before, rounds = time.monotonic(), cpu_ns(operator), 0
+    while (used := (cpu_ns(operator) - before) / 1e9) < ENOUGH_CPU_S and time.monotonic() - began < limit:
         until_rest(operator, 0.0, limit_s=_REST_S, over_s=_REST_OVER_S, wait=phase.pass_time)
         _trigger(workloads)
         rounds += 1
@@ -60,11 +58,3 @@ def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: 
 def _trigger(workloads: list[WorkloadHandle]) -> None:
     for workload in workloads:
         workload.trigger_reconcile(**workload.trigger)
-
-
-def _cpu_s(operator: Process) -> float:
-    info = operator.info()
-    used = usage(Identity(info.pid, info.started_ticks)) if info is not None else None
-    if used is None:
-        raise OperatorError("the operator ended while its phase was being profiled", next_step="See its log.")
-    return used.cpu_ns / 1e9

@@ -72,16 +72,17 @@ def until_rest(operator: Process, idle: float, *, limit_s: float, over_s: float 
 
 def _cores(operator: Process, over_s: float, wait: Wait) -> Iterator[float]:
     """Yield how many cores the operator used over each ``over_s`` seconds."""
-    before, at = _cpu_ns(operator), time.monotonic_ns()
+    before, at = cpu_ns(operator), time.monotonic_ns()
     while True:
         wait(over_s)
-        now, then = _cpu_ns(operator), at
+        now, then = cpu_ns(operator), at
         at = time.monotonic_ns()
         yield (now - before) / (at - then)
         before = now
 
 
-def _cpu_ns(operator: Process) -> int:
+def cpu_ns(operator: Process) -> int:
+    """Return the operator's CPU time since its start, ns. Raises OperatorError when it has died."""
     operator.check()
     info = operator.info()
     used = usage(Identity(info.pid, info.started_ticks)) if info is not None else None

@@ -18,7 +18,7 @@ import msgspec
 from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
-from .phase import Phase
+from .phase import Phase, idle_twin_name
 from .settling import Rest, idle_cores, until_rest
 
 if TYPE_CHECKING:
@@ -177,11 +177,6 @@ def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder
         line.close()
 
 
-def twin_of(name: str) -> str:
-    """Return the name of a window's idle twin."""
-    return f"{name} (idle)"
-
-
 class _Windows(contextlib.ExitStack):
     """Carries out orders; a phase that an order has begun stays open until another ends it, or something fails."""
 
@@ -227,7 +222,7 @@ class _Windows(contextlib.ExitStack):
 def _told(scale: Scale, name: str) -> TestResult:
     """Return the test's result with two phases, a window and its idle twin."""
     result = scale.result()
-    phases = tuple(phase for phase in result.phases if phase.name in (twin_of(name), name))
+    phases = tuple(phase for phase in result.phases if phase.name in (idle_twin_name(name), name))
     recording = f"{RECORDINGS}/{scale.recorder.journal.name}"
     return msgspec.structs.replace(result, recording=recording, phases=phases, watches=(), evidence=())
 

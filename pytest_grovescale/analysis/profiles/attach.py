@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from ...errors import RecordingError
+from ...whole_files import replacing
 from ..result import PhaseResult, ProfileResult, Result, TestResult
 from . import folded, pprof
 from .functions import MAX_UNREADABLE, PYSPY_HZ, TOP, function_table, independent, problem_of
@@ -159,10 +159,5 @@ def folded_lines(stacks: Stacks) -> Iterable[str]:
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
     """Write a file whole or not at all; xdist's workers may analyse a run at the same time."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.writelines(parts)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.writelines(parts)

@@ -13,6 +13,7 @@ from ...analysis.result import CheckResult, ProfileResult, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from ...errors import GrovescaleError, RecordingError, UsageError
+from ...whole_files import replacing
 from .flames import Flame, difference_of, flame_of
 from .page import render_comparison, render_run, render_sweep
 from .profiles import ProfilePair
@@ -107,10 +108,9 @@ def _seen_from(page: Path, folder: Path) -> str:
 
 def _write(target: Path, render: Callable[[], str]) -> None:
     """Write a page whole or not at all: who loads it meanwhile must not see half of it."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        draft.write_text(render(), encoding="utf-8")
-        draft.replace(target)
+        with replacing(target) as file:
+            file.write(render().encode())
     except OSError as error:
         raise PageError(
             f"{target} cannot be written: {error.strerror}", next_step="Give a file in a folder that exists."
@@ -121,5 +121,3 @@ def _write(target: Path, render: Callable[[], str]) -> None:
             f"{target} cannot be made: {type(error).__name__}: {error}",
             next_step="All figures are in result.json. This is a defect: please report it, with that file.",
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)

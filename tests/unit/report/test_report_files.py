@@ -28,10 +28,10 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     jsonfile.write(RESULT, path)
     before = path.read_bytes()
 
-    def full(self: Path, data: bytes) -> int:
+    def full(self: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(RecordingError, match="No space left"):
         jsonfile.write(RESULT, path)
     assert path.read_bytes() == before
