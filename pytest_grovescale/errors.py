@@ -49,8 +49,28 @@ class RecordingError(GrovescaleError):
     """A recording cannot be written or read."""
 
 
+class ExpositionError(GrovescaleError):
+    """What a metrics endpoint answered cannot be read, or is more than may be.
+
+    The message starts with the line or the byte where it was seen, and may quote the endpoint.
+    """
+
+
+class ExpositionLineError(ExpositionError):
+    """One line of the answer is wrong; the others may be good. ``line`` counts from 1, ``what`` is said of it."""
+
+    def __init__(self, line: int, what: str, *, next_step: str = "") -> None:
+        super().__init__(f"line {line}: {what}", next_step=next_step)
+        self.line = line
+        self.what = what
+
+
 class PhaseError(GrovescaleError):
     """A phase did not reach its milestones: timeout, dead operator, lost recorder."""
+
+
+class PrometheusError(GrovescaleError):
+    """A Prometheus could not be started or reached, or did not answer."""
 
 
 class CheckFailed(GrovescaleError, AssertionError):
@@ -59,6 +79,10 @@ class CheckFailed(GrovescaleError, AssertionError):
 
 class InconclusiveWarning(UserWarning):
     """Whether a run exceeded a bound could not be told, and the options say that this is no failure."""
+
+
+class PrometheusWarning(UserWarning):
+    """The run's own Prometheus does not hold all that it should: it died, could not write, or failed to scrape."""
 
 
 class NotMeasuredError(GrovescaleError):

@@ -24,7 +24,6 @@ class _Wanted(NamedTuple):
     unit: Unit
 
 
-_CPU = ("cpu", "nanoseconds")
 _WANTED: dict[ProfileKind, _Wanted] = {
     "pprof": _Wanted(("samples", "count"), "samples"),
     "heap": _Wanted(("inuse_space", "bytes"), "bytes"),
@@ -52,10 +51,6 @@ def feed(counter: StackCounter, data: bytes, kind: ProfileKind = "pprof") -> Non
         counter.entries += 1
         stack = tuple(index for location in reversed(sample.locations) for index in frames.get(location, (unknown,)))
         _add(counter, stack, sample.values[column], lost)
-    nanoseconds = profile.column(_CPU)
-    if nanoseconds is not None:
-        spent = sum(sample.values[nanoseconds] for sample in profile.samples)
-        counter.nanoseconds = (counter.nanoseconds or 0) + spent
 
 
 def _add(counter: StackCounter, stack: tuple[int, ...], weight: int, lost: set[int]) -> None:

@@ -7,17 +7,16 @@ Only the fields that make stacks are read; others are skipped by their wire type
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ...errors import RecordingError
+from ...wire import WireError, fields, signed, varints
 
 MAX_BYTES = 1 << 29
 """Of a profile unpacked. A CPU profile of a minute at 1000 pods has 2 MB."""
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Sample(NamedTuple):
@@ -44,25 +43,32 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 def decode(data: bytes) -> Profile:
     """Return a profile. Raises RecordingError for anything but a whole, gzipped ``profile.proto``."""
+    try:
+        return _profile(_unpacked(data))
+    except WireError as error:
+        raise damaged(str(error)) from error
+
+
+def _profile(message: bytes) -> Profile:
     types: list[tuple[int, int]] = []
     samples: list[Sample] = []
     locations: dict[int, tuple[int, ...]] = {}
     functions: dict[int, int] = {}
     strings: list[str] = []
-    for field, value in _fields(_unpacked(data)):
-        match field:
-            case 1:
-                types.append(_pair(_bytes(value), 1, 2))
-            case 2:
-                samples.append(_sample(_bytes(value)))
-            case 4:
-                location, lines = _location(_bytes(value))
+    for key, value in fields(message):
+        match key:
+            case 0x0A:
+                types.append(_pair(value))
+            case 0x12:
+                samples.append(_sample(value))
+            case 0x22:
+                location, lines = _location(value)
                 locations[location] = lines
-            case 5:
-                function, name = _pair(_bytes(value), 1, 2)
+            case 0x2A:
+                function, name = _pair(value)
                 functions[function] = name
-            case 6:
-                strings.append(_bytes(value).decode("utf-8", "replace"))
+            case 0x32:
+                strings.append(value.decode("utf-8", "replace"))
     if any(len(sample.values) != len(types) for sample in samples):
         raise damaged("a sample has more or fewer values than there are types")
     return Profile(
@@ -90,97 +96,35 @@ def _unpacked(data: bytes) -> bytes:
 def _sample(data: bytes) -> Sample:
     locations: list[int] = []
     values: list[int] = []
-    for field, value in _fields(data):
-        if field == 1:
-            locations += _numbers(value)
-        elif field == 2:
-            values += (_signed(number) for number in _numbers(value))
+    for key, value in fields(data):
+        if key in (0x08, 0x0A):
+            locations += varints(value)
+        elif key in (0x10, 0x12):
+            values += map(signed, varints(value))
     return Sample(tuple(locations), tuple(values))
 
 
 def _location(data: bytes) -> tuple[int, tuple[int, ...]]:
     identity = 0
     lines: list[int] = []
-    for field, value in _fields(data):
-        if field == 1:
-            identity = _number(value)
-        elif field == 4:
-            lines.append(_pair(_bytes(value), 1, 2)[0])
+    for key, value in fields(data):
+        if key == 0x08:
+            identity = value
+        elif key == 0x22:
+            lines.append(_pair(value)[0])
     return identity, tuple(lines)
 
 
-def _pair(data: bytes, first: int, second: int) -> tuple[int, int]:
-    """Return two integer fields of a message; one that is not there is 0, as the format says."""
-    found = {field: _number(value) for field, value in _fields(data) if field in (first, second)}
-    return found.get(first, 0), found.get(second, 0)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield (field number, value) of one message: an integer, or the bytes of what has a length."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        field, wire = key >> 3, key & 7
-        if wire == _VARINT:
-            number, at = _varint(data, at)
-            yield field, number
-            continue
-        size = {_FIXED64: 8, _FIXED32: 4}.get(wire)
-        if wire == _BYTES:
-            size, at = _varint(data, at)
-        if size is None:
-            raise damaged(f"field {field} has the unknown wire type {wire}")
-        if at + size > len(data):
-            raise damaged("a field is longer than its message")
-        value = data[at : at + size]
-        at += size
-        yield field, value if wire == _BYTES else int.from_bytes(value, "little")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return an integer of 7 bits a byte, lowest first, and where it ends."""
-    number = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return number & 0xFFFFFFFFFFFFFFFF, at
-    raise damaged("a number has no end")
-
-
-def _numbers(value: int | bytes) -> Sequence[int]:
-    """Return the integers of a repeated field: one, or many packed into bytes."""
-    if isinstance(value, int):
-        return [value]
-    numbers = []
-    at = 0
-    while at < len(value):
-        number, at = _varint(value, at)
-        numbers.append(number)
-    return numbers
-
-
-def _number(value: int | bytes) -> int:
-    if isinstance(value, int):
-        return value
-    raise damaged("a number's field holds text")
-
-
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    raise damaged("a message's field holds a number")
+def _pair(data: bytes) -> tuple[int, int]:
+    """Return the integer fields 1 and 2 of a message; one that is not there is 0, as the format says."""
+    found = dict(fields(data))
+    return found.get(0x08, 0), found.get(0x10, 0)
 
 
 def _string(strings: Sequence[str], index: int) -> str:
     if index < len(strings):
         return strings[index]
     raise damaged(f"it names string {index} of {len(strings)}")
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def damaged(why: str) -> RecordingError:

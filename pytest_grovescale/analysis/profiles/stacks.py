@@ -64,8 +64,6 @@ class Stacks(msgspec.Struct, frozen=True, kw_only=True):
     """Lines or entries that the file holds, damaged ones included."""
     cut: bool = False
     """The file ends in the middle of an entry: what came after it is unknown."""
-    nanoseconds: int | None = None
-    """CPU time as the profiler itself estimates it from its samples (pprof)."""
 
     def items(self) -> Iterable[tuple[tuple[Function, ...], int]]:
         """Yield (functions, outermost first; weight), the rest as a stack of its own that is named as such."""
@@ -92,7 +90,6 @@ class StackCounter:
         self.damaged = 0
         self.entries = 0
         self.cut = False
-        self.nanoseconds: int | None = None
         self._max_stacks = max_stacks
         self.max_functions = max_functions
         self._frames_left = max_frames
@@ -145,5 +142,4 @@ class StackCounter:
             damaged=self.damaged,
             entries=self.entries,
             cut=self.cut,
-            nanoseconds=self.nanoseconds,
         )

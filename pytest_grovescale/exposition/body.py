@@ -1,0 +1,78 @@
+"""The body of an endpoint's answer as its chunks arrive: unpacked, and never more of it held than allowed."""
+
+from __future__ import annotations
+
+import zlib
+
+from ..errors import ExpositionError
+from .limits import Limits
+
+ACCEPT_ENCODING = "gzip"
+
+_PACKED = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+"""Content-Encoding → zlib's ``wbits``; RFC 9110, 8.4.1: deflate is the zlib format."""
+
+
+class Body:
+    """Collects chunks. What a few packed bytes would become is bounded while it is unpacked."""
+
+    def __init__(self, encoding: str = "", limits: Limits | None = None) -> None:
+        """``encoding``: the answer's Content-Encoding. Raises ExpositionError for one that was not asked for."""
+        self._limit = (limits or Limits()).max_bytes
+        self._found = bytearray()
+        self._wbits = _wbits(encoding)
+        self._unpacking = self._new()
+
+    def add(self, chunk: bytes) -> None:
+        """Take in the next chunk. Raises ExpositionError as soon as the whole is too large, or not what it claims."""
+        if self._wbits is None:
+            self._found += chunk
+        else:
+            self._unpack(chunk)
+        if len(self._found) > self._limit:
+            raise too_large(self._limit)
+
+    def whole(self) -> bytes:
+        """Return the body. Raises ExpositionError when its end is missing."""
+        if self._unpacking is not None and not self._unpacking.eof:
+            raise ExpositionError(f"byte {len(self._found)}: the packed body has no end; it was cut off")
+        return bytes(self._found)
+
+    def _unpack(self, chunk: bytes) -> None:
+        while chunk and len(self._found) <= self._limit:
+            if self._unpacking is None or self._unpacking.eof:
+                # RFC 1952, 2.2: a file is a series of members.
+                self._unpacking = self._new()
+            assert self._unpacking is not None  # bodies that are not packed never get here
+            try:
+                self._found += self._unpacking.decompress(chunk, self._limit + 1 - len(self._found))
+            except zlib.error as error:
+                raise ExpositionError(f"byte {len(self._found)}: the body cannot be unpacked: {error}") from None
+            chunk = self._unpacking.unused_data or self._unpacking.unconsumed_tail
+
+    def _new(self) -> zlib._Decompress | None:
+        return None if self._wbits is None else zlib.decompressobj(self._wbits)
+
+
+def whole_body(data: bytes, encoding: str = "", limits: Limits | None = None) -> bytes:
+    """Return a body that is there already, unpacked. Raises ExpositionError."""
+    body = Body(encoding, limits)
+    body.add(data)
+    return body.whole()
+
+
+def too_large(limit: int) -> ExpositionError:
+    """Return what to raise for a body over its limit."""
+    return ExpositionError(
+        f"byte {limit}: the answer goes on; at most {limit:,} bytes are read",
+        next_step="Look for a label whose values grow without bound.",
+    )
+
+
+def _wbits(encoding: str) -> int | None:
+    wanted = encoding.strip().lower()
+    if wanted in ("", "identity"):
+        return None
+    if wanted not in _PACKED:
+        raise ExpositionError(f"byte 0: the answer is packed as {encoding[:80]!r}, which was not asked for")
+    return _PACKED[wanted]

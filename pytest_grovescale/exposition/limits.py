@@ -1,0 +1,31 @@
+"""How much one answer of an endpoint may hold.
+
+A limit refuses the whole answer: of half a one, the missing series would be read as gone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds on one answer. The defaults are far above what an operator serves and far below what hurts the recorder.
+
+    They are Prometheus' ``body_size_limit``, ``sample_limit``, ``label_limit`` and ``label_value_length_limit``.
+    """
+
+    max_bytes: int = 64 << 20
+    """Of the body, unpacked."""
+    max_series: int = 200_000
+    """And families; a text may have four times as many lines."""
+    max_labels_per_series: int = 128
+    max_value_length: int = 16_384
+    """Characters of a name, a label's value, a number or a help text."""
+
+    max_line_length: int = 1 << 20
+    """Characters of a line of text."""
+
+    @property
+    def max_lines(self) -> int:
+        """Return how many lines a text may have, comments and empty ones included."""
+        return 4 * self.max_series

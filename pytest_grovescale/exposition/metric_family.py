@@ -1,0 +1,181 @@
+"""One ``MetricFamily`` message: its family, the series that the text format would have, and its native histograms.
+
+Format: https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto. Fields stand here as
+their keys, which name the field and how it is written: ``number << 3 | type``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..wire import WireError, double, fields, grouped, last, signed
+from .families import Family, MetricType, NativeHistogram
+from .limits import Limits
+from .metric_series import Labels, MetricSeries
+from .native import count_of, native_histogram
+from .numbers import written
+
+_METRIC = 0x22
+_TYPES: dict[int, MetricType] = {
+    0: "counter",
+    1: "gauge",
+    2: "summary",
+    3: "unknown",
+    4: "histogram",
+    5: "gaugehistogram",
+}
+_VALUES: dict[MetricType, int] = {
+    "gauge": 0x12,
+    "counter": 0x1A,
+    "summary": 0x22,
+    "unknown": 0x2A,
+    "histogram": 0x3A,
+    "gaugehistogram": 0x3A,
+}
+"""Type → the key, in a Metric, of the message that holds its value."""
+
+
+class Part(NamedTuple):
+    """What one message says."""
+
+    family: Family
+    samples: dict[str, str]
+    native: dict[str, NativeHistogram]
+    created: dict[str, str]
+
+
+def read_family(message: bytes, known: MetricSeries) -> Part:
+    """Return what a message says. Raises WireError, or UnicodeDecodeError for a text that is none."""
+    head: dict[int, Any] = {}
+    metrics: list[bytes] = []
+    for key, value in fields(message):
+        if key != _METRIC:
+            head[key] = value
+        elif len(metrics) < known.limits.max_series:
+            metrics.append(value)
+        else:
+            raise too_many(known.limits)
+    part = Part(_described(head, known.limits), {}, {}, {})
+    for metric in metrics:
+        _metric(metric, part, known)
+    return part
+
+
+def _described(head: dict[int, Any], limits: Limits) -> Family:
+    name, help_text, unit = (head.get(key, b"").decode() for key in (0x0A, 0x12, 0x2A))
+    kind = head.get(0x18, 0)
+    if not name or kind not in _TYPES:
+        raise WireError(f"a family {name[:80]!r} of type {kind}; it needs a name, and a type from 0 to {max(_TYPES)}")
+    if max(len(name), len(help_text), len(unit)) > limits.max_value_length:
+        raise WireError(f"a name or a help text is longer than {limits.max_value_length:,} characters")
+    return Family(name=name, type=_TYPES[kind], help=help_text, unit=unit)
+
+
+class _Metric(NamedTuple):
+    """One label set of a family, and where its series go."""
+
+    part: Part
+    labels: Labels
+    known: MetricSeries
+
+    def put(self, value: float, suffix: str = "", *, bound: str = "", at: float = 0.0) -> None:
+        """Add a series. Raises WireError when it is there."""
+        series = self.known.text(self.part.family.name + suffix, self.labels, bound, at)
+        if series in self.part.samples:
+            raise WireError(f"the series {series[:80]} occurs twice")
+        if len(self.part.samples) >= self.known.limits.max_series:
+            raise too_many(self.known.limits)
+        self.part.samples[series] = written(value)
+
+    @property
+    def whole(self) -> str:
+        """Return the series that its parts have in common."""
+        return self.known.text(self.part.family.name, self.labels)
+
+
+def _metric(message: bytes, part: Part, known: MetricSeries) -> None:
+    wanted = _VALUES[part.family.type]
+    labels, value = [], None
+    for key, content in fields(message):
+        if key == 0x0A:
+            labels.append(content)
+        elif key == wanted:
+            value = content
+    if value is None:
+        raise WireError(f"a metric of {part.family.name!r} has no value of its type, {part.family.type}")
+    _READERS[part.family.type](_Metric(part, tuple(labels), known), value)
+
+
+def _number(metric: _Metric, message: bytes) -> None:
+    """Gauge and Untyped."""
+    metric.put(double(dict(fields(message)).get(0x09)))
+
+
+def _counter(metric: _Metric, message: bytes) -> None:
+    found = dict(fields(message))
+    metric.put(double(found.get(0x09)))
+    _created(metric, found.get(0x1A))
+
+
+def _summary(metric: _Metric, message: bytes) -> None:
+    found = grouped(message)
+    for quantile in found[0x1A]:
+        parts = dict(fields(quantile))
+        metric.put(double(parts.get(0x11)), bound="quantile", at=double(parts.get(0x09)))
+    metric.put(double(last(found, 0x11)), "_sum")
+    metric.put(count_of(last(found, 0x08), None), "_count")
+    _created(metric, last(found, 0x22))
+
+
+def _histogram(metric: _Metric, message: bytes) -> None:
+    found = grouped(message)
+    count = count_of(last(found, 0x08), last(found, 0x21))
+    bound = 0.0
+    for bucket in found[0x1A]:
+        bound, so_far = _bucket(bucket)
+        metric.put(so_far, "_bucket", bound="le", at=bound)
+    if bound != math.inf:
+        metric.put(count, "_bucket", bound="le", at=math.inf)
+    gauge = "g" if metric.part.family.type == "gaugehistogram" else ""
+    metric.put(double(last(found, 0x11)), f"_{gauge}sum")
+    metric.put(count, f"_{gauge}count")
+    _created(metric, last(found, 0x7A))
+    native = native_histogram(found, count)
+    if native is not None:
+        metric.part.native[metric.whole] = native
+
+
+@functools.lru_cache(maxsize=50_000)
+def _bucket(message: bytes) -> tuple[float, float]:
+    """Return a classic bucket's bound and count. In a histogram that changed, most buckets did not."""
+    parts = dict(fields(message))
+    return double(parts.get(0x11)), count_of(parts.get(0x08), parts.get(0x21))
+
+
+def _created(metric: _Metric, message: bytes | None) -> None:
+    """Keep a ``google.protobuf.Timestamp``, s since the epoch, to its last digit."""
+    if message is None:
+        return
+    found = dict(fields(message))
+    seconds, nanos = signed(found.get(0x08, 0)), signed(found.get(0x10, 0))
+    if seconds < 0 or not 0 <= nanos < 10**9:
+        raise WireError(f"{seconds} s and {nanos} ns is no time after 1970")
+    metric.part.created[metric.whole] = f"{seconds}.{nanos:09}".rstrip("0").rstrip(".")
+
+
+def too_many(limits: Limits) -> WireError:
+    """Return what to raise for more series than allowed."""
+    return WireError(f"more than {limits.max_series:,} series; at most so many are read")
+
+
+_READERS: dict[MetricType, Callable[[_Metric, bytes], None]] = {
+    "gauge": _number,
+    "unknown": _number,
+    "counter": _counter,
+    "summary": _summary,
+    "histogram": _histogram,
+    "gaugehistogram": _histogram,
+}

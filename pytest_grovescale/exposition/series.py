@@ -1,0 +1,89 @@
+"""The name of a series, as text and in its parts: ``name{a="1",b="2"}``, labels sorted by name.
+
+A name that the classic format cannot write stands in quotes among the labels: ``{"name with spaces",a="1"}``, as in
+https://prometheus.io/docs/instrumenting/escaping_schemes/.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .families import Family
+
+CLASSIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+CLASSIC_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+_QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
+_PART = re.compile(rf"(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_QUOTED})(?:={_QUOTED})?,?", re.DOTALL)
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+_UNESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+_SUFFIXES = {
+    "histogram": ("_bucket", "_sum", "_count", "_created"),
+    "gaugehistogram": ("_bucket", "_gsum", "_gcount"),
+    "summary": ("_sum", "_count", "_created"),
+    "counter": ("_created",),
+    "info": ("_info",),
+}
+
+
+class Series(NamedTuple):
+    """A series in its parts. Not to be changed: it is shared."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+def text(name: str, labels: Mapping[str, str]) -> str:
+    """Return the text of a series."""
+    inside = [f"{_label_name(key)}={_quoted(labels[key])}" for key in sorted(labels)]
+    if CLASSIC_NAME.fullmatch(name):
+        return f"{name}{{{','.join(inside)}}}" if inside else name
+    return "{" + ",".join([_quoted(name), *inside]) + "}"
+
+
+def name_text(name: str) -> str:
+    """Return a metric's name as it stands in a HELP or TYPE line."""
+    return name if CLASSIC_NAME.fullmatch(name) else _quoted(name)
+
+
+@functools.lru_cache(maxsize=100_000)
+def parse(series: str) -> Series:
+    """Return the parts of a series' text, as `text` wrote it."""
+    name, brace, inside = series.partition("{")
+    labels: dict[str, str] = {}
+    for match in _PART.finditer(inside[:-1]) if brace else ():
+        classic, quoted, value = match.groups()
+        if value is None:
+            name = unescaped(quoted or "")
+        else:
+            labels[classic if classic is not None else unescaped(quoted)] = unescaped(value)
+    return Series(name, labels)
+
+
+def family_of(name: str, families: Mapping[str, Family]) -> str:
+    """Return the family that a sample's name belongs to; its own name where nothing tells of one."""
+    if name in families:
+        return name
+    for suffix in ("_bucket", "_sum", "_count", "_created", "_gsum", "_gcount", "_info"):
+        stem = name.removesuffix(suffix)
+        for candidate in (stem, f"{stem}_total") if stem != name else ():
+            family = families.get(candidate)
+            if family is not None and suffix in _SUFFIXES.get(family.type, ()):
+                return candidate
+    return name
+
+
+def _label_name(name: str) -> str:
+    return name if CLASSIC_LABEL.fullmatch(name) else _quoted(name)
+
+
+def _quoted(value: str) -> str:
+    return '"' + re.sub(r'[\\"\n]', lambda match: _ESCAPES[match[0]], value) + '"'
+
+
+def unescaped(value: str) -> str:
+    """Return what stands in quotes as it was before it was escaped. An escape that the format does not know stays."""
+    return re.sub(r'\\[\\"n]', lambda match: _UNESCAPES[match[0]], value) if "\\" in value else value

@@ -1,0 +1,88 @@
+"""The Prometheus text format 0.0.4, and 1.0.0 with its quoted names.
+
+Format: https://prometheus.io/docs/instrumenting/exposition_formats/. Read as Prometheus reads it: a family described
+twice is what its last HELP and TYPE line say, wherever they stand. Stricter in two things: a series may occur only
+once, and the last line must end, without which a number that was cut off would be taken for a smaller one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from .families import Exposition, Family, MetricType
+from .limits import Limits
+from .lines import QUOTED, SampleLines, whole_lines, wrong_comment
+from .numbers import NUMBER
+from .series import CLASSIC_NAME, unescaped
+
+_AFTER = rf"(?:(?<=\}})[ \t]*+|[ \t]++)(?P<value>{NUMBER})(?:[ \t]++(?P<timestamp>-?[0-9]{{1,19}}))?"
+_DESCRIBED = re.compile(r"#[ \t]++(?:HELP[ \t]++[^ \t\r]|TYPE(?:[ \t\r]|$))")
+_DESCRIPTION = re.compile(rf"#[ \t]++(HELP|TYPE)[ \t]++(?:({CLASSIC_NAME.pattern})|{QUOTED})(?:[ \t](.*))?", re.DOTALL)
+_TYPES: dict[str, MetricType] = {
+    "counter": "counter",
+    "gauge": "gauge",
+    "histogram": "histogram",
+    "summary": "summary",
+    "untyped": "unknown",
+    # OpenMetrics' own, which some programs write here too.
+    "unknown": "unknown",
+    "info": "info",
+    "stateset": "stateset",
+    "gaugehistogram": "gaugehistogram",
+}
+
+
+class TextReader:
+    """Reads one endpoint's answers; what it learned from one makes the next quick."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lines = SampleLines(_AFTER, limits)
+        self._comments: list[str] = []
+        self._families: dict[str, Family] = {}
+
+    def read(self, body: str) -> Exposition:
+        """Return what an answer says; ``families`` is the last answer's while nothing in it changed.
+
+        Raises ExpositionError with the number of the line.
+        """
+        lines = whole_lines(body, self._limits)
+        samples, comments = self._lines.read(lines)
+        if comments != self._comments:
+            self._families = _families(comments, lines, self._limits)
+            self._comments = comments
+        return Exposition(families=self._families, samples=samples)
+
+
+def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> dict[str, Family]:
+    found: dict[str, Family] = {}
+    for position, comment in enumerate(comments):
+        if not _DESCRIBED.match(comment):
+            continue
+        description = _DESCRIPTION.fullmatch(comment)
+        if description is None:
+            raise wrong_comment("a metric's name", position, lines)
+        what, classic, quoted, said = description.groups()
+        name = classic if classic is not None else unescaped(quoted)
+        if not name:
+            raise wrong_comment("a metric's name", position, lines)
+        family = found.get(name) or Family(name=name)
+        if what == "HELP":
+            found[name] = msgspec.structs.replace(family, help=_help(said or ""))
+        elif (kind := _TYPES.get((said or "").strip(" \t\r"))) is not None:
+            found[name] = msgspec.structs.replace(family, type=kind)
+        else:
+            raise wrong_comment("one of the types counter, gauge, histogram, summary or untyped", position, lines)
+        if len(comment) > limits.max_value_length:
+            raise wrong_comment(f"at most {limits.max_value_length:,} characters", position, lines)
+        if len(found) > limits.max_series:
+            raise wrong_comment(f"at most {limits.max_series:,} families", position, lines)
+    return found
+
+
+def _help(said: str) -> str:
+    # Unlike in a label's value, a quote is not escaped here.
+    return re.sub(r"\\[\\n]", lambda match: "\n" if match[0] == "\\n" else "\\", said) if "\\" in said else said

@@ -1,0 +1,108 @@
+"""Protobuf's wire format, without a protobuf library: the fields of a message, one after the other.
+
+Format: https://protobuf.dev/programming-guides/encoding/. A key names a field and how it is written,
+``number << 3 | type``; a field written otherwise than a reader expects has another key, and is skipped like an unknown
+one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+_SIZES = {FIXED64: 8, FIXED32: 4}
+_DOUBLE = struct.Struct("<d")
+
+
+class WireError(ValueError):
+    """Bytes that are no message."""
+
+
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield (key, value) of each field: an int of a VARINT, the bytes of all others. Raises WireError."""
+    at = 0
+    while at < len(message):
+        key = message[at]
+        at += 1
+        if key >= 0x80:
+            key, at = varint(message, at - 1)
+        elif key < 8:
+            raise WireError("a field has the number 0")
+        wire = key & 7
+        if wire == VARINT:
+            value, at = varint(message, at)
+            yield key, value
+            continue
+        if wire == BYTES:
+            size, at = varint(message, at)
+        elif wire in _SIZES:
+            size = _SIZES[wire]
+        else:
+            raise WireError(f"field {key >> 3} has the unknown wire type {wire}")
+        begin, at = at, at + size
+        if at > len(message):
+            raise WireError("a field is longer than its message")
+        yield key, message[begin:at]
+
+
+def grouped(message: bytes) -> defaultdict[int, list[Any]]:
+    """Return key → values, in order, for messages whose fields are repeated. Raises WireError."""
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for key, value in fields(message):
+        found[key].append(value)
+    return found
+
+
+def last(found: Mapping[int, list[Any]], key: int) -> Any:
+    """Return a field that is not repeated from `grouped`: of several the last one counts; None where it is not."""
+    return found[key][-1] if found.get(key) else None
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return an integer of 7 bits a byte, lowest first, and where it ends. Raises WireError."""
+    number = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return number & 0xFFFFFFFFFFFFFFFF, at
+    raise WireError("a number has no end")
+
+
+def varints(value: int | bytes) -> list[int]:
+    """Return the integers of a repeated field: one, or many packed into bytes. Raises WireError."""
+    if isinstance(value, int):
+        return [value]
+    numbers = []
+    at = 0
+    while at < len(value):
+        number, at = varint(value, at)
+        numbers.append(number)
+    return numbers
+
+
+def double(value: bytes | None) -> float:
+    """Return the number of a double field, FIXED64; one that is not there is 0."""
+    return 0.0 if value is None else _DOUBLE.unpack(value)[0]
+
+
+def doubles(value: bytes) -> tuple[float, ...]:
+    """Return the numbers of a double field: one, or many packed. Raises WireError."""
+    if len(value) % 8:
+        raise WireError("a double has more or less than 8 bytes")
+    return struct.unpack(f"<{len(value) // 8}d", value)
+
+
+def signed(number: int) -> int:
+    """Return an ``int32`` or ``int64``: negative ones have all 64 bits."""
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def zigzag(number: int) -> int:
+    """Return a ``sint32`` or ``sint64``: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
+    return number >> 1 ^ -(number & 1)
