@@ -6,20 +6,33 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
+from .errors import RecordingError
+
+T = TypeVar("T")
+
+
+class _Header(msgspec.Struct):
+    """What the file of any version can be asked for, before its other fields are looked at."""
+
+    schema_version: int
+
 
 @contextlib.contextmanager
-def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of ``path`` when the block ends, and leaves nothing when it fails.
 
-    ``durable``: it is on the disk by then. Several processes may do so at once. Raises OSError.
+    ``durable``: it is on the disk by then. ``mode`` holds from its first moment on. Several processes may do so at
+    once. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # One that an ended process of the same pid left could be another's to read.
+    temporary.unlink(missing_ok=True)
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             yield file
             if durable:
                 file.flush()
@@ -32,3 +45,30 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
 def json_document(content: Any) -> bytes:
     """Return JSON as it stands in a file: indented, with a newline at its end."""
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Write a file that only its owner may read: a reader never meets half a token. Raises OSError."""
+    with replacing(path, mode=0o600) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def read_document(path: Path, content: type[T], *, schema_version: int, what: str, next_step: str) -> T:
+    """Return what a JSON file holds. ``what`` says in words what it should be: ``a result``.
+
+    Raises RecordingError, with ``next_step``, for a file that cannot be read or is something else; and for one of a
+    newer version than ``schema_version``.
+    """
+    try:
+        data = path.read_bytes()
+        version = msgspec.json.decode(data, type=_Header).schema_version
+        if version <= schema_version:
+            return msgspec.json.decode(data, type=content)
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read: {error.strerror}", next_step=next_step) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path} is not {what}: {error}", next_step=next_step) from error
+    raise RecordingError(
+        f"{path} was written with schema version {version}; this version reads up to {schema_version}",
+        next_step="Read it with the pytest-grovescale that wrote it, or a newer one.",
+    )

@@ -9,23 +9,17 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from ..analysis.baseline import SCHEMA_VERSION, Baseline, baseline_test, portable, usable
 from ..analysis.result import Result
-from ..errors import RecordingError, UsageError
+from ..errors import UsageError
 from ..recording.machine import machine
-from ..whole_files import json_document
+from ..whole_files import json_document, read_document
 from .whole_files import told
 
 FOLDER = Path(".grovescale") / "baselines"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILE = re.compile(r"(?P<number>\d{4,})_(?P<name>.+)\.json")
-
-
-class _Header(msgspec.Struct):
-    schema_version: int
 
 
 class Baselines:
@@ -122,16 +116,6 @@ def _number(file: Path) -> int:
 
 
 def _load(file: Path) -> Baseline:
-    try:
-        data = file.read_bytes()
-        version = msgspec.json.decode(data, type=_Header).schema_version
-        if version > SCHEMA_VERSION:
-            raise RecordingError(
-                f"{file} was written with schema version {version}; this version reads up to {SCHEMA_VERSION}",
-                next_step="Use the pytest-grovescale that wrote it, or save a baseline anew.",
-            )
-        return msgspec.json.decode(data, type=Baseline)
-    except OSError as error:
-        raise RecordingError(f"{file} cannot be read: {error.strerror}", next_step="Save a baseline anew.") from error
-    except msgspec.DecodeError as error:
-        raise RecordingError(f"{file} is no baseline: {error}", next_step="Remove it, or save one anew.") from error
+    return read_document(
+        file, Baseline, schema_version=SCHEMA_VERSION, what="a baseline", next_step="Remove it, or save one anew."
+    )

@@ -13,8 +13,9 @@ from typing import Literal
 import msgspec
 
 from ..analysis.comparison import ComparisonPlan, Pair
-from ..errors import RecordingError, UsageError
+from ..errors import UsageError
 from ..recording.records import Machine
+from ..whole_files import read_document
 from .parts import plan_with_gates
 from .store import Store, pairs
 from .whole_files import write_json
@@ -111,20 +112,10 @@ def write(noise: Noise, path: Path) -> None:
 
 def read(path: Path = RECORDED) -> Noise:
     """Return recorded noise. Raises RecordingError for a file that is missing, newer than this version, or no noise."""
-    try:
-        noise = msgspec.json.decode(path.read_bytes(), type=Noise)
-    except OSError as error:
-        raise RecordingError(
-            f"the noise {path} cannot be read: {error.strerror}",
-            next_step="Record it: grovescale compare of an operator with itself, then grovescale selftest noise.",
-        ) from error
-    except msgspec.DecodeError as error:
-        raise RecordingError(
-            f"{path} is no recorded noise: {error}", next_step="Make it with grovescale selftest noise."
-        ) from error
-    if noise.schema_version > SCHEMA_VERSION:
-        raise RecordingError(
-            f"{path} was written with schema version {noise.schema_version}; this version reads up to {SCHEMA_VERSION}",
-            next_step="Read it with the pytest-grovescale that wrote it, or a newer one.",
-        )
-    return noise
+    return read_document(
+        path,
+        Noise,
+        schema_version=SCHEMA_VERSION,
+        what="recorded noise",
+        next_step="Record it: grovescale compare of an operator with itself, then grovescale selftest noise.",
+    )

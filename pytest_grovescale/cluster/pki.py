@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from ..whole_files import write_private
 
 _LIFETIME = datetime.timedelta(days=365)
 # A clock that is a little behind must not refuse a certificate made a moment ago.
@@ -99,13 +100,6 @@ def write(pki: Pki, folder: Path) -> None:
     texts |= {f"{name}.key": pair.key_pem for name, pair in pairs.items()}
     for name, text in texts.items():
         write_private(folder / name, text)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that was never readable by others."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _name(common_name: str, group: str = "") -> x509.Name:

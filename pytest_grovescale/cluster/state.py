@@ -19,7 +19,9 @@ import msgspec
 
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
+from ..whole_files import write_private
 from . import processes
+from .metrics_endpoint import MetricsEndpoint
 from .protocol import ProcessInfo
 
 T = TypeVar("T")
@@ -56,6 +58,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, str | int | float | bool]
     binaries: dict[str, str] = {}
     """What runs it, name → path on this machine; empty where that is not known."""
+    metrics: dict[str, MetricsEndpoint] = {}
+    """Where its components serve their metrics, as far as this machine can reach them."""
 
 
 def root() -> Path:
@@ -128,11 +132,7 @@ def process_list(folder: Path) -> dict[str, ProcessInfo]:
 
 def write(path: Path, content: object) -> None:
     """Write JSON that was never readable by others, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(content))
-    temporary.replace(path)
+    write_private(path, msgspec.json.encode(content))
 
 
 def make_data_folder(folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..cluster import pki
-from .private import write_private
+from ..whole_files import write_private
 
 
 class ServerCertificate(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from ..whole_files import write_private
 from .endpoints import Address
 from .placeholders import BINARIES, PORTS, fill, names
-from .private import write_private
 from .shape import Endpoint, OperatorDefinition, Repeated, texts, urls
 
 _INHERITED = (
@@ -48,6 +48,7 @@ class Launch(msgspec.Struct, frozen=True):
     readiness: Address
     metrics: Address | None = None
     pprof: Address | None = None
+    stacks: Address | None = None
 
     @property
     def text(self) -> str:
@@ -87,6 +88,7 @@ def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, envir
         readiness=_address(definition.readiness, values),
         metrics=_address(definition.metrics, values) if definition.metrics else None,
         pprof=_address(definition.pprof, values) if definition.pprof else None,
+        stacks=_address(definition.stacks, values) if definition.stacks else None,
     )
 
 

@@ -13,10 +13,10 @@ from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client
 from ..kube.errors import ApiError
+from ..whole_files import write_private
 from . import rbac
 from .installed import install
 from .manifests import Manifest, Object
-from .private import write_private
 from .shape import OperatorDefinition
 
 TOKEN_SECONDS = 24 * 3600

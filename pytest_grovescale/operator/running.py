@@ -11,9 +11,9 @@ import msgspec
 
 from ..cluster import locks
 from ..cluster.handle import Cluster, ProcessSpec
+from ..whole_files import write_private
 from .command import Launch
 from .manifests import Object
-from .private import write_private
 from .shape import OperatorDefinition
 
 PROCESS = "operator"

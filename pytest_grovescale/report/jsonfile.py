@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from ..analysis.result import SCHEMA_VERSION, Result
 from ..errors import RecordingError
-from ..whole_files import json_document, replacing
+from ..whole_files import json_document, read_document, replacing
 
 NAME = "result.json"
-
-
-class _Header(msgspec.Struct):
-    """What the file of any version can be asked for, before its other fields are looked at."""
-
-    schema_version: int
 
 
 def encode(result: Result) -> bytes:
@@ -39,21 +31,10 @@ def write(result: Result, path: Path) -> None:
 
 def read(path: Path) -> Result:
     """Return a result. Raises RecordingError for a file that is missing, newer than this version, or no result."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RecordingError(
-            f"the result {path} cannot be read: {error.strerror}", next_step=f"Give the path of a {NAME}."
-        ) from error
-    try:
-        version = msgspec.json.decode(data, type=_Header).schema_version
-        if version > SCHEMA_VERSION:
-            raise RecordingError(
-                f"{path} was written with schema version {version}; this version reads up to {SCHEMA_VERSION}",
-                next_step="Read it with the pytest-grovescale that wrote it, or a newer one.",
-            )
-        return msgspec.json.decode(data, type=Result)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecordingError(
-            f"{path} is not a result: {error}", next_step="Make it again from its recordings."
-        ) from error
+    return read_document(
+        path,
+        Result,
+        schema_version=SCHEMA_VERSION,
+        what="a result",
+        next_step=f"Give the path of a {NAME}; one that is damaged can be made again from its recordings.",
+    )

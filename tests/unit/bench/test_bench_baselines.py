@@ -98,7 +98,7 @@ def test_newer_and_damaged_files_are_told(tmp_path: Path, result: Result) -> Non
     with pytest.raises(RecordingError, match="schema version 9"):
         Baselines(tmp_path).find("main")
     file.write_text(text[:50])
-    with pytest.raises(RecordingError, match="is no baseline"):
+    with pytest.raises(RecordingError, match="is not a baseline"):
         Baselines(tmp_path).find("main")
 
 
