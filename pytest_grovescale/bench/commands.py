@@ -19,6 +19,7 @@ from ..errors import UsageError
 from ..report import comparison_table, scaling_table
 from . import compare, outcome, profiled_runs, recorded, revisions, subject, sweep, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
+from .schedule import PAIRS
 from .screen import Screen
 from .store import Plan, Store, WindowPlan
 from .subject import Subject
@@ -135,13 +136,18 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         pairing=pairing,
         subject=_found(test, environment),
         parts=parts,
-        pairs=wanted.pairs or (compare.QUICK_PAIRS if wanted.quick else compare.PAIRS),
+        pairs=_pairs(wanted),
         one_look=wanted.one_look,
         windows=_windows(wanted),
         gated=tuple(wanted.gated),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
         repository=repository,
     )
+
+
+def _pairs(wanted: CompareWanted) -> dict[str, int]:
+    asked = wanted.pairs or (compare.QUICK_PAIRS if wanted.quick else None)
+    return {part: asked or pairs for part, pairs in PAIRS.items()}
 
 
 def _windows(wanted: CompareWanted) -> WindowPlan:

@@ -17,20 +17,16 @@ from .deploy_pairs import Deploys
 from .noop_windows import Windows
 from .parts import is_over, so_far
 from .profiled_runs import PROFILE, run_profiled
-from .schedule import Slot, interleaved, left, looks
+from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, Slot, interleaved, left, looks
 from .screen import Screen, time_left
 from .store import Plan, Sample, Store, WindowPlan
 from .subject import Subject
 from .variant import Pairing
 
-NOOP, DEPLOY = "noop", "deploy"
 PARTS = (NOOP, DEPLOY)
 
-PAIRS = 10
 QUICK_PAIRS = 5
-QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=10)
-
-_ALPHA = 0.05
+QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=50)
 
 
 class Wanted(NamedTuple):
@@ -39,8 +35,8 @@ class Wanted(NamedTuple):
     pairing: Pairing
     subject: Subject
     parts: tuple[str, ...] = PARTS
-    pairs: int = PAIRS
-    """With the warm-up."""
+    pairs: Mapping[str, int] = PAIRS
+    """Part → its pairs, with the warm-up."""
     one_look: bool = False
     """Whether the figures are looked at only when all pairs are there."""
     windows: WindowPlan = WindowPlan()
@@ -53,8 +49,8 @@ class Wanted(NamedTuple):
 
 def plan_of(wanted: Wanted) -> Plan:
     """Return the whole plan; raises UsageError and DefinitionError for what cannot be, before anything starts."""
-    if wanted.pairs < 2:
-        raise UsageError(f"{wanted.pairs} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
+    if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
+        raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
     if not handle.is_running(wanted.subject.cluster):
         cluster_definition(wanted.subject)
     elif NOOP in wanted.parts:
@@ -78,10 +74,9 @@ def plan_of(wanted: Wanted) -> Plan:
             b=b.label,
             differs=wanted.pairing.differs,
             gated=keys,
-            pairs=wanted.pairs,
-            looks=(wanted.pairs,) if wanted.one_look else looks(wanted.pairs),
-            # Each part has its share: together they raise no more false alarms than one would.
-            alpha=_ALPHA / len(gated),
+            pairs=wanted.pairs[part],
+            looks=(wanted.pairs[part],) if wanted.one_look else looks(wanted.pairs[part]),
+            alpha=ALPHA / len(gated),
         )
         for part, keys in gated.items()
     }
@@ -94,7 +89,7 @@ def plan_of(wanted: Wanted) -> Plan:
         subject=wanted.subject,
         arms={"a": a, "b": b},
         slots=(
-            *(slot for part in comparisons for slot in interleaved(part, wanted.pairs)),
+            *(slot for part in comparisons for slot in interleaved(part, wanted.pairs[part])),
             *(interleaved(PROFILE, 1) if wanted.profiles else ()),
         ),
         comparisons=comparisons,

@@ -208,11 +208,14 @@ class Session:
         answer = self._line.hear()
         if isinstance(answer, wanted):
             return answer
-        self._process.wait(self._follow)
+        code = self._process.wait(self._follow)
         test, run = measured.whole_run(
             self.reports, self._bench.plan.subject, self._process, base=self._bench.store.folder
         )
         why = run.broken or (answer.message.partition("\n")[0] if isinstance(answer, Failed) else "")
+        if not why and code:
+            # The test itself is broken, whatever the operator does.
+            raise measured.nothing_measured(self._process)
         if not why:
             raise UsageError(
                 f"{self._bench.plan.subject.nodeid} triggers no reconcile: it has no no-op to compare",

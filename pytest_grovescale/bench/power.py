@@ -32,11 +32,9 @@ from ..analysis.statistics.decision import decide, levels_of_look
 from ..analysis.statistics.paired import Flags, Floats, evidence
 from ..errors import NotMeasuredError
 from .noise import Noise, NoiseBlock
-from .schedule import looks
+from .schedule import ALPHA, PAIRS, looks
 
 COMPARISONS = 10_000
-PAIRS = 10
-"""Of a drawn comparison, with the warm-up: the default."""
 SEED = 545
 
 _BATCH = 2_000
@@ -82,6 +80,9 @@ class PartPower(msgspec.Struct, frozen=True, kw_only=True):
 
     part: str
     gated: tuple[str, ...]
+    pairs: int
+    """Of a drawn comparison, with the warm-up."""
+    looks: tuple[int, ...]
     alike: Drawn | None
     """An operator with itself: its regressions are false alarms. None where none was recorded."""
     slower: tuple[Drawn, ...]
@@ -92,9 +93,6 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     comparisons: int
     """Drawn of each kind."""
-    pairs: int
-    """Pairs of a planned comparison, with the warm-up."""
-    looks: tuple[int, ...]
     parts: tuple[PartPower, ...]
 
     @property
@@ -118,26 +116,30 @@ class _Outcome(NamedTuple):
     """(comparisons,): index of the look."""
 
 
-def power(noise: Noise, *, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int = PAIRS) -> Power:
+def power(noise: Noise, *, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int | None = None) -> Power:
     """Draw so many comparisons of each kind that was recorded. The same noise and seed give the same answer.
 
-    ``pairs`` is how many a drawn comparison has, with the warm-up; its gated metrics, bounds and alpha are those that
-    the recorded ones had. Raises NotMeasuredError for a block that lacks a gated metric or has fewer than two pairs,
-    and UsageError for too few ``pairs``.
+    ``pairs`` is how many a drawn comparison has, with the warm-up: by default as many as `grovescale compare` makes of
+    each part. Its gated metrics and bounds are those that the recorded ones had, its alpha that of a comparison with
+    all the parts that were recorded. Raises NotMeasuredError for a block that lacks a gated metric or has fewer than
+    two pairs, and UsageError for too few ``pairs``.
     """
-    parts = tuple(_part(noise, part, comparisons, seed, pairs) for part in noise.parts)
-    return Power(seed=seed, comparisons=comparisons, pairs=pairs, looks=looks(pairs), parts=parts)
+    parts = tuple(_part(noise, part, comparisons, seed, pairs or PAIRS[part]) for part in noise.parts)
+    return Power(seed=seed, comparisons=comparisons, parts=parts)
 
 
 def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int) -> PartPower:
     alike, slower = noise.of(part, alike=True), noise.of(part, alike=False)
     recorded = next(block.plan for block in (*alike, *slower))
-    plan = msgspec.structs.replace(recorded, pairs=pairs, looks=looks(pairs))
+    alpha = ALPHA / len(noise.parts)
+    plan = msgspec.structs.replace(recorded, pairs=pairs, looks=looks(pairs), alpha=alpha)
     check(plan)
     by_defect = {block.plan.differs: [b for b in slower if b.plan.differs == block.plan.differs] for block in slower}
     return PartPower(
         part=part,
         gated=plan.gated,
+        pairs=plan.pairs,
+        looks=plan.looks,
         alike=_drawn(plan, alike, comparisons, seed, exchange=True) if alike else None,
         slower=tuple(_drawn(plan, blocks, comparisons, seed, exchange=False) for blocks in by_defect.values()),
     )

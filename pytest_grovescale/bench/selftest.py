@@ -8,7 +8,7 @@ from pathlib import Path
 from ..report.tables import Column, Sheet
 from ..report.wording import count, percent
 from . import noise
-from .power import COMPARISONS, PAIRS, SEED, Drawn, PartPower, Power, Share, power
+from .power import COMPARISONS, SEED, Drawn, PartPower, Power, Share, power
 
 Write = Callable[[str], None]
 
@@ -19,7 +19,7 @@ FALSE_ALARMS = 0.03
 
 
 def selftest_power(
-    path: Path | None, *, write: Write, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int = PAIRS
+    path: Path | None, *, write: Write, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int | None = None
 ) -> int:
     """Print the shares; return 0 when they are as they should be in all that was recorded, else 1."""
     recorded = noise.read(path or noise.RECORDED)
@@ -46,11 +46,7 @@ def good_enough(found: Power) -> bool:
 def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
     """Return the shares as tables, and where the noise comes from."""
     sheet = Sheet(width=width, color=False)
-    looks = " and ".join(str(look) for look in found.looks)
-    sheet.line(
-        f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed}),"
-        f" each of {found.pairs} pairs and looked at after {looks}"
-    )
+    sheet.line(f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed})")
     machine = recorded.machine
     sheet.line(f"{machine.cores} × {machine.cpu}, Linux {machine.kernel}: {recorded.how}")
     for part in found.parts:
@@ -66,7 +62,8 @@ def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
 
 def _part(sheet: Sheet, part: PartPower) -> None:
     sheet.line()
-    sheet.line(f"{part.part}: gated on {', '.join(part.gated)}")
+    looks = " and ".join(str(look) for look in part.looks)
+    sheet.line(f"{part.part}: {part.pairs} pairs, looked at after {looks}; gated on {', '.join(part.gated)}")
     columns = [
         Column("what is compared", wraps=True),
         Column("comparisons", figures=True),

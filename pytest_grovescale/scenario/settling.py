@@ -20,6 +20,19 @@ _BUSY_CORES = 0.5
 
 _ALIKE = 3
 
+_STEP_S = 0.02
+_STEP_MARGIN_CORES = 0.02
+"""Over so short a time: 0.4 ms of work are some."""
+
+_WORK_NS = 1_000_000
+"""Used so much while it was being asked, it has been at work already."""
+
+_DONE_S = 0.1
+"""Quiet for so long after it has worked, the operator is done with what it was asked for."""
+
+_UNHEARD_S = 0.4
+"""Quiet for so long from the beginning, it has nothing to do, or too little to be seen."""
+
 
 class Process(Protocol):
     """The operator, as far as its clock is concerned; ``operator.process.Operator`` is one."""
@@ -67,6 +80,26 @@ def until_rest(operator: Process, idle: float, *, limit_s: float, over_s: float 
         reached = cores <= idle + _MARGIN_CORES
         if reached or seconds >= limit_s:
             return Rest(reached=reached, cores=cores, seconds=seconds)
+    raise AssertionError("the clock goes on for ever")
+
+
+def until_done(operator: Process, idle: float, asked_ns: int, *, limit_s: float, wait: Wait = time.sleep) -> Rest:
+    """Return when the operator is done with what was asked of it: it has worked since and come to rest again, or has
+    not worked at all for longer than it takes to hear of it.
+
+    ``asked_ns`` is its `cpu_ns` just before it was asked: it may have done all of it already. Sooner than `until_rest`,
+    and less certain: a wait of its own of more than 0.1 s looks the same. Gives up after ``limit_s``. Raises
+    OperatorError when it has died.
+    """
+    began = busy = time.monotonic()
+    worked = cpu_ns(operator) - asked_ns > _WORK_NS
+    for cores in _cores(operator, _STEP_S, wait):
+        now = time.monotonic()
+        if cores > idle + _STEP_MARGIN_CORES:
+            busy, worked = now, True
+        reached = now - busy >= (_DONE_S if worked else _UNHEARD_S)
+        if reached or now - began >= limit_s:
+            return Rest(reached=reached, cores=cores, seconds=now - began)
     raise AssertionError("the clock goes on for ever")
 
 

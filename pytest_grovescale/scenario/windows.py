@@ -19,7 +19,7 @@ from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
 from .phase import Phase, idle_twin_name
-from .settling import Rest, idle_cores, until_rest
+from .settling import Rest, cpu_ns, idle_cores, until_done, until_rest
 
 if TYPE_CHECKING:
     from ..operator.process import Operator
@@ -30,8 +30,6 @@ CONNECTION = "GROVESCALE_WINDOWS_FD"
 """Environment variable: number of the descriptor over which a driver has windows measured."""
 
 _AFTER_RESTART_S = 300.0
-_BETWEEN_S = 0.4
-"""At rest for so long, the operator is done with one trigger; a shorter rest may be a wait for the API server."""
 _TIMEOUT_S = 3600.0
 """The driver keeps the time; this only ends a window that it has forgotten."""
 
@@ -195,7 +193,9 @@ class _Windows(contextlib.ExitStack):
             case Begin(name=name, twin_of=twin_of):
                 # One is still open where the other variant has broken in the middle of it.
                 self.close()
-                self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of)).begin()
+                window = self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of))
+                window.edges_only()
+                window.begin()
                 return Done()
             case Trigger(limit_s=limit_s):
                 return Rested(rest=self._trigger(limit_s))
@@ -209,9 +209,10 @@ class _Windows(contextlib.ExitStack):
         phase = self._scale.current
         if phase is None:
             raise UsageError("a trigger outside a window", next_step="Begin one first.")
+        asked_ns = cpu_ns(self._operator)
         for workload in self._workloads:
             workload.trigger_reconcile(**workload.trigger)
-        return until_rest(self._operator, self.idle, limit_s=limit_s, over_s=_BETWEEN_S, wait=phase.pass_time)
+        return until_done(self._operator, self.idle, asked_ns, limit_s=limit_s, wait=phase.pass_time)
 
     @property
     def _operator(self) -> Operator:

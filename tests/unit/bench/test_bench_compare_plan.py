@@ -9,7 +9,9 @@ from pytest_grovescale.bench.store import WindowPlan
 from tests.unit.bench.planned import SUBJECT
 
 WANTED = compare.Wanted(
-    pairing=variant.of_definitions("reference", "", values={}, other={}, parameters={}), subject=SUBJECT, pairs=10
+    pairing=variant.of_definitions("reference", "", values={}, other={}, parameters={}),
+    subject=SUBJECT,
+    pairs={"noop": 10, "deploy": 10},
 )
 
 

@@ -123,7 +123,7 @@ def test_a_newer_plan_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
     store = Store.create(tmp_path, plan())
     (store.folder / SAMPLES / "noop-00-a.json").write_text("{")
-    with pytest.raises(RecordingError, match=r"noop-00-a\.json is damaged"):
+    with pytest.raises(RecordingError, match=r"noop-00-a\.json is not of a comparison"):
         store.samples()
 
 

@@ -12,7 +12,7 @@ import pytest
 from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.recording.processes import started_ticks
-from pytest_grovescale.scenario.settling import idle_cores, until_rest
+from pytest_grovescale.scenario.settling import cpu_ns, idle_cores, until_done, until_rest
 
 # Burns as many ms of CPU as it is told, and says when that is done.
 WORKER = """
@@ -48,6 +48,9 @@ class Worker:
         self.process.stdin.write(f"{milliseconds}\n")
         self.process.stdin.flush()
         self.process.stdout.readline()
+
+    def process_time(self) -> float:
+        return cpu_ns(self) / 1e9
 
     def works(self, *milliseconds: float) -> Callable[[float], None]:
         """Return a wait in which it works so much, each time it is called; nothing when the list is at its end."""
@@ -88,6 +91,29 @@ def test_idle_is_measured_after_the_work(worker: Worker) -> None:
 
 def test_a_loop_answers_with_the_least_that_was_seen(worker: Worker) -> None:
     assert idle_cores(worker, wait=worker.works(*[200.0] * 50), limit_s=4) > 0.1
+
+
+def test_done_when_the_work_is_done(worker: Worker) -> None:
+    before = worker.process_time()
+    done = until_done(worker, 0.0, cpu_ns(worker), limit_s=30, wait=worker.works(0, 60, 60))
+    assert done.reached
+    assert worker.process_time() - before > 0.11
+
+
+def test_work_that_was_done_while_it_was_asked_for_counts(worker: Worker) -> None:
+    before = cpu_ns(worker)
+    worker.work(30)
+    assert until_done(worker, 0.0, before, limit_s=30, wait=worker.works()).seconds < 0.3
+
+
+def test_done_when_there_is_no_work(worker: Worker) -> None:
+    done = until_done(worker, 0.0, cpu_ns(worker), limit_s=30, wait=worker.works())
+    assert done.reached
+    assert done.seconds > 0.3
+
+
+def test_one_that_is_never_done_is_given_up(worker: Worker) -> None:
+    assert not until_done(worker, 0.0, cpu_ns(worker), limit_s=0.3, wait=worker.works(*[200.0] * 50)).reached
 
 
 def test_a_death_is_told(worker: Worker) -> None:
