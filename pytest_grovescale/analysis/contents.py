@@ -12,6 +12,7 @@ from ..errors import GrovescaleError, RecordingError
 from ..recording import records as rec
 from ..recording.evaluation import Engine
 from .clock import WallClock
+from .metrics.history import MetricsHistory
 
 KEPT_SERIES = (
     "controller_runtime_reconcile_total{",
@@ -95,6 +96,7 @@ class Contents:
         self.lines: list[rec.Lines] = []
         self.profiles: list[rec.ProfileTaken] = []
         self.checks: list[rec.CheckDeclared] = []
+        self.metrics = MetricsHistory()
         self.clock = WallClock()
         self.doubts: list[str] = []
         """What could not be replayed, in words."""
@@ -117,6 +119,7 @@ class Contents:
         """Take in the next record."""
         self.last_at = max(self.last_at, record.at)
         self._replay(record)
+        self.metrics.feed(record)
         match record:
             case rec.ObjectSeen():
                 self._object(record)
@@ -152,8 +155,11 @@ class Contents:
                 self.clock.add(record)
             case rec.Closed():
                 self.closed = record
-            case rec.ProcessSeen():
-                pass  # its CpuReads carry the pid
+            case rec.TargetGone():
+                self._series.pop(record.target, None)
+                self._served.pop(record.target, None)
+            case rec.ProcessSeen() | rec.TargetSeen():
+                pass  # their CpuReads carry the pid, their scrapes the target
 
     def end_of(self, phase: PhaseSpan) -> int:
         """Return when a phase ended: at its first read of a CPU clock; one that did not end, ends with the recording.

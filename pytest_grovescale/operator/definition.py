@@ -80,7 +80,12 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
     for name in written.files:
         if not _FILE_NAME.fullmatch(name) or name in (".", "..", *_TAKEN):
             raise fail(("files", name), "must be a plain file name, and none of " + ", ".join(_TAKEN))
-    durations_ = {("readiness", "timeout"): written.readiness.timeout, ("stop_grace",): written.stop_grace}
+    durations_: dict[Keys, str | float] = {
+        ("readiness", "timeout"): written.readiness.timeout,
+        ("stop_grace",): written.stop_grace,
+    }
+    if written.metrics is not None and written.metrics.interval is not None:
+        durations_["metrics", "interval"] = written.metrics.interval
     for path, value in durations_.items():
         try:
             durations.seconds(value)

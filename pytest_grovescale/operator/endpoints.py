@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+_PORTS = {"http": 80, "https": 443}
 
-class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An endpoint of one start: its URL, and how to be let in. Holds the names of files, never a secret itself."""
 
-    url: str
+class Credentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to be let in. Holds the names of files, never a secret itself."""
+
     token_file: str = ""
     """Its content is sent as a bearer token; read for each request, since a restart brings a fresh one."""
     ca_file: str = ""
     """Vouches for an ``https`` server; empty: the system's authorities."""
+    cert_file: str = ""
+    """Client certificate, PEM, for a server that knows its readers by theirs."""
+    key_file: str = ""
+    """Its key; empty: it stands in ``cert_file``."""
     insecure_skip_verify: bool = False
+
+
+class Address(Credentials, frozen=True, kw_only=True, omit_defaults=True):
+    """An endpoint of one start: its URL, and how to be let in."""
+
+    url: str
 
     @property
     def secure(self) -> bool:
@@ -24,21 +36,42 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def ssl_context(address: Address) -> ssl.SSLContext | None:
-    """Return the TLS settings; None for a plain ``http`` address. Raises OSError for a CA file that cannot be used."""
-    if not address.secure:
-        return None
+    """Return the TLS settings; None for a plain ``http`` address. Raises OSError for a file that cannot be used."""
+    return tls_context(address) if address.secure else None
+
+
+def tls_context(credentials: Credentials) -> ssl.SSLContext:
+    """Return the TLS settings to be let in with. Raises OSError for a file that cannot be used."""
     # Read here: the ssl module would not say which file is missing.
-    authority = Path(address.ca_file).read_text(encoding="utf-8") if address.ca_file else None
+    authority = Path(credentials.ca_file).read_text(encoding="utf-8") if credentials.ca_file else None
     context = ssl.create_default_context(cadata=authority)
-    if address.insecure_skip_verify:
+    if credentials.insecure_skip_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    if credentials.cert_file:
+        for name in filter(None, (credentials.cert_file, credentials.key_file)):
+            # As above.
+            Path(name).read_bytes()
+        context.load_cert_chain(credentials.cert_file, credentials.key_file or None)
     return context
 
 
-def authorization(address: Address) -> dict[str, str]:
+def authorization(credentials: Credentials) -> dict[str, str]:
     """Return the header that carries the token, or nothing. Raises OSError when the token cannot be read."""
-    if not address.token_file:
+    if not credentials.token_file:
         return {}
-    token = Path(address.token_file).read_text(encoding="utf-8").strip()
+    token = Path(credentials.token_file).read_text(encoding="utf-8").strip()
     return {"Authorization": f"Bearer {token}"}
+
+
+def port_of(url: str) -> int:
+    """Return the port that a URL names, or its scheme's own."""
+    parts = urlsplit(url)
+    return parts.port or _PORTS[parts.scheme]
+
+
+def with_port(url: str, port: int) -> str:
+    """Return a URL with another port."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return urlunsplit(parts._replace(netloc=f"{host}:{port}"))

@@ -48,9 +48,6 @@ class Change(msgspec.Struct, frozen=True):
     """uid → object; the same dict each time, kept up to date. Complete from ``live`` on."""
 
 
-_decode = msgspec.json.Decoder(Followed).decode
-
-
 async def follow(
     client: Client,
     resource: Resource,
@@ -58,13 +55,15 @@ async def follow(
     *,
     label_selector: str = "",
     field_selector: str = "",
+    shape: type[Followed] = Followed,
 ) -> AsyncGenerator[Change, None]:
     """Yield each change of a collection, starting with what is there; without end.
 
+    ``shape``: what of an object is read, where that is more than `Followed`.
     Wrap it in ``contextlib.aclosing`` and give it a time limit (``asyncio.timeout``): an API server that is away is
     waited for. Raises ApiError for what waiting cannot mend (Forbidden, NotFound of the collection).
     """
-    state = _State(client, resource, namespace, label_selector, field_selector)
+    state = _State(client, resource, namespace, label_selector, field_selector, shape)
     live = False
     while True:
         try:
@@ -89,10 +88,18 @@ class _State:
     """The store, and where to take the watch up."""
 
     def __init__(
-        self, client: Client, resource: Resource, namespace: str | None, label_selector: str, field_selector: str
+        self,
+        client: Client,
+        resource: Resource,
+        namespace: str | None,
+        label_selector: str,
+        field_selector: str,
+        shape: type[Followed],
     ) -> None:
         self.client, self.resource, self.namespace = client, resource, namespace
         self.label_selector, self.field_selector = label_selector, field_selector
+        self.shape = shape
+        self.decode = msgspec.json.Decoder(shape).decode
         self.present: dict[str, Followed] = {}
         self.resource_version = ""
         self.initial_events = True
@@ -125,7 +132,7 @@ class _State:
                     if not streamed:
                         self.resource_version = mark.resource_version
                     continue
-                found = _decode(event.object)
+                found = self.decode(event.object)
                 seen.add(found.metadata.uid)
                 # Initial events come in any order: only after them is a resourceVersion one to resume from.
                 if not streamed:
@@ -136,7 +143,7 @@ class _State:
         listing = await self.client.list(
             self.resource, self.namespace, label_selector=self.label_selector, field_selector=self.field_selector
         )
-        found = [msgspec.convert(item, Followed) for item in listing.items]
+        found = [msgspec.convert(item, self.shape) for item in listing.items]
         for item in found:
             yield self._applied(item, gone=False)
         for change in self._missing({item.metadata.uid for item in found}):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
+
+_LISTENING = "0A"
+"""TCP_LISTEN in the column ``st`` of /proc/net/tcp, proc_pid_net(5)."""
 
 
 def listeners(port: int) -> set[int] | None:
     """Return the pids that listen on a TCP port, of those that we may look into; None where /proc does not tell."""
-    inodes = _listening_inodes(port)
-    if inodes is None:
+    listening = _listening()
+    if listening is None:
         return None
+    inodes = {inode for inode, at in listening.items() if at == port}
     owners: set[int] = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and inodes & _socket_inodes(entry / "fd"):
@@ -18,18 +23,24 @@ def listeners(port: int) -> set[int] | None:
     return owners
 
 
-def _listening_inodes(port: int) -> set[str] | None:
-    inodes: set[str] = set()
-    found = False
+def ports_of(pids: Iterable[int]) -> set[int]:
+    """Return the TCP ports that processes listen on, of those that we may look into."""
+    listening = _listening() or {}
+    inodes = {inode for pid in pids for inode in _socket_inodes(Path(f"/proc/{pid}/fd"))}
+    return {port for inode, port in listening.items() if inode in inodes}
+
+
+def _listening() -> dict[str, int] | None:
+    """Return the sockets that are listened on, as a descriptor's link names them → port."""
+    found: dict[str, int] | None = None
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         with contextlib.suppress(OSError):
-            for line in table.read_text().splitlines()[1:]:
-                columns = line.split()
-                listening = columns[3] == "0A"
-                if listening and int(columns[1].rpartition(":")[2], 16) == port:
-                    inodes.add(f"socket:[{columns[9]}]")
-            found = True
-    return inodes if found else None
+            lines = table.read_text().splitlines()[1:]
+            found = found if found is not None else {}
+            for columns in map(str.split, lines):
+                if columns[3] == _LISTENING:
+                    found[f"socket:[{columns[9]}]"] = int(columns[1].rpartition(":")[2], 16)
+    return found
 
 
 def _socket_inodes(folder: Path) -> set[str]:

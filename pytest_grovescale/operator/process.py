@@ -54,7 +54,12 @@ class Operator:
         self.trigger_label = running.definition.trigger.label if running.definition.trigger else ""
         self.trigger_kind = running.definition.trigger.kind if running.definition.trigger else ""
         self.metrics = running.launch.metrics
+        metrics = running.definition.metrics
+        interval = metrics.interval if metrics is not None else None
+        self.scrape_interval_s = None if interval is None else durations.seconds(interval)
+        """What its definition says of the time between two scrapes, s; None: nothing."""
         self.pprof = running.launch.pprof
+        self.stacks = running.launch.stacks
         self.process = running.spec.name
         self.log = Path(running.log)
         self._cluster = cluster

@@ -72,6 +72,14 @@ class Readiness(Endpoint, frozen=True, kw_only=True):
     timeout: str | float = "60s"
 
 
+class Metrics(Endpoint, frozen=True, kw_only=True):
+    """Where it serves metrics. When it moves to another port while it runs, it is followed there."""
+
+    interval: str | float | None = None
+    """Between two scrapes of a phase, ``5s``; 0: at its start and end only. ``--grovescale-scrape-interval`` beats
+    it."""
+
+
 class Trigger(_Part, frozen=True, kw_only=True):
     """What makes a no-op reconcile: an annotation or a label, changed on an object of this kind, its spec untouched."""
 
@@ -118,9 +126,12 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     webhooks: list[str] = []
     """Files or folders with Mutating- and ValidatingWebhookConfigurations."""
     readiness: Readiness
-    metrics: Endpoint | None = None
+    metrics: Metrics | None = None
     pprof: Endpoint | None = None
     """Where ``net/http/pprof`` answers: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
+    stacks: Endpoint | None = None
+    """Where a Python operator tells the stacks of its asyncio tasks, as Python prints stacks: from outside, py-spy sees
+    only the event loop. Not needed for one that works in threads, nor for Go."""
     profiler: Literal["auto", "pyspy", "pprof", "off"] = "auto"
     """``auto``: pprof where it is served, py-spy for a Python process. ``off``: nothing is ever attached to it."""
     trigger: Trigger | None = None
@@ -171,7 +182,12 @@ def texts(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
 
 def endpoints(definition: OperatorFile) -> dict[str, Endpoint]:
     """Return what the operator serves, by its name in the file."""
-    parts = {"readiness": definition.readiness, "metrics": definition.metrics, "pprof": definition.pprof}
+    parts = {
+        "readiness": definition.readiness,
+        "metrics": definition.metrics,
+        "pprof": definition.pprof,
+        "stacks": definition.stacks,
+    }
     return {name: part for name, part in parts.items() if part is not None}
 
 

@@ -23,6 +23,8 @@ class Ledger:
         self.engine = Engine()
         self.tell = tell
         self.on_met: Callable[[MilestoneMet], None] = lambda met: None
+        self.on_record: Callable[[AnyRecord], None] = lambda record: None
+        """Called with every record that `add` has journaled."""
         self._writer = writer
         self._clock = clock
         self._failed_conditions: set[tuple[str, str]] = set()
@@ -39,6 +41,7 @@ class Ledger:
         self._writer.append(record)
         for met in self.engine.feed(record):
             self._met(met)
+        self.on_record(record)
         if self.engine.failures:
             self._report_failures(record.at)
 

@@ -18,7 +18,7 @@ from .profiling.captures import Captures
 from .protocol import BeginPhase, EndPhase, MilestoneReached, PhaseComplete, Progress
 from .records import LateObject, MilestoneDeclared, MilestoneMet, PhaseEnded, PhaseStarted
 from .roster import Roster
-from .scraping import Scrapers
+from .scraping.scrapers import Scrapers
 from .watches import Watches
 
 WATCHES_S = 60.0
@@ -99,6 +99,8 @@ class Phases:
         self._ledger.add(self._open)
         self._captures.report()
         self._ledger.flush()
+        if not wanted.edges_only:
+            self._scrapers.run(rest=True)
         self.begun.set()
         self.look()
 
@@ -126,6 +128,7 @@ class Phases:
         if self._audit is not None:
             await self._audit.drain()
         self.close(wanted)
+        self._scrapers.run(rest=True)
         await self._captures.collect()
         self._ledger.flush()
         return objects

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ from .protocol import Answer, Configure, Done, RecorderConfig, Refused
 from .session import Reason, Session
 
 _MAX_LINE = 64 << 20
+_MOST_FILES = 65_536
 
 _Say = Callable[[Answer], None]
 
@@ -156,6 +158,14 @@ def _refusal(number: int, error: GrovescaleError) -> Refused:
     return Refused(id=number, usage=usage, message=redaction.text(error.message), next_step=error.next_step)
 
 
+def _allow_sockets() -> None:
+    """Let a thousand targets each have a connection: the usual soft limit is for programs that use `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def main(arguments: list[str]) -> int:
     """Run the process; ``--control-fd`` names the inherited socket."""
     parser = argparse.ArgumentParser(prog="python -m pytest_grovescale.recording")
@@ -163,6 +173,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     # Ctrl-C is for the harness: it decides what is still to be recorded.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _allow_sockets()
     with socket.socket(fileno=options.control_fd) as connection:
         connection.set_inheritable(False)
         connection.setblocking(False)

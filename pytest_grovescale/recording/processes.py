@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -50,16 +50,17 @@ def started_ticks(pid: int) -> int:
     return found.started_ticks
 
 
-def usage(process: Identity) -> Usage | None:
+def usage(process: Identity, *, apart: Collection[int] = ()) -> Usage | None:
     """Return what a process has used; None when it is gone (its pid may be somebody else's by now).
 
-    A process that has exited but was not reaped yet still answers with its CPU time, and no memory.
+    ``apart``: pids of descendants that are no part of it, nor are theirs: they are measured in their own right. A
+    process that has exited but was not reaped yet still answers with its CPU time, and no memory.
     """
     total = _own_usage(process.pid, process.started_ticks)
     if total is None:
         return None
     cpu, rss, peak = total
-    for child in _descendants(process.pid):
+    for child in descendants(process.pid, apart=apart):
         if part := _own_usage(child, None):
             cpu, rss, peak = cpu + part[0], rss + part[1], peak + part[2]
     return Usage(cpu, rss, peak)
@@ -131,16 +132,20 @@ def _memory(pid: int) -> tuple[int, int]:
     return rss, peak
 
 
-def _descendants(pid: int) -> Iterator[int]:
-    """Yield all living descendants. Children hang on the thread that forked them, so each thread is asked."""
+def descendants(pid: int, *, apart: Collection[int] = ()) -> Iterator[int]:
+    """Yield all living descendants, without those ``apart`` and theirs.
+
+    Children hang on the thread that forked them, so each thread is asked.
+    """
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - 30 threads a process, each second
         for thread in threads:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 - as above
                 children = file.read().split()
             for child in map(int, children):
-                yield child
-                yield from _descendants(child)
+                if child not in apart:
+                    yield child
+                    yield from descendants(child, apart=apart)
     except (FileNotFoundError, ProcessLookupError):
         return
 

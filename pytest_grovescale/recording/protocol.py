@@ -14,6 +14,7 @@ from ..kube.access import Access
 from ..operator.endpoints import Address
 from .conditions import Condition, WatchSpec
 from .records import LateObject, Opened
+from .scraping.targets import ScrapeTarget
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 
@@ -31,6 +32,8 @@ class ProfileTarget(msgspec.Struct, frozen=True, kw_only=True):
     profiler: Literal["pyspy", "pprof"]
     address: Address | None = None
     """Where ``net/http/pprof`` answers, ``http://127.0.0.1:6060/debug/pprof``; only for ``pprof``."""
+    stacks: Address | None = None
+    """Where the process itself tells what its tasks are doing; see `operator.shape.OperatorFile.stacks`."""
 
 
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +53,9 @@ class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which of them to measure; none named: all."""
     extra_processes: dict[str, tuple[int, int]] = {}
     """Name → (pid, started_ticks) of processes that are in no file, as the harness itself."""
-    scrape_targets: dict[str, Address] = {}
-    """A URL below the API server's own is read with ``access``."""
+    scrape_targets: tuple[ScrapeTarget, ...] = ()
+    scrape_interval_s: float = 5.0
+    """Time between two scrapes of a target that has none of its own, s; 0: at the edges of phases only."""
     after_close: tuple[str, ...] = ()
     """Program that the recorder becomes after it closed the journal because its controller vanished."""
     timeline_s: float = 1.0
@@ -86,6 +90,8 @@ class BeginPhase(Request, tag="begin", frozen=True, kw_only=True):
     twin_of: str = ""
     profile: bool = False
     """Attach a profiler to every profile target from the phase's begin to its end."""
+    edges_only: bool = False
+    """Scrape at its edges only: what it measures is so little that a scrape would show in it."""
 
 
 class EndPhase(Request, tag="end", frozen=True, kw_only=True):
@@ -106,12 +112,21 @@ class AddLines(Request, tag="lines", frozen=True, kw_only=True):
     lines: list[str]
 
 
+class QuietPhase(Request, tag="quiet", frozen=True, kw_only=True):
+    """From here on the open phase is scraped at its end only."""
+
+
 class AddTarget(Request, tag="add-target", frozen=True, kw_only=True):
-    name: str
-    address: Address
+    target: ScrapeTarget
 
 
 class RemoveTarget(Request, tag="remove-target", frozen=True, kw_only=True):
+    name: str
+
+
+class ScrapeOnce(Request, tag="scrape", frozen=True, kw_only=True):
+    """Scrape a target that has no rhythm of its own, now."""
+
     name: str
 
 
@@ -142,8 +157,10 @@ Command = (
     | EndPhase
     | AddMark
     | AddLines
+    | QuietPhase
     | AddTarget
     | RemoveTarget
+    | ScrapeOnce
     | AddProfileTarget
     | DumpStacks
     | DeclareCheck

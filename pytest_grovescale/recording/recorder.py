@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ..errors import RecordingError, UsageError
-from ..operator.endpoints import Address
 from . import protocol
 from .conditions import Condition, WatchSpec
 from .protocol import Done, Outcome, ProcessTarget, ProfileTarget, RecorderConfig, Refused, Update
 from .records import LateObject
+from .scraping.targets import ScrapeTarget
 
-__all__ = ["ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig"]
+__all__ = ["ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig", "ScrapeTarget"]
 
 _START_S = 60.0
 _ORDER_S = 60.0
@@ -109,12 +109,14 @@ class Recorder:
         hold: float = 0.0,
         twin_of: str = "",
         profile: bool = False,
+        edges_only: bool = False,
     ) -> None:
         """Begin a phase: every watch is live, the CPU clocks are read and the targets scraped when this returns.
 
         ``timeout`` (s) is journaled; keeping it is the caller's. ``hold`` (s) keeps the phase from being complete.
         ``twin_of`` names the steady-state phase that this one is the idle twin of. ``profile``: a profiler is
-        attached to every profile target when this returns, or the recording says why not.
+        attached to every profile target when this returns, or the recording says why not. ``edges_only``: nothing is
+        scraped between its edges.
         Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
         """
         self._order(
@@ -126,6 +128,7 @@ class Recorder:
                 hold=hold,
                 twin_of=twin_of,
                 profile=profile,
+                edges_only=edges_only,
             ),
             _BEGIN_S,
         )
@@ -147,13 +150,21 @@ class Recorder:
         """Journal text as evidence, as the last lines of a log; credentials in it are blotted out."""
         self._order(protocol.AddLines(id=self._id(), source=source, lines=list(lines)), _ORDER_S)
 
-    def add_target(self, name: str, address: Address) -> None:
-        """Scrape an endpoint from the next phase edge on; a known name gets a new address."""
-        self._order(protocol.AddTarget(id=self._id(), name=name, address=address), _ORDER_S)
+    def quiet_phase(self) -> None:
+        """Scrape the open phase at its end only, from here on; no scrape is under way when this returns."""
+        self._order(protocol.QuietPhase(id=self._id()), _ORDER_S)
+
+    def add_target(self, target: ScrapeTarget) -> None:
+        """Scrape a target from here on; one of a known name goes on with its history at its new place."""
+        self._order(protocol.AddTarget(id=self._id(), target=target), _ORDER_S)
 
     def remove_target(self, name: str) -> None:
-        """Scrape an endpoint no longer."""
+        """Scrape a target no longer, nor any of its pods."""
         self._order(protocol.RemoveTarget(id=self._id(), name=name), _ORDER_S)
+
+    def scrape(self, name: str) -> None:
+        """Scrape a target now that has no rhythm of its own (``interval_s=0``); one that is not known is left out."""
+        self._order(protocol.ScrapeOnce(id=self._id(), name=name), _ORDER_S)
 
     def declare_check(self, check: dict[str, Any], source: str) -> None:
         """Journal a bound that the run is held to, so that it can be judged again from the recording."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..exposition.families import Family, NativeHistogram
 from .conditions import Condition, WatchSpec
 
 SCHEMA_VERSION = 1
@@ -185,9 +186,9 @@ class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
     """A source of the recording broke off; what it would have told is missing, not zero."""
 
     source: str
-    """``audit``, ``cpu``, ``scrape:<target>``, ``watch:<id>``, ``profile:<process>`` (of the phase before, if none is
-    open), ``stacks:<process>``, ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is
-    unknown)."""
+    """``audit``, ``cpu``, ``scrape:<target>`` (told at each edge of a phase, and between them when it is new),
+    ``watch:<id>``, ``profile:<process>`` (of the phase before, if none is open), ``stacks:<process>``,
+    ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is unknown)."""
     message: str
 
 
@@ -233,6 +234,30 @@ class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
     gone: list[str] = []
     """Series of the last scrape that this one no longer has, or has in ``special`` instead of ``samples``.
     Any scrape is rebuilt from the records before: take out ``gone``, then put in ``samples`` and ``special``."""
+    families: dict[str, Family] = {}
+    """Families that are new, or described otherwise than in the last scrape."""
+    families_gone: list[str] = []
+    native: dict[str, NativeHistogram] = {}
+    """Series with exponential buckets whose buckets changed; such a series leaves with ``gone``."""
+    created: dict[str, str] = {}
+    """Series whose time of creation is new: s since the epoch. One that was known was reset."""
+
+
+class TargetSeen(Record, tag="target", frozen=True, kw_only=True):
+    """A metrics target answers from here on: for the first time, again, or somewhere else.
+
+    It stands before the scrape. That it answers no longer says ``SourceFailed`` with source ``scrape:<target>``.
+    """
+
+    target: str
+    url: str
+    """Without query and user information."""
+
+
+class TargetGone(Record, tag="target-gone", frozen=True, kw_only=True):
+    """A metrics target is scraped no longer: all of its series have left. One of that name later starts anew."""
+
+    target: str
 
 
 ProfileKind = Literal["pyspy", "pprof", "heap", "goroutines"]
@@ -316,6 +341,8 @@ AnyRecord = (
     | ProcessGone
     | CpuRead
     | Scraped
+    | TargetSeen
+    | TargetGone
     | ProfileTaken
     | CheckDeclared
     | Lines

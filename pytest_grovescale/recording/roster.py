@@ -89,7 +89,8 @@ class Roster:
     def _read(self, name: str, edge: str) -> None:
         process = self._running[name]
         at = self._ledger.now()
-        used = usage(process)
+        # The recorder is a child of the harness; neither may count for both.
+        used = usage(process, apart={other.pid for other in self._running.values()})
         if used is None:
             # Gone between two looks; its pidfd tells.
             return

@@ -15,6 +15,7 @@ import msgspec
 from ..kube.client import Client
 from . import protocol, redaction
 from .auditing import AuditLog
+from .blocked import BlockedWorkers
 from .clock import RecorderClock
 from .journal import Writer
 from .ledger import Ledger
@@ -24,7 +25,7 @@ from .profiling.captures import Captures
 from .protocol import Answer, RecorderConfig
 from .records import CheckDeclared, ClockStep, Closed, LateObject, Lines, Mark
 from .roster import Roster
-from .scraping import Scrapers
+from .scraping.scrapers import Scrapers
 from .watches import Watches
 
 BEAT_S = 0.1
@@ -53,9 +54,6 @@ class Session:
         self.ledger.add(msgspec.structs.replace(config.opened, at=self.clock.now()))
         self.ledger.flush()
         self.watches = Watches(client, self.ledger)
-        self.scrapers = Scrapers(client, self.ledger, server=config.access.server)
-        for name, address in config.scrape_targets.items():
-            self.scrapers.add(name, address)
         self.audit = AuditLog(Path(config.audit_log), client, self.ledger) if config.audit_log else None
         extra = {name: Identity(pid, ticks) for name, (pid, ticks) in config.extra_processes.items()}
         self.roster = Roster(
@@ -71,6 +69,11 @@ class Session:
             name=Path(config.journal).stem,
         )
         self.roster.on_seen, self.roster.on_gone = self.captures.seen, self.captures.gone
+        self.blocked = BlockedWorkers(self.captures.dump)
+        self.ledger.on_record = self.blocked.feed
+        self.scrapers = Scrapers(client, self.ledger, process=self.roster.process, interval=config.scrape_interval_s)
+        for target in config.scrape_targets:
+            self.scrapers.add(target)
         self.phases = Phases(
             self.ledger,
             client,
@@ -92,6 +95,7 @@ class Session:
         for seconds, act in rhythms:
             self._run(_every(seconds, act), broken)
         self._run(self._timers(), broken)
+        self.scrapers.run()
 
     def _run(self, work: Coroutine[None, None, None], broken: Callable[[], None]) -> None:
         task = asyncio.create_task(work)
@@ -107,6 +111,7 @@ class Session:
         for fault in faults:
             traceback.print_exception(fault)
         await self.watches.close()
+        await self.blocked.close()
         self.ledger.tick()
         self.phases.interrupt(_INTERRUPTIONS[reason])
         await self.captures.close()
@@ -136,10 +141,14 @@ class Session:
             case protocol.AddLines(source=source, lines=lines):
                 redacted = redaction.text("\n".join(lines)).split("\n")
                 self.ledger.add(Lines(at=self.clock.now(), source=source, lines=redacted))
-            case protocol.AddTarget(name=name, address=address):
-                self.scrapers.add(name, address)
+            case protocol.QuietPhase():
+                await self.scrapers.halt()
+            case protocol.AddTarget(target=wanted):
+                self.scrapers.add(wanted)
             case protocol.RemoveTarget(name=name):
                 self.scrapers.remove(name)
+            case protocol.ScrapeOnce(name=name):
+                await self.scrapers.once(name)
             case protocol.DeclareCheck(check=check, source=source):
                 self.ledger.add(CheckDeclared(at=self.clock.now(), check=check, source=source))
             case protocol.AddProfileTarget(target=target):

@@ -59,6 +59,8 @@ class Captures:
         self._ending: list[_Ongoing] = []
         self._again: set[asyncio.Task[None]] = set()
         self._failures: list[tuple[str, ProfileFailed]] = []
+        self._one_dump = asyncio.Lock()
+        """Held while stacks are dumped: only one may stop a process at a time, a profiler included."""
 
     def add(self, target: ProfileTarget) -> None:
         """Profile a process from the next phase on; one of that name before is replaced."""
@@ -78,7 +80,8 @@ class Captures:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._phase = phase
         self._stems[phase] = _distinct(_plain(phase), self._stems.values())
-        await asyncio.gather(*(self._begin(target) for target in self._targets.values()))
+        async with self._one_dump:
+            await asyncio.gather(*(self._begin(target) for target in self._targets.values()))
 
     def report(self) -> None:
         """Journal the failures to attach."""
@@ -147,7 +150,8 @@ class Captures:
         try:
             if running is None:
                 raise ProfileFailed(f"{process} has ended", next_step="See its log.")
-            lines = await stacks.stacks(target, running, captured=process in self._open or bool(self._ending))
+            async with self._one_dump:
+                lines = await stacks.stacks(target, running, captured=process in self._open or bool(self._ending))
         except ProfileFailed as error:
             self._ledger.failed(source, error.line)
         else:

@@ -14,8 +14,10 @@ Profiler = Literal["auto", "pyspy", "pprof", "off"]
 _INTERPRETER = re.compile(r"(^|/)(python\d?(\.\d+)?|libpython\d+\.\d+\.so[.\d]*)$")
 
 
-def plan(wanted: Profiler, *, process: str, pid: int | None, pprof: Address | None) -> ProfileTarget | str:
-    """Return how to profile a process, or why it cannot be.
+def plan(
+    wanted: Profiler, *, process: str, pid: int | None, pprof: Address | None, stacks: Address | None = None
+) -> ProfileTarget | str:
+    """Return how to profile a process, or why it cannot be. ``stacks``: where it tells them itself.
 
     ``auto`` takes pprof where the definition has an endpoint for it, py-spy where the process runs a Python
     interpreter.
@@ -23,11 +25,11 @@ def plan(wanted: Profiler, *, process: str, pid: int | None, pprof: Address | No
     if wanted == "off":
         return f"profiling {process} is off in its definition"
     if wanted in ("auto", "pprof") and pprof is not None:
-        return ProfileTarget(process=process, profiler="pprof", address=pprof)
+        return ProfileTarget(process=process, profiler="pprof", address=pprof, stacks=stacks)
     if wanted == "pprof":
         return f"{process} has no pprof endpoint: name it in its definition (pprof: {{url: …}})"
     if wanted == "pyspy" or (pid is not None and is_python(pid)):
-        return ProfileTarget(process=process, profiler="pyspy")
+        return ProfileTarget(process=process, profiler="pyspy", stacks=stacks)
     return f"{process} is no Python process, and its definition names no pprof endpoint: there is no profiler for it"
 
 

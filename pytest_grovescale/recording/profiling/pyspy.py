@@ -186,7 +186,8 @@ async def dump(process: Identity, *, captured: bool, program: str = "") -> str:
 
     Raises ProfileFailed; to be given a time limit by the caller, after which nothing is left of it.
     """
-    arguments = ["dump", "--pid", str(process.pid), *(["--nonblocking"] if captured else [])]
+    # Full names: the file alone tells whether a frame is the operator's own, a library's or Python's.
+    arguments = ["dump", "--full-filenames", "--pid", str(process.pid), *(["--nonblocking"] if captured else [])]
     running = await _mortal(program or executable(), *arguments, death=signal.SIGKILL)
     try:
         output, _ = await running.communicate()

@@ -1,13 +1,15 @@
-"""What a process is doing right now: the stacks of its threads or goroutines, kept as lines of the recording."""
+"""What a process is doing right now: the stacks of its threads, tasks or goroutines, kept as lines of the recording."""
 
 from __future__ import annotations
 
 import asyncio
 
+from ...operator.endpoints import Address
 from ..processes import Identity
 from ..protocol import ProfileTarget
 from . import pprof, pyspy
 from .capture import ProfileFailed
+from .exchange import Exchange
 
 LIMIT_S = 5.0
 """How long a dump may take, s: it delays the end of a phase that is late already."""
@@ -15,20 +17,66 @@ LIMIT_S = 5.0
 MAX_LINES = 20_000
 """Lines kept of one dump: those of 1500 goroutines."""
 
+_SERVED_S = 2.0
+"""How long the operator may take to tell its stacks itself, s: one whose loop stands still never does."""
+
+_MAX_BYTES = 16 << 20
+
 
 async def stacks(target: ProfileTarget, process: Identity, *, captured: bool) -> list[str]:
-    """Return the stacks as the tool prints them; ``captured``: a profiler is attached. Raises ProfileFailed."""
+    """Return the stacks as the tools print them; ``captured``: a profiler is attached. Raises ProfileFailed.
+
+    What the operator serves itself comes first: its asyncio tasks, which no look from outside can see before Python
+    3.14. A part that could not be had is a line that begins with ``#`` and says why, where there is another.
+    """
+    wanted = [_profilers(target, process, captured=captured)]
+    if target.stacks is not None:
+        wanted.insert(0, _served(target.stacks))
+    parts = await asyncio.gather(*wanted, return_exceptions=True)
+    failures = [part for part in parts if isinstance(part, ProfileFailed)]
+    for part in parts:
+        if isinstance(part, BaseException) and not isinstance(part, ProfileFailed):
+            raise part
+    if len(failures) == len(parts):
+        raise failures[-1]
+    lines = [line for part in parts for line in _lines(part)]
+    if len(lines) <= MAX_LINES:
+        return lines
+    return [*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES} lines more"]
+
+
+def _lines(part: str | BaseException) -> list[str]:
+    if isinstance(part, ProfileFailed):
+        return [f"# {part.line}", ""]
+    return [*str(part).rstrip().splitlines(), ""]
+
+
+async def _profilers(target: ProfileTarget, process: Identity, *, captured: bool) -> str:
     try:
         async with asyncio.timeout(LIMIT_S):
             if target.address is not None:
-                text = await pprof.dump(target.address)
-            else:
-                text = await pyspy.dump(process, captured=captured)
+                return await pprof.dump(target.address)
+            return await pyspy.dump(process, captured=captured)
     except TimeoutError:
         raise ProfileFailed(
             f"no stacks of {target.process} within {LIMIT_S:g} s", next_step="See the operator's log for what it does."
         ) from None
-    lines = text.rstrip().splitlines()
-    if len(lines) <= MAX_LINES:
-        return lines
-    return [*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES} lines more"]
+
+
+async def _served(address: Address) -> str:
+    """Return what the operator itself tells of its stacks."""
+    text = bytearray()
+    try:
+        async with asyncio.timeout(_SERVED_S), Exchange.opened(address, "") as exchange:
+            async for piece in exchange.answer():
+                text += piece
+                if len(text) > _MAX_BYTES:
+                    break
+    except TimeoutError:
+        raise ProfileFailed(
+            f"{address.url} did not answer within {_SERVED_S:g} s", next_step="The operator's event loop stands still."
+        ) from None
+    except (OSError, ValueError, ProfileFailed) as error:
+        said = error.line if isinstance(error, ProfileFailed) else str(error) or type(error).__name__
+        raise ProfileFailed(f"{address.url}: {said}", next_step="See stacks.url in its definition.") from error
+    return text.decode(errors="replace")

@@ -38,6 +38,7 @@ from pytest_grovescale.recording.protocol import (
     Progress,
     SourceBroke,
 )
+from pytest_grovescale.recording.recorder import ScrapeTarget
 from pytest_grovescale.recording.records import (
     CpuRead,
     LateObject,
@@ -51,11 +52,17 @@ from pytest_grovescale.recording.records import (
     Scraped,
     SourceFailed,
 )
+from pytest_grovescale.recording.scraping.targets import AtUrl
 
 from .plane import Plane
 from .room import Maps, check, complete, of, recorder, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
+
+
+def at(name: str, url: str) -> ScrapeTarget:
+    """A target that is scraped at the edges of phases only."""
+    return ScrapeTarget(name=name, place=AtUrl(address=Address(url=url)), interval_s=0)
 
 
 def test_phase_without_milestones_and_hold_is_complete_at_once(plane: Plane, tmp_path: Path) -> None:
@@ -87,8 +94,8 @@ def test_hold_and_timers_run_by_the_recorders_clock(plane: Plane, maps: Maps, tm
 
 
 def test_edges_stand_around_the_phase(plane: Plane, tmp_path: Path) -> None:
-    api = Address(url=plane.access.server + "/metrics")
-    with recorder(tmp_path, plane.access, scrape_targets={"api": api}) as running:
+    api = at("api", plane.access.server + "/metrics")
+    with recorder(tmp_path, plane.access, scrape_targets=(api,)) as running:
         running.begin_phase("p", [], timeout=1)
         running.end_phase("p", "passed")
     found = check(running.journal)
@@ -388,9 +395,9 @@ def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_pa
     stuck: dict[str, Any] = {"body": b"a 1\n", "hang": threading.Event()}
     with endpoint(good) as good_url, endpoint(bad) as bad_url, endpoint(stuck) as stuck_url:
         urls = {"good": good_url, "bad": bad_url + "?token=abc", "gone": "http://127.0.0.1:9/metrics"}
-        targets = {name: Address(url=url) for name, url in urls.items()}
+        targets = tuple(at(name, url) for name, url in urls.items())
         with recorder(tmp_path, plane.access, scrape_targets=targets) as running:
-            running.add_target("stuck", Address(url=stuck_url))
+            running.add_target(at("stuck", stuck_url))
             running.begin_phase("p", [], timeout=1)
             for name in ("stuck", "gone"):
                 running.remove_target(name)
@@ -398,7 +405,7 @@ def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_pa
             bad |= {"body": b"", "status": 500}
             running.end_phase("p", "passed")
             # Another address, the same history.
-            running.add_target("bad", Address(url=good_url))
+            running.add_target(at("bad", good_url))
             running.begin_phase("q", [], timeout=1)
             running.end_phase("q", "passed")
     found = check(running.journal)

@@ -16,6 +16,7 @@ import pytest
 from pytest_grovescale.recording.processes import (
     Identity,
     ProcessesFile,
+    descendants,
     identity,
     open_pidfd,
     ready_ns,
@@ -108,6 +109,14 @@ def test_children_count_while_they_live_and_when_they_were_reaped(burner: Burner
     assert reaped - before >= 300_000_000 - 20_000_000
     burner.do("child")
     assert cpu(burner.identity) - reaped >= 300_000_000
+
+
+def test_a_child_that_is_measured_in_its_own_right_does_not_count_twice(burner: Burner) -> None:
+    burner.do("child")
+    [child] = descendants(burner.identity.pid)
+    apart = usage(burner.identity, apart={child})
+    assert apart is not None
+    assert cpu(burner.identity) - apart.cpu_ns >= 300_000_000
 
 
 def test_a_process_that_exited_still_tells_its_cpu_until_it_is_reaped(burner: Burner) -> None:

@@ -12,15 +12,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from pytest_grovescale.kube.access import Access
-from pytest_grovescale.kube.client import Client
 from pytest_grovescale.operator import certificates, readiness
 from pytest_grovescale.operator.endpoints import Address
-from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.clock import RecorderClock
-from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.records import Scraped, SourceFailed
-from pytest_grovescale.recording.scraping import Scrapers
+from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
+from tests.unit.recording.scraping_room import scraping
 
 TOKEN = "right-token"
 
@@ -56,17 +52,13 @@ async def serving(folder: Path) -> AsyncIterator[Address]:
 
 async def scraped(folder: Path, *addresses: Address) -> list[Scraped | SourceFailed]:
     """Return what each address leaves in a journal."""
-    path = folder / "recording.jsonl"
-    ledger = Ledger(journal.Writer(path), RecorderClock(), lambda update: None)
-    async with Client(Access(server="https://127.0.0.1:1")) as client:
-        scrapers = Scrapers(client, ledger, server="https://127.0.0.1:1")
+    folder.mkdir(exist_ok=True)
+    async with scraping(folder) as room:
         for number, address in enumerate(addresses):
-            scrapers.add(f"t{number}", address)
-            await scrapers.edge("start:p")
-            scrapers.remove(f"t{number}")
-        await scrapers.close()
-    ledger.flush()
-    return [msgspec.json.decode(line, type=Scraped | SourceFailed) for line in path.read_bytes().splitlines()]
+            room.scrapers.add(ScrapeTarget(name=f"t{number}", place=AtUrl(address=address)))
+            await room.scrapers.edge("start:p")
+            room.scrapers.remove(f"t{number}")
+    return [record for record in room.all() if isinstance(record, Scraped | SourceFailed)]
 
 
 def test_a_token_and_a_ca_open_the_metrics(tmp_path: Path) -> None:

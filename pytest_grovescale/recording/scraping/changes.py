@@ -1,0 +1,96 @@
+"""What differs between two scrapes of a target: all that the journal holds of the second one."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import msgspec
+
+from ...exposition.families import Exposition, Family
+from .. import redaction
+from ..records import Scraped
+
+T = TypeVar("T")
+
+NOTHING = Exposition(families={}, samples={})
+"""What a target has said before its first scrape."""
+
+
+def changes(last: Exposition, found: Exposition, *, target: str, at: int, edge: str = "", took_ns: int = 0) -> Scraped:
+    """Return what differs from the last scrape.
+
+    Compared as text, so that NaN equals itself and a value is new only when it is written otherwise. A series leaves
+    as a whole: where its value, its buckets or its time of creation is gone, what is left of it is told again.
+    """
+    gone = _gone(last, found)
+    samples: dict[str, float] = {}
+    special: dict[str, str] = {}
+    for series, text in found.samples.items():
+        if last.samples.get(series) == text and series not in gone:
+            continue
+        value = float(text)
+        if math.isfinite(value):
+            samples[series] = value
+            continue
+        special[series] = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+        if series in last.samples:
+            gone.add(series)
+    return Scraped(
+        at=at,
+        target=target,
+        edge=edge,
+        took_ns=took_ns,
+        samples=samples,
+        special=special,
+        gone=sorted(gone),
+        families={
+            name: _without_credentials(family)
+            for name, family in found.families.items()
+            if last.families.get(name) != family
+        },
+        families_gone=sorted(last.families.keys() - found.families.keys()),
+        native={name: seen for name, seen in found.native.items() if name in gone or last.native.get(name) != seen},
+        created={name: time for name, time in found.created.items() if name in gone or last.created.get(name) != time},
+    )
+
+
+def _gone(last: Exposition, found: Exposition) -> set[str]:
+    """Return the series of which something is there no longer."""
+    return (
+        (last.samples.keys() - found.samples.keys())
+        | (last.native.keys() - found.native.keys())
+        | (last.created.keys() - found.created.keys())
+    )
+
+
+def _without_credentials(family: Family) -> Family:
+    return msgspec.structs.replace(family, help=redaction.value(family.help))
+
+
+class Redaction:
+    """Takes credentials out of the names of one target's series; a name is looked at when it is new."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._blotted: dict[str, str] = {}
+
+    def __call__(self, found: Exposition) -> Exposition:
+        """Return what was found as it may be recorded. Of series that then have one name, the last stands."""
+        names = found.samples.keys() | found.native.keys() | found.created.keys()
+        for name in names - self._known:
+            if (clean := redaction.value(name)) != name:
+                self._blotted[name] = clean
+        self._known = names
+        if not self._blotted:
+            return found
+        self._blotted = {name: clean for name, clean in self._blotted.items() if name in names}
+        return Exposition(
+            families=found.families,
+            samples=self._renamed(found.samples),
+            native=self._renamed(found.native),
+            created=self._renamed(found.created),
+        )
+
+    def _renamed(self, values: dict[str, T]) -> dict[str, T]:
+        return {self._blotted.get(name, name): value for name, value in values.items()}

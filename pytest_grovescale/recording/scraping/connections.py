@@ -1,0 +1,171 @@
+"""One GET of a metrics endpoint: let in by whatever it asks for, and no more read than a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import weakref
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from ...errors import RecordingError
+from ...exposition.body import Body, too_large
+from ...exposition.limits import Limits
+from ...exposition.reader import ACCEPT
+from ...kube.access import Access, bearer, renewed, ssl_context
+from ...kube.errors import from_response
+from ...operator.endpoints import Credentials, authorization, tls_context
+
+_PACKED_PIECE = 2048
+"""Bytes that are unpacked at a time, to 2 MB at most: deflate packs a thousand to one."""
+
+_REFUSAL_BYTES = 1 << 16
+_KEEPALIVE_S = 75.0
+_CLOSING_TURNS = 1000
+_REFUSALS: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: ": it wants to know who asks; an endpoint of the definition can send the operator's own "
+    "token",
+    HTTPStatus.FORBIDDEN: ": the identity that asks may not read this; its RBAC needs the path among nonResourceURLs",
+}
+
+
+class ScrapeError(RecordingError):
+    """An endpoint answered, but not with metrics."""
+
+
+class Where(NamedTuple):
+    """Where a target is at this moment."""
+
+    url: str
+    credentials: Credentials | None
+    """None: the API server's own, with the recorder's access."""
+
+
+class Answer(NamedTuple):
+    """A whole body."""
+
+    body: bytes
+    content_type: str
+
+
+class Connections:
+    """Connections to all endpoints, kept open between scrapes."""
+
+    def __init__(self, access: Access, limits: Limits | None = None) -> None:
+        self._access = access
+        self._limits = limits or Limits()
+        self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._tls: dict[Credentials, tuple[tuple[int, ...], ssl.SSLContext]] = {}
+        self._api_tls: tuple[Access, ssl.SSLContext | None] | None = None
+
+    async def get(self, where: Where) -> Answer:
+        """Return what an endpoint answers.
+
+        Raises ScrapeError for a refusal, ApiError for one of the API server, ExpositionError for a body that is too
+        large or packed wrongly, aiohttp.ClientError and OSError where there is no answer. Sets no time limit.
+        """
+        tls = self._tls_to(where)
+        async with self._opened().get(
+            where.url,
+            # Packing would cost the very process that is measured.
+            headers={"Accept": ACCEPT, "Accept-Encoding": "identity", **self._authorization(where)},
+            ssl=tls if tls is not None else True,
+            server_hostname=None if where.credentials else self._access.tls_server_name or None,
+            # A redirect may lead anywhere: the token stays with the server that it is for.
+            allow_redirects=False,
+        ) as response:
+            if response.status != HTTPStatus.OK:
+                await self._refused(where, response)
+            return Answer(await _body(response, self._limits), response.headers.get("Content-Type", ""))
+
+    async def close(self) -> None:
+        """Close all connections; no socket is left."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+        for one in self._sockets:
+            # A goodbye by TLS that is not answered would take half a minute.
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(_CLOSING_TURNS):
+            # What the loop could not close by then ends with the process.
+            if all(one.fileno() < 0 for one in self._sockets):
+                break
+            await asyncio.sleep(0.001)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # No limit: endpoints that hang must not keep the others from being connected to.
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=_KEEPALIVE_S, socket_factory=self._new_socket
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "grovescale-recorder"},
+                timeout=aiohttp.ClientTimeout(total=None),
+                trust_env=False,
+                # Unpacked here, up to a limit.
+                auto_decompress=False,
+            )
+        return self._session
+
+    def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
+
+    def _authorization(self, where: Where) -> dict[str, str]:
+        if where.credentials is not None:
+            return authorization(where.credentials)
+        token = bearer(self._access)
+        return {"Authorization": token} if token else {}
+
+    def _tls_to(self, where: Where) -> ssl.SSLContext | None:
+        """Return the TLS settings, made anew when one of their files has changed: that takes some milliseconds."""
+        if where.credentials is None:
+            if self._api_tls is None or self._api_tls[0] is not self._access:
+                self._api_tls = self._access, ssl_context(self._access)
+            return self._api_tls[1]
+        if not where.url.startswith("https:"):
+            return None
+        key = where.credentials
+        stamp = tuple(part for name in (key.ca_file, key.cert_file, key.key_file) if name for part in _stamp(name))
+        if key not in self._tls or self._tls[key][0] != stamp:
+            self._tls[key] = stamp, tls_context(key)
+        return self._tls[key][1]
+
+    async def _refused(self, where: Where, response: aiohttp.ClientResponse) -> None:
+        if where.credentials is None:
+            said = await response.content.read(_REFUSAL_BYTES)
+            if response.status == HTTPStatus.UNAUTHORIZED:
+                self._access = await asyncio.to_thread(renewed, self._access)
+            raise from_response(response.status, said, request=f"GET {response.url.path}")
+        raise ScrapeError(f"HTTP {response.status}{_REFUSALS.get(response.status, '')}")
+
+
+def _stamp(name: str) -> tuple[int, ...]:
+    found = Path(name).stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+async def _body(response: aiohttp.ClientResponse, limits: Limits) -> bytes:
+    if (response.content_length or 0) > limits.max_bytes:
+        raise too_large(limits.max_bytes)
+    encoding = response.headers.get("Content-Encoding", "")
+    body = Body(encoding, limits)
+    async for chunk in response.content.iter_any():
+        if not encoding:
+            body.add(chunk)
+            continue
+        for start in range(0, len(chunk), _PACKED_PIECE):
+            body.add(chunk[start : start + _PACKED_PIECE])
+            # What a few bytes unpack to must not keep the others waiting.
+            await asyncio.sleep(0)
+    return body.whole()

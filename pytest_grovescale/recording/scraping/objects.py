@@ -1,0 +1,204 @@
+"""Targets behind the Kubernetes API: pods as they come and go, and Services; followed by watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ...kube.client import Client
+from ...kube.errors import ApiError
+from ...kube.resources import Resource
+from ...operator.following import Change, Followed, follow
+from ..ledger import Ledger
+from .connections import Where
+from .places import Finder, Fixed
+from .targets import OfPods, OfService
+
+PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
+SERVICES = Resource(group="", version="v1", plural="services", kind="Service", namespaced=True)
+
+_REFUSED_S = 5.0
+"""Until a refused watch is tried again."""
+
+
+class _Port(msgspec.Struct, frozen=True):
+    port: int
+    name: str = ""
+
+
+class _ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: list[_Port] = []
+
+
+class _Service(Followed, frozen=True):
+    spec: _ServiceSpec = _ServiceSpec()
+
+
+class Pods:
+    """Follows the pods of a target; ``found`` and ``lost`` are told which of them can be scraped.
+
+    A pod can be from when it runs and has an address until it is deleted or has ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        place: OfPods,
+        *,
+        client: Client,
+        server: str,
+        ledger: Ledger,
+        found: Callable[[str, Finder], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        self.name = name
+        self._place = place
+        self._client = client
+        self._server = server
+        self._ledger = ledger
+        self._found = found
+        self._lost = lost
+        self._scraped: dict[str, tuple[str, Where]] = {}
+        """Pod → uid, and where it is."""
+
+    async def run(self) -> None:
+        """Follow them until cancelled."""
+        follows = _Following(self._client, self._ledger, self.name)
+        await follows.run(
+            PODS, self._place.namespace, self.take, label_selector=self._place.label_selector, shape=Followed
+        )
+
+    def take(self, change: Change) -> None:
+        """Take in one change of the collection."""
+        pod = change.object
+        if pod is None:
+            return
+        name, uid = pod.metadata.name, pod.metadata.uid
+        where = pod_where(pod, self._place, self._server) if change.kind == "present" else None
+        known = self._scraped.get(name)
+        if where is not None and known != (uid, where):
+            if known is not None and known[0] != uid:
+                # Another pod of the same name: what the first one counted is not this one's.
+                self._lost(self.target(name))
+            self._scraped[name] = uid, where
+            self._found(self.target(name), Fixed(where))
+        elif where is None and known is not None and known[0] == uid:
+            del self._scraped[name]
+            self._lost(self.target(name))
+
+    def target(self, pod: str) -> str:
+        """Return the name of a pod's target."""
+        return f"{self.name}/{pod}"
+
+    def all_lost(self) -> None:
+        """Tell that none of them is scraped any longer."""
+        for name in list(self._scraped):
+            self._lost(self.target(name))
+        self._scraped.clear()
+
+
+class ServiceAddress:
+    """A Service's own address, as the API tells it now."""
+
+    def __init__(self, place: OfService) -> None:
+        self._place = place
+        self._where: Where | None = None
+        self._why = f"the Service {place.namespace}/{place.service} is not known yet"
+
+    async def follow(self, client: Client, ledger: Ledger, name: str) -> None:
+        """Follow the Service until cancelled."""
+        follows = _Following(client, ledger, name)
+        selector = f"metadata.name={self._place.service}"
+        await follows.run(SERVICES, self._place.namespace, self.take, field_selector=selector, shape=_Service)
+
+    def take(self, change: Change) -> None:
+        """Take in a change of the Service."""
+        found = change.object
+        if change.kind == "live" and not change.present:
+            self._where, self._why = None, f"there is no Service {self._place.namespace}/{self._place.service}"
+        elif change.kind == "gone":
+            self._where, self._why = None, "its Service is gone"
+        elif isinstance(found, _Service):
+            self._where, self._why = self._of(found)
+
+    def _of(self, service: _Service) -> tuple[Where | None, str]:
+        if service.spec.cluster_ip in ("", "None"):
+            return None, "its Service has no address of its own; read it through the API server's proxy"
+        wanted = self._place.port
+        port = next((port.port for port in service.spec.ports if wanted in (port.port, port.name)), None)
+        if port is None:
+            return None, f"its Service has no port {wanted!r}"
+        url = f"{self._place.scheme}://{_host(service.spec.cluster_ip)}:{port}{self._place.path}"
+        return Where(url, self._place.credentials), ""
+
+    async def now(self) -> Where:
+        if self._where is None:
+            raise ConnectionError(self._why)
+        return self._where
+
+    async def elsewhere(self) -> Sequence[Where]:
+        return ()
+
+    def answered(self, where: Where) -> None:
+        pass
+
+    async def failed(self) -> bool:
+        return False
+
+
+class _Following:
+    """Follows objects, whatever the API server says; a refusal is told once."""
+
+    def __init__(self, client: Client, ledger: Ledger, target: str) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._target = target
+
+    async def run(self, resource: Resource, namespace: str, take: Callable[[Change], None], **selection: Any) -> None:
+        told = ""
+        while True:
+            try:
+                async with aclosing(follow(self._client, resource, namespace, **selection)) as changes:
+                    async for change in changes:
+                        take(change)
+            except ApiError as error:
+                if error.message != told:
+                    told = error.message
+                    self._ledger.failed(f"scrape:{self._target}", f"{resource.plural} cannot be followed: {told}")
+            await asyncio.sleep(_REFUSED_S)
+
+
+def pod_where(pod: Followed, place: OfPods, server: str) -> Where | None:
+    """Return where a pod's metrics are; None when it cannot be scraped (not running, without address, going)."""
+    status = pod.status if isinstance(pod.status, dict) else {}
+    ip = status.get("podIP")
+    if status.get("phase") != "Running" or not ip or pod.metadata.deletion_timestamp:
+        return None
+    if place.via == "ip":
+        return Where(f"{place.scheme}://{_host(str(ip))}:{place.port}{place.path}", place.credentials)
+    return Where(f"{server}{proxy_path('pods', place, pod.metadata.name)}", None)
+
+
+def service_where(place: OfService, server: str) -> Where:
+    """Return where a Service's metrics are read through the API server."""
+    return Where(f"{server}{proxy_path('services', place, place.service)}", None)
+
+
+def proxy_path(plural: str, place: OfPods | OfService, name: str) -> str:
+    """Return the path below which the API server passes a GET on to a pod or a Service's endpoint.
+
+    https://kubernetes.io/docs/tasks/access-application-cluster/access-cluster-services/#manually-constructing-apiserver-proxy-urls
+    """
+    scheme = "https:" if place.scheme == "https" else ""
+    target = f"{scheme}{quote(name, safe='')}:{quote(str(place.port), safe='')}"
+    return f"/api/v1/namespaces/{quote(place.namespace, safe='')}/{plural}/{target}/proxy{place.path}"
+
+
+def _host(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip

@@ -1,0 +1,153 @@
+"""Targets behind a real API server: found by watch, gone with their pods.
+
+What cannot be had here: an answer through the API server's proxy. It refuses to pass anything on to a loopback address,
+which is where these endpoints are, and simulated pods have no other; so of the proxy its refusals are tested.
+"""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_grovescale.recording import journal
+from pytest_grovescale.recording.recorder import Recorder, ScrapeTarget
+from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
+from pytest_grovescale.recording.scraping.targets import OfPods, OfService
+from tests.waiting import wait_until
+
+from .plane import Plane
+from .room import Maps, check, of, recorder
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
+
+TICK = 0.1
+
+
+class Pods:
+    """Pods that nothing runs: their status is what a test writes."""
+
+    def __init__(self, plane: Plane, namespace: str) -> None:
+        self._plane = plane
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def create(self, name: str) -> None:
+        spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
+        self._plane.request(
+            "POST", self._path, {"metadata": {"name": name, "labels": {"app": "operator"}}, "spec": spec}
+        )
+
+    def run(self, name: str) -> None:
+        status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+        kind = "application/merge-patch+json"
+        self._plane.request("PATCH", f"{self._path}/{name}/status", {"status": status}, kind=kind)
+
+    def delete(self, name: str) -> None:
+        self._plane.request("DELETE", f"{self._path}/{name}", {"gracePeriodSeconds": 0})
+
+
+@contextmanager
+def metrics() -> Iterator[int]:
+    """The port of an endpoint on loopback, which is where all these pods say that they are."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(b"a 1\n")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def names(running: Recorder, kind: type[TargetSeen] | type[TargetGone] | type[Scraped]) -> list[str]:
+    running.flush()
+    return [record.target for record in journal.read(running.journal) if isinstance(record, kind)]
+
+
+def failures(running: Recorder) -> dict[str, str]:
+    running.flush()
+    return {r.source: r.message for r in journal.read(running.journal) if isinstance(r, SourceFailed)}
+
+
+def test_pods_are_scraped_from_their_start_to_their_end(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    pods = Pods(plane, maps.namespace)
+    pods.create("first")
+    pods.run("first")
+    with metrics() as port:
+        place = OfPods(namespace=maps.namespace, label_selector="app=operator", port=port, via="ip")
+        target = ScrapeTarget(name="pods", place=place, interval_s=TICK)
+        with recorder(tmp_path, plane.access, scrape_targets=(target,)) as running:
+            wait_until(lambda: "pods/first" in names(running, Scraped), "a scrape of the pod that is there")
+            pods.create("second")
+            pods.run("second")
+            wait_until(lambda: "pods/second" in names(running, Scraped), "a scrape of the pod that came")
+            running.begin_phase("p", [], timeout=60)
+            pods.delete("first")
+            wait_until(lambda: names(running, TargetGone) == ["pods/first"], "the end of the pod that went")
+            running.end_phase("p", "passed")
+            running.remove_target("pods")
+    found = check(running.journal)
+    assert [gone.target for gone in of(found, TargetGone)] == ["pods/first", "pods/second"]
+    edges = [(scrape.target, scrape.edge) for scrape in of(found, Scraped) if scrape.edge]
+    assert sorted(edges) == [("pods/first", "start:p"), ("pods/second", "end:p"), ("pods/second", "start:p")]
+    assert not of(found, SourceFailed)
+
+
+def test_a_restarted_api_server_loses_no_pod(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    pods = Pods(plane, maps.namespace)
+    pods.create("first")
+    pods.run("first")
+    with metrics() as port:
+        place = OfPods(namespace=maps.namespace, label_selector="app=operator", port=port, via="ip")
+        target = ScrapeTarget(name="pods", place=place, interval_s=TICK)
+        with recorder(tmp_path, plane.access, scrape_targets=(target,)) as running:
+            wait_until(lambda: "pods/first" in names(running, Scraped), "a scrape")
+            plane.kill_apiserver()
+            scrapes = len(names(running, Scraped))
+            wait_until(lambda: len(names(running, Scraped)) > scrapes, "scrapes while the API server is away")
+            plane.start_apiserver()
+            pods.create("second")
+            pods.run("second")
+            wait_until(lambda: "pods/second" in names(running, Scraped), "a scrape of the pod that came")
+            assert not names(running, TargetGone)
+
+
+def test_what_the_proxy_refuses_is_told_with_its_own_words(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    pods = Pods(plane, maps.namespace)
+    pods.create("first")
+    pods.run("first")
+    targets = (
+        ScrapeTarget(name="pods", place=OfPods(namespace=maps.namespace, label_selector="app=operator", port=8080)),
+        ScrapeTarget(name="service", place=OfService(namespace=maps.namespace, service="nobody", port="metrics")),
+    )
+    with recorder(tmp_path, plane.access, scrape_targets=targets, scrape_interval_s=TICK) as running:
+        wait_until(lambda: len(failures(running)) == 2, "what the proxy says of each")
+        said = failures(running)
+    assert "address not allowed" in said["scrape:pods/first"]
+    assert 'services "nobody" not found' in said["scrape:service"]
+
+
+def test_a_service_is_looked_up_at_its_own_address(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    path = f"/api/v1/namespaces/{maps.namespace}/services"
+    spec = {"clusterIP": "None", "ports": [{"name": "metrics", "port": 8080}], "selector": {"app": "operator"}}
+    plane.request("POST", path, {"metadata": {"name": "headless"}, "spec": spec})
+    place = OfService(namespace=maps.namespace, service="headless", port="metrics", via="ip")
+    target = ScrapeTarget(name="service", place=place)
+    with recorder(tmp_path, plane.access, scrape_targets=(target,), scrape_interval_s=TICK) as running:
+        wait_until(lambda: "no address of its own" in failures(running).get("scrape:service", ""), "what is wrong")
