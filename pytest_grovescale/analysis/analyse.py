@@ -12,6 +12,7 @@ from ..recording.records import AnyRecord, Closed, CpuRead
 from .contents import Contents
 from .floors import floors_of
 from .gaps import warnings, watch_results
+from .metrics.summary import summaries
 from .milestones import watch_lag
 from .paths import without_paths
 from .phases import iso, phase_result
@@ -73,6 +74,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         watches=watch_results(contents),
         watch_lag=watch_lag(contents, log) if log is not None else None,
         recorder=_recorder_cost(contents),
+        metrics=summaries(contents.metrics),
         warnings=warnings(contents),
         evidence=tuple(
             Evidence(source=lines.source, phase=contents.phase_before(lines.at), lines=tuple(lines.lines))

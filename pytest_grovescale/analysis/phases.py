@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from ..recording.records import Mark
 from .api import api_rows
+from .blocked.rows import workers_of_phase
 from .bottlenecks.table import bottlenecks_of_phase
 from .contents import Contents, PhaseSpan
 from .cpu import cpu_of_phase
@@ -24,9 +25,15 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
     end = contents.end_of(phase)
     cpu, missing = cpu_of_phase(contents, phase)
     reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
+    workers, why_no_workers = workers_of_phase(contents.metrics.workers, phase.name)
     saturation, why_no_saturation = saturation_of_phase(contents, phase, cpu)
     hole = audit_hole(contents, phase)
-    for figure, why in (("audit", hole), ("reconciles", why_no_reconciles), ("saturation", why_no_saturation)):
+    for figure, why in (
+        ("audit", hole),
+        ("reconciles", why_no_reconciles),
+        ("workers", why_no_workers),
+        ("saturation", why_no_saturation),
+    ):
         if why:
             missing[figure] = why
     profiles, why_not_profiled = profiles_of_phase(contents, phase)
@@ -48,6 +55,7 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
         cpu=cpu,
         api=api_rows(traffic.requests(phase), contents.opened.identities),
         reconciles=reconciles,
+        workers=workers,
         series=series_of(phase),
         saturation=saturation,
         audit_complete=not hole,

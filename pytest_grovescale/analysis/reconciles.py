@@ -19,7 +19,7 @@ _FAMILIES: tuple[tuple[str, str, ReconcileSource], ...] = (
 # Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
 # operator that serves with its help. They look at certificates once a minute: that is no reconcile of anything, and
 # taken for one it would prove that a trigger was answered.
-_LIBRARY_QUEUES = (
+LIBRARY_QUEUES = (
     "DynamicCABundle-",
     "DynamicConfigMapCABundle-",
     "DynamicServingCertificateController",
@@ -53,7 +53,7 @@ def _rows(
         if not series.startswith(family + "{"):
             continue
         labels = labels_of(series)
-        if source == "work-queue" and labels.get(label, "").startswith(_LIBRARY_QUEUES):
+        if source == "work-queue" and labels.get(label, "").startswith(LIBRARY_QUEUES):
             continue
         count, reset = _increase(start.samples.get(series, 0.0), value, anew=anew)
         rows.append(

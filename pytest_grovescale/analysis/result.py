@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from ..exposition.families import MetricType
 from ..recording.records import CheckDeclared, Machine, ObjectRef, ProfileKind
 
 SCHEMA_VERSION = 1
@@ -108,6 +109,52 @@ class ReconcileRow(msgspec.Struct, frozen=True, kw_only=True):
     lower_bound: bool = False
     """The counter started anew in the phase: at least so many."""
     source: ReconcileSource = "controller-runtime"
+
+
+class BlockedSpell(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which a controller's workers waited inside reconciles while keys waited for a worker."""
+
+    start_s: float
+    """Seconds from the phase's start; as exact as the scrapes are close."""
+    end_s: float
+    starved: bool = False
+    """No reconcile ended in all that time."""
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one controller's workers did in one phase, by the operator's own metrics and its CPU clock.
+
+    Rates are over the phase's scrapes, from the first to the last; None where the operator's metrics do not tell.
+    """
+
+    controller: str
+    """The controller, or the work queue, which bears its name."""
+    workers: int | None = None
+    """Reconciles that it may have at a time; None where only its queue's metrics are served."""
+    active_share: float | None = None
+    """S: active workers / `workers`, on average over the scrapes."""
+    unfinished_growth: float | None = None
+    """B: seconds per second by which the work in progress grew old: how many workers are stuck."""
+    busy_workers: float | None = None
+    """W: seconds per second that workers spent in reconciles, ended or not."""
+    finished_per_s: float | None = None
+    """μ: reconciles that ended, a second."""
+    cores_per_worker: float | None = None
+    """κ: CPU seconds of the whole operator per second that one of this controller's workers was busy."""
+    depth_max: int | None = None
+    """Keys that waited in its queue, at most."""
+    longest_s: float | None = None
+    """What the reconcile that had run longest at any scrape had taken by then."""
+    scrapes: int = 0
+    blocked: tuple[BlockedSpell, ...] = ()
+    """As `no_blocked_workers()` finds them with its defaults."""
+    problem: str = ""
+    """Why it cannot be told whether workers were blocked: too few scrapes."""
+
+    @property
+    def blocked_s(self) -> float:
+        """Seconds of the phase in which its workers were blocked."""
+        return sum(spell.end_s - spell.start_s for spell in self.blocked)
 
 
 class Saturation(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,6 +306,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     api: tuple[ApiRow, ...] = ()
     """Without `audit_complete` these are what was read: at least so many."""
     reconciles: tuple[ReconcileRow, ...] = ()
+    workers: tuple[WorkerRow, ...] = ()
+    """Of each controller that did anything, or had anything to do; empty where `missing` says why."""
     saturation: Saturation | None = None
     audit_complete: bool = False
     """Whether the audit log was read without a break from the phase's start to its end."""
@@ -284,7 +333,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     idle_twin: str = ""
     """Name of the phase of the same length without a trigger that this steady-state phase is compared with."""
     missing: dict[str, str] = {}
-    """What was not measured → why. Keys: ``audit``, ``reconciles``, ``saturation``, ``bottlenecks``,
+    """What was not measured → why. Keys: ``audit``, ``reconciles``, ``workers``, ``saturation``, ``bottlenecks``,
     ``cpu:<process>``, ``profile:<process>``, and ``cpu`` when no process could be read."""
 
 
@@ -315,6 +364,43 @@ class RecorderCost(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None
     """Of the CPU seconds of all measured processes; None when nothing else was measured."""
     peak_rss_bytes: int
+
+
+class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A family of the program's own on a metrics endpoint: none that its libraries bring."""
+
+    family: str
+    type: MetricType = "unknown"
+    series_first: int
+    """At the first scrape."""
+    series_last: int
+    series_peak: int
+
+
+class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a metrics endpoint served during a recording. Series are counted as a Prometheus would store them."""
+
+    target: str
+    scrapes: int
+    """That succeeded."""
+    failures: int = 0
+    """Failures that the recording tells of; one that goes on may be told once."""
+    failure: str = ""
+    """Why the last of them failed."""
+    up_share: float
+    """Share of the time from the first scrape to the last, well or ill, in which the one before had succeeded."""
+    series_first: int | None = None
+    """None where no scrape succeeded; so are the next two."""
+    series_last: int | None = None
+    series_peak: int | None = None
+    families: int = 0
+    """At the last scrape."""
+    own: tuple[FamilySummary, ...] = ()
+    """Most series first; no more than `own_families` tells of."""
+    own_families: int = 0
+    took_p50_ms: float | None = None
+    """From the request to the answer read and parsed."""
+    took_p99_ms: float | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -358,6 +444,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     watches: tuple[WatchResult, ...] = ()
     watch_lag: WatchLag | None = None
     recorder: RecorderCost | None = None
+    metrics: tuple[TargetSummary, ...] = ()
+    """Every endpoint that was scraped, the operator's first."""
     warnings: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     objects: int | None = None

@@ -15,6 +15,7 @@ import msgspec
 from ..recording.records import CpuRead, ObjectSeen, Request
 from .api import counted, roles
 from .contents import Contents, PhaseSpan, WatchStory
+from .metrics.curves import Curves, curves_of
 from .result import Clock, MarkResult, MilestoneResult, Outcome, PhaseResult, TestResult
 
 MAX_POINTS = 500
@@ -112,6 +113,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Of each process: the highest in the bin; between two reads it is that of the first."""
     requests: tuple[RequestBins, ...] = ()
     """Empty where the audit log was not read."""
+    metrics: tuple[Curves, ...] = ()
 
 
 def timeline_of(contents: Contents, result: TestResult) -> Timeline:
@@ -131,6 +133,7 @@ def timeline_of(contents: Contents, result: TestResult) -> Timeline:
         cores=cores,
         rss_bytes=rss,
         requests=tuple(_requests(contents, grid)),
+        metrics=curves_of(contents.metrics, start),
     )
 
 

@@ -25,7 +25,9 @@ import msgspec
 from ..definitions import load, where
 from ..errors import DefinitionError, UsageError
 from .arguments import unknown
-from .shape import AnyCheck, Check
+from .bundle import BUNDLES, Bundle
+from .check import Check
+from .shape import AnyCheck
 
 FILE = "budgets.yaml"
 
@@ -85,21 +87,25 @@ def marked(arguments: Sequence[object]) -> list[Declared]:
     for argument in arguments:
         if not isinstance(argument, Check):
             raise UsageError(f"{argument!r} is not a check", next_step=f"There are: {', '.join(_KINDS)}.")
-    return [Declared(typing.cast(AnyCheck, check), "marker") for check in arguments]
+    checks = (check for argument in arguments for check in (argument if isinstance(argument, Bundle) else [argument]))
+    return [Declared(typing.cast(AnyCheck, check), "marker") for check in checks]
 
 
 def _checks(path: Path, place: tuple[str | int, ...], entry: str | dict[str, Any]) -> Iterator[AnyCheck]:
     named: dict[str, Any] = {entry: None} if isinstance(entry, str) else entry
     for name, arguments in named.items():
-        kind = _KINDS.get(name)
+        kind = _KINDS.get(name) or BUNDLES.get(name)
         if kind is None:
-            raise _wrong(path, (*place, name), unknown("check", name, _KINDS))
+            raise _wrong(path, (*place, name), unknown("check", name, [*_KINDS, *BUNDLES]))
         if arguments is not None and not isinstance(arguments, dict):
             raise _wrong(path, (*place, name), f"takes arguments by name, as {{max: {arguments}}}")
-        yield _check(path, (*place, name), kind, arguments or {})
+        found = _check(path, (*place, name), kind, arguments or {})
+        yield from found if isinstance(found, Bundle) else [found]
 
 
-def _check(path: Path, place: tuple[str | int, ...], kind: type[AnyCheck], arguments: Arguments) -> AnyCheck:
+def _check(
+    path: Path, place: tuple[str | int, ...], kind: type[AnyCheck | Bundle], arguments: Arguments
+) -> AnyCheck | Bundle:
     fields = msgspec.structs.fields(kind)
     for name in arguments:
         if name not in {field.name for field in fields}:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import msgspec
 
+from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from . import milestones, noop, noop_cpu, reconciles, resources, traffic
 from .baseline import Baselines, no_baselines
+from .check import text_of
 from .finding import Finding
+from .metrics import judge as of_metrics
 from .shape import (
     AnyCheck,
     ApiRequests,
@@ -23,18 +27,32 @@ from .shape import (
     NoopWrites,
     Rss,
     decode,
-    text_of,
 )
 
+Metrics = Callable[[], MetricsHistory]
+"""A test's scrapes; read when a check asks for them, which most tests' checks never do."""
 
-def judge(check: AnyCheck, test: TestResult, *, baselines: Baselines = no_baselines, source: str = "") -> CheckResult:
+
+def no_metrics() -> MetricsHistory:
+    """Stand for scrapes that are not at hand: a result without its recording."""
+    raise NotMeasuredError("its recording is not at hand", next_step="Give the run's folder, with its recordings.")
+
+
+def judge(
+    check: AnyCheck,
+    test: TestResult,
+    *,
+    baselines: Baselines = no_baselines,
+    metrics: Metrics = no_metrics,
+    source: str = "",
+) -> CheckResult:
     """Return what one check says of a test.
 
     What was not measured is inconclusive, and says what to do. Raises UsageError for a check that could mean several
     phases.
     """
     try:
-        found = _finding(check, test, baselines)
+        found = _finding(check, test, baselines, metrics)
     except NotMeasuredError as error:
         return _inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
     return CheckResult(
@@ -50,23 +68,35 @@ def judge(check: AnyCheck, test: TestResult, *, baselines: Baselines = no_baseli
     )
 
 
-def judge_all(test: TestResult, *, baselines: Baselines = no_baselines) -> TestResult:
+def judge_all(test: TestResult, *, baselines: Baselines = no_baselines, metrics: Metrics = no_metrics) -> TestResult:
     """Return a test's result with the verdict of each check that it was declared to be held to, in their order."""
-    return msgspec.structs.replace(
-        test, checks=tuple(_declared(plain.check, test, baselines, plain.source) for plain in test.declared)
+    once = functools.cache(metrics)
+    checks = tuple(_declared(plain.check, test, baselines, once, plain.source) for plain in test.declared)
+    return msgspec.structs.replace(test, checks=checks)
+
+
+def judge_run(
+    result: Result,
+    baselines_of: Callable[[str], Baselines],
+    metrics_of: Callable[[TestResult], MetricsHistory],
+) -> Result:
+    """Return a run's result with the verdicts of all its tests.
+
+    ``baselines_of`` gives a test's baselines, by its node id; ``metrics_of`` its scrapes, from its recording.
+    """
+    tests = tuple(
+        judge_all(test, baselines=baselines_of(test.test), metrics=functools.partial(metrics_of, test))
+        for test in result.tests
     )
-
-
-def judge_run(result: Result, baselines_of: Callable[[str], Baselines]) -> Result:
-    """Return a run's result with the verdicts of all its tests; ``baselines_of`` gives a test's, by its node id."""
-    tests = tuple(judge_all(test, baselines=baselines_of(test.test)) for test in result.tests)
     return msgspec.structs.replace(result, tests=tests)
 
 
-def _declared(plain: dict[str, object], test: TestResult, baselines: Baselines, source: str) -> CheckResult:
+def _declared(
+    plain: dict[str, object], test: TestResult, baselines: Baselines, metrics: Metrics, source: str
+) -> CheckResult:
     try:
         check = decode(plain)
-        return judge(check, test, baselines=baselines, source=source)
+        return judge(check, test, baselines=baselines, metrics=metrics, source=source)
     except UsageError as error:
         # Nobody is there to be told to write it otherwise: it stands in the report.
         return _inconclusive(str(plain.get("check", "")), error, phase="", source=source)
@@ -83,7 +113,7 @@ def _inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str
     )
 
 
-def _finding(check: AnyCheck, test: TestResult, baselines: Baselines) -> Finding:
+def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: Metrics) -> Finding:
     match check:
         case NoopWrites():
             return noop.writes(check, test)
@@ -103,3 +133,5 @@ def _finding(check: AnyCheck, test: TestResult, baselines: Baselines) -> Finding
             return resources.rss(check, test)
         case Milestone():
             return milestones.judge(check, test, baselines)
+        case _:
+            return of_metrics.judge(check, test, metrics())

@@ -13,34 +13,29 @@ import msgspec
 
 from ..errors import UsageError
 from .arguments import CheckArgumentError, duration, not_negative, one_of, size, unknown
+from .check import Check, tag_of
+from .metrics.shape import (
+    AnyMetricCheck,
+    Coexistence,
+    ConflictRate,
+    CounterResets,
+    ErrorRatio,
+    FunctionNameLabels,
+    HistogramBuckets,
+    Initialised,
+    Invariant,
+    Labels,
+    MetricNames,
+    NoBlockedWorkers,
+    NoBuiltinDuplicates,
+    Series,
+    SeriesGrowth,
+)
 
 Duration = str | int | float
 Size = str | int
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-
-
-class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all checks."""
-
-    needs_idle_twin: ClassVar[bool] = False
-    """Whether it can only be judged when its steady-state phase has an idle twin."""
-    positional: ClassVar[tuple[str, ...]] = ()
-    """Arguments that are written without their name."""
-
-    def __post_init__(self) -> None:
-        for field in msgspec.structs.fields(self):
-            try:
-                msgspec.convert(getattr(self, field.name), field.type)
-            except msgspec.ValidationError as error:
-                text = str(error)[:1].lower() + str(error)[1:].replace("`", "")
-                raise CheckArgumentError(
-                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}"
-                ) from None
-        self.refuse()
-
-    def refuse(self) -> None:
-        """Raise CheckArgumentError for arguments that cannot be, each or together."""
 
 
 class NoopWrites(Check, tag="noop_writes", frozen=True, kw_only=True):
@@ -234,7 +229,9 @@ class Milestone(_Named, tag="milestone", frozen=True, kw_only=True):
         return name if kind == "baseline" else ""
 
 
-AnyCheck = NoopWrites | NoopReads | NoopReconciles | NoopCpu | HotLoop | ApiRequests | Cpu | Rss | Milestone
+AnyCheck = (
+    NoopWrites | NoopReads | NoopReconciles | NoopCpu | HotLoop | ApiRequests | Cpu | Rss | Milestone | AnyMetricCheck
+)
 
 noop_writes = NoopWrites
 noop_reads = NoopReads
@@ -245,29 +242,20 @@ api_requests = ApiRequests
 cpu = Cpu
 rss = Rss
 milestone = Milestone
-
-
-def tag_of(check: Check) -> str:
-    """Return a check's name as it is written in ``budgets.yaml``."""
-    return str(type(check).__struct_config__.tag)
-
-
-def text_of(check: Check) -> str:
-    """Return a check as a reader would write it in a test: ``cpu("deploy", max="4s")``."""
-    parts = []
-    for field in msgspec.structs.fields(check):
-        value = getattr(check, field.name)
-        if field.name in check.positional and value != "":
-            parts.append(_quoted(value))
-        elif value is not None and (value != field.default or field.name == "max"):
-            parts.append(f"{field.name}={_quoted(value)}")
-    return f"{tag_of(check)}({', '.join(parts)})"
-
-
-def encode(check: Check) -> dict[str, Any]:
-    """Return a check as plain data, as it stands in a recording."""
-    plain: dict[str, Any] = msgspec.to_builtins(check)
-    return plain
+series = Series
+series_growth = SeriesGrowth
+labels = Labels
+no_builtin_duplicates = NoBuiltinDuplicates
+metric_names = MetricNames
+function_name_labels = FunctionNameLabels
+initialised = Initialised
+invariant = Invariant
+counter_resets = CounterResets
+histogram_buckets = HistogramBuckets
+coexistence = Coexistence
+conflict_rate = ConflictRate
+error_ratio = ErrorRatio
+no_blocked_workers = NoBlockedWorkers
 
 
 def decode(plain: dict[str, Any]) -> AnyCheck:
@@ -280,10 +268,6 @@ def decode(plain: dict[str, Any]) -> AnyCheck:
             next_step="Use the version of pytest-grovescale that wrote it, or a newer one.",
         ) from None
     return found
-
-
-def _quoted(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _numbered(per_trigger: int | dict[str, int] | None) -> dict[str, int]:

@@ -120,6 +120,7 @@ func main() {
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	}
 	go work()
+	runWorkers()
 	fmt.Printf("%s://%s\n", scheme, listener.Addr())
 	if *secure {
 		err = server.ServeTLS(listener, "", "")

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_grovescale.checks import shape
 from pytest_grovescale.checks.budgets import FILE, read
+from pytest_grovescale.checks.check import text_of
 from pytest_grovescale.checks.declaring import declared_for
 from pytest_grovescale.errors import DefinitionError, UsageError
 
@@ -37,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def sources(folder: Path, *names: str) -> list[str]:
-    return [f"{shape.text_of(check)} {source}" for check, source in declared_for(folder, names, (), root=folder.parent)]
+    return [f"{text_of(check)} {source}" for check, source in declared_for(folder, names, (), root=folder.parent)]
 
 
 def test_all_keys_that_fit_hold(folder: Path) -> None:

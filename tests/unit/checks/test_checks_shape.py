@@ -10,6 +10,7 @@ import pytest
 
 import pytest_grovescale
 from pytest_grovescale.checks import shape
+from pytest_grovescale.checks.check import encode, text_of
 from pytest_grovescale.checks.judge import judge_all
 from pytest_grovescale.errors import UsageError
 
@@ -38,12 +39,12 @@ WRITTEN: dict[str, shape.AnyCheck] = {
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_check_reads_as_it_is_written(text: str) -> None:
-    assert shape.text_of(WRITTEN[text]) == text
+    assert text_of(WRITTEN[text]) == text
 
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_check_comes_back_from_a_recording(text: str) -> None:
-    assert shape.decode(shape.encode(WRITTEN[text])) == WRITTEN[text]
+    assert shape.decode(encode(WRITTEN[text])) == WRITTEN[text]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_all_checks_can_be_imported_from_the_package() -> None:
 
 def test_declared_checks_are_judged_in_their_order() -> None:
     checks = [shape.noop_writes(), shape.cpu("deploy", max="1s"), shape.hot_loop()]
-    run = NoopRun(checks=tuple((shape.encode(check), f"budgets.yaml:{n}") for n, check in enumerate(checks)))
+    run = NoopRun(checks=tuple((encode(check), f"budgets.yaml:{n}") for n, check in enumerate(checks)))
     found = judge_all(run.result()).checks
     assert [(check.verdict, check.source) for check in found] == [
         ("pass", "budgets.yaml:0"),

@@ -1,0 +1,116 @@
+"""Where workers wait: the stacks that are inside a reconcile, equal ones together, each with the line that waits.
+
+That line is the innermost one of the operator's own code: below it are Python's or Go's standard library and the
+libraries that the operator was built with.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from .dumps import Frame, Stack
+
+
+class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Workers that stand in the same place."""
+
+    count: int
+    line: Frame
+    """The line of the operator's own code that waits."""
+    state: str
+    """Of the first one; empty where the dump does not tell."""
+    frames: tuple[Frame, ...]
+    """The whole stack, innermost first."""
+
+
+_RECONCILE = re.compile(
+    r"reconcile|sync_?handler|process_?next_?work_?item|(?:^|[._])(?:_work|_?(?:run_?)?worker)$", re.I
+)
+"""Functions by which a stack is known to be a worker's: those of controller-runtime, of client-go's examples and of
+Kubernetes' own controllers, and what Python operators call theirs."""
+
+_WORKS = ("running", "runnable", "active")
+"""States of goroutines and threads that compute; ``syscall`` may be either."""
+
+_QUEUE_GET = re.compile(r"(?:^|[.)])_?get(?:WithPriority)?$", re.I)
+_QUEUE = re.compile(r"queue", re.I)
+
+_GO_LIBRARIES = ("k8s.io/apimachinery/", "k8s.io/client-go/", "k8s.io/apiserver/", "sigs.k8s.io/controller-runtime/")
+_GO_STANDARD = re.compile(
+    "(?:archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding|errors|expvar|flag|fmt|go"
+    "|hash|html|image|index|internal|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|runtime|slices|sort"
+    "|strconv|strings|structs|sync|syscall|testing|text|time|unicode|unique|unsafe|weak)[./]"
+)
+_PYTHON_STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|^<frozen")
+_INSTALLED = re.compile(r"(?:site|dist)-packages/")
+
+
+def waiting_workers(stacks: Iterable[Stack]) -> tuple[WaitingGroup, ...]:
+    """Return the workers that wait inside a reconcile, grouped by where they stand; the largest group first.
+
+    A worker that waits for a key is in none, nor is one that computes. Empty where no stack is known to be a worker's.
+    """
+    groups: dict[tuple[tuple[str, str, int], ...], list[Stack]] = defaultdict(list)
+    for stack in stacks:
+        if _waits_inside(stack):
+            groups[tuple(frame[:3] for frame in stack.frames)].append(stack)
+    found = [
+        WaitingGroup(count=len(group), line=waiting_line(group[0].frames), state=group[0].state, frames=group[0].frames)
+        for group in groups.values()
+    ]
+    return tuple(sorted(found, key=lambda group: -group.count))
+
+
+def waiting_line(frames: Sequence[Frame]) -> Frame:
+    """Return the innermost frame of the operator's own code; the innermost of all where none is."""
+    own = [frame for frame in frames if _own(frame)]
+    return (own or _same_program(frames) or frames)[0]
+
+
+def _waits_inside(stack: Stack) -> bool:
+    if stack.state.startswith(_WORKS) or not any(_RECONCILE.search(frame.function) for frame in stack.frames):
+        return False
+    return not any(_takes_key(frame) for frame in stack.frames)
+
+
+def _takes_key(frame: Frame) -> bool:
+    return bool(_QUEUE_GET.search(frame.function) and _QUEUE.search(frame.function + frame.file))
+
+
+def _own(frame: Frame) -> bool:
+    if frame.file.endswith(".go"):
+        return not _go_library(frame)
+    # A name that was shortened does not tell where the file lies.
+    whole = frame.file.startswith("/")
+    return whole and not _python_standard(frame) and not _INSTALLED.search(frame.file)
+
+
+def _go_library(frame: Frame) -> bool:
+    """Return whether a Go frame is none of the main module's: go.dev/ref/mod has where the others lie."""
+    elsewhere = "@v" in frame.file or "/vendor/" in frame.file
+    return elsewhere or frame.function.startswith(_GO_LIBRARIES) or bool(_GO_STANDARD.match(frame.function))
+
+
+def _python_standard(frame: Frame) -> bool:
+    # The first part of a name that was shortened; of a whole one it is empty.
+    package = frame.file.partition("/")[0].removesuffix(".py")
+    return bool(_PYTHON_STANDARD.search(frame.file)) or package in sys.stdlib_module_names
+
+
+def _same_program(frames: Sequence[Frame]) -> list[Frame]:
+    """Return the frames of an operator that is installed itself, or of which no whole file names are known: those of
+    the package that its outermost one is of."""
+    foreign = [frame for frame in frames if not frame.file.endswith(".go") and not _python_standard(frame)]
+    if not foreign:
+        return []
+    package = _package(foreign[-1])
+    return [frame for frame in foreign if _package(frame) == package]
+
+
+def _package(frame: Frame) -> str:
+    return _INSTALLED.split(frame.file)[-1].partition("/")[0]

@@ -1,0 +1,134 @@
+"""Counters over a run: what they grew by, and where they began anew."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from ...exposition.families import Family
+from ...exposition.series import family_of, parse, text
+from .history import TargetHistory
+
+PROCESS_START = "process_start_time_seconds"
+
+_COUNTING = {"counter": ("",), "histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_sum")}
+"""Type of a family → the ends of the names of its samples that only ever grow."""
+
+
+class Reset(NamedTuple):
+    """A counter that showed less than at the scrape before, or says itself that it was made anew."""
+
+    series: str
+    family: str
+    scrape: int
+    """The first scrape of its new life."""
+    before: float
+    after: float
+
+
+def counts(name: str, families: Mapping[str, Family]) -> bool:
+    """Return whether a sample's value only grows: a counter's, or a histogram's or summary's count and buckets.
+
+    A ``_sum`` too, as Prometheus takes it; it falls where negative values are observed. Where nothing tells of a type,
+    the name does.
+    """
+    family = families.get(family_of(name, families))
+    if family is None or family.type == "unknown":
+        return name.endswith("_total")
+    return name.removeprefix(family.name) in _COUNTING.get(family.type, ())
+
+
+def increases(target: TargetHistory, series: str) -> list[float | None]:
+    """Return what a counter grew by since the first scrape, at each scrape; None where it is not there.
+
+    One that comes later has grown by all that it shows: it came with its first count. One that began anew has grown by
+    what it showed before and what it shows now.
+    """
+    anew = {*_anew(target, series), *_process_starts(target)}
+    grown: list[float | None] = []
+    total, last = 0.0, None
+    for scrape, value in enumerate(target.values(series)):
+        if value is None:
+            grown.append(None)
+            continue
+        if last is None:
+            total += value if scrape else 0.0
+        else:
+            total += value if scrape in anew or value < last else value - last
+        last = value
+        grown.append(total)
+    return grown
+
+
+def resets(target: TargetHistory) -> Iterator[Reset]:
+    """Yield each beginning anew of each counter, by series and time."""
+    for series in target.series:
+        name = parse(series).name
+        if not counts(name, target.families):
+            continue
+        anew = set(_anew(target, series))
+        last: float | None = None
+        for scrape, value in enumerate(target.values(series)):
+            if value is None:
+                continue
+            if last is not None and (scrape in anew or value < last):
+                yield Reset(series, family_of(name, target.families), scrape, last, value)
+            last = value
+
+
+def restarts(target: TargetHistory) -> set[int]:
+    """Return the scrapes that were the first of another process.
+
+    Told by the time of the process' start where it is served, else by counters: a process that begins takes all of
+    them with it.
+    """
+    if target.changes(PROCESS_START):
+        return set(_process_starts(target))
+    return {scrape for scrape in {reset.scrape for reset in resets(target)} if _all_began(target, scrape)}
+
+
+def _all_began(target: TargetHistory, scrape: int) -> bool:
+    """Return whether no counter that had counted kept what it had: several fell, and none stayed."""
+    fell = 0
+    for series in target.series:
+        if counts(parse(series).name, target.families) and (before := target.value(series, scrape - 1)):
+            after = target.value(series, scrape)
+            if after is not None and after >= before:
+                return False
+            fell += 1
+    return fell > 1
+
+
+def _process_starts(target: TargetHistory) -> Iterator[int]:
+    """Yield the scrapes at which the process says that it was started at another time than before."""
+    last: float | None = None
+    for scrape, value in enumerate(target.values(PROCESS_START)):
+        if value is not None:
+            if last is not None and value != last:
+                yield scrape
+            last = value
+
+
+def _anew(target: TargetHistory, series: str) -> Iterator[int]:
+    """Yield the scrapes at which a series says that it was created at another time than before."""
+    known = target.created.get(series) or target.created.get(_bare(target, series), [])
+    yield from (scrape for (_, before), (scrape, now) in itertools.pairwise(known) if now != before)
+
+
+def _bare(target: TargetHistory, series: str) -> str:
+    """Return the series by which a histogram or summary tells when it was made: without suffix, ``le``, quantile."""
+    name, labels = parse(series)
+    family = family_of(name, target.families)
+    return text(family, {label: value for label, value in labels.items() if label not in ("le", "quantile")})
+
+
+def growth(target: TargetHistory, series: str, phase: str = "") -> float | None:
+    """Return what a counter grew by from a phase's first scrape to its last, or over all scrapes; None without two."""
+    scrapes = target.of_phase(phase) if phase else list(range(len(target.moments)))
+    if len(scrapes) < 2:
+        return None
+    grown = increases(target, series)
+    before, after = grown[scrapes[0]], [grown[scrape] for scrape in scrapes if grown[scrape] is not None]
+    last = after[-1] if after else None
+    return 0.0 if last is None else last - (before or 0.0)

@@ -1,0 +1,221 @@
+"""Families that say what a built-in one says, found by their values: names and correlation both mislead.
+
+An own family and a built-in one are the same when, reduced to the labels that they share by whatever name, they are
+equal at every scrape: exactly where the operator was at rest, and while it worked to within the reconciles that can be
+in hand, of which one may have been counted by the one and not yet by the other. Seconds are compared at rest only, and
+to within what two clocks around the same work differ by.
+
+Among thousands of slices of built-in families some agree by luck. What speaks against luck is how much it takes to
+write down the changes that the two make alike, at those scrapes at which one of the two families changed at all: a
+column drawn at random with the same mean hits one of n bits once in 2^n times. (The changes are taken to be
+geometrically distributed, which assumes least of counts with a given mean.) A match counts from one hit in 1000 on,
+over all slices that were tried. So a series that hardly moves proves nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ...exposition.libraries import LIBRARIES
+from .collisions import Builtin, collisions
+from .history import TargetHistory
+from .projection import Column, Groups, Measure, Slice, measures, project, query, shared_labels, slices
+from .rest import at_rest, rests, workers
+
+Kind = Literal["collision", "duplicate", "refinement", "novel", "unmoved"]
+"""``collision``: the name of a built-in family with another type or labels; ``duplicate``: what a built-in one says, or
+less; ``refinement``: adds up to it over labels of its own; ``unmoved``: it never changed, so nobody can tell."""
+
+_BITS = 10.0
+"""One guess in 1024."""
+_BITS_OF_CHANGE = 16.0
+"""That one change speaks for at most, however large."""
+_REAL_SHARE = 0.05
+"""Two clocks around the same work differ by less than this share of it."""
+_BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
+_ROUNDING = 1e-9
+
+
+class Verdict(NamedTuple):
+    """What one family of the operator's own is next to the built-in ones."""
+
+    family: str
+    kind: Kind
+    builtin: str = ""
+    query: str = ""
+    """PromQL that gives the same from the built-in family."""
+    why: str = ""
+
+
+class _Match(NamedTuple):
+    measure: Measure
+    labels: Mapping[str, str]
+    """Labels of the own family → those of the built-in one."""
+    taken: Slice
+    groups: tuple[tuple[str, ...], ...]
+    apart: float
+    """The most that they differed by while work was under way."""
+    bits: float
+    """How strongly their changes speak against luck."""
+
+
+def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[Verdict]:
+    """Return what each family is that no library has brought as it is served, by name."""
+    found = [Verdict(one.family, "collision", one.builtin, why=one.why) for one in collisions(target, catalogue)]
+    taken = {verdict.family for verdict in found}
+    all_measures = measures(target)
+    scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
+    for family, own in all_measures.items():
+        of_library = family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created")
+        if not of_library and family not in taken:
+            found.append(scene.verdict(family, own))
+    return sorted(found)
+
+
+class _Scene:
+    """The built-in families that an endpoint serves, and what is known of its scrapes."""
+
+    def __init__(self, target: TargetHistory, served: list[Measure]) -> None:
+        self._target = target
+        self._served = [measure for measure in served if measure.moved]
+        self._rest = at_rest(target)
+        self._at_rest = sorted(rests(target))
+        self._workers_of: dict[str, list[float]] = {}
+        self._projected: dict[tuple[str, tuple[str, ...], Slice], Groups] = {}
+
+    def verdict(self, family: str, own: list[Measure]) -> Verdict:
+        if not any(measure.moved for measure in own):
+            return Verdict(family, "unmoved", why="it never changed")
+        matches = self._matches(own)
+        if not matches:
+            return Verdict(family, "novel")
+        best = min(matches, key=_simplest)
+        name = best.measure.family if own[0].suffix else best.measure.name
+        finer = len(project(own[0], tuple(best.labels))) < len(own[0].rows)
+        extra = sorted(own[0].values.keys() - best.labels.keys())
+        instead = query(best.measure, tuple(best.labels.values()), best.taken, best.groups)
+        why = f"equal at {len(self._rest)} scrapes, {len(self._at_rest)} of them at rest"
+        if best.apart:
+            why += f", to within {best.apart:g} while it worked"
+        if finer:
+            return Verdict(family, "refinement", name, instead, f"{why}, summed over {', '.join(extra)}")
+        return Verdict(family, "duplicate", name, instead, why)
+
+    def _matches(self, own: list[Measure]) -> list[_Match]:
+        """Return where a family agrees with a built-in one, a histogram in count and sum; empty if it may be luck."""
+        first, tried = own[0], 0
+        agreed: list[_Match] = []
+        for built in self._served:
+            if bool(first.suffix) and built.suffix != first.suffix:
+                continue
+            labels = shared_labels(first, built)
+            for taken in slices(built, labels.values()):
+                tried += 1
+                match = self._match(first, built, labels, taken)
+                if match is not None and all(self._agrees(more, match) for more in own[1:]):
+                    agreed.append(match)
+        proven = any(match.bits >= _BITS + math.log2(tried) for match in agreed)
+        return agreed if proven else []
+
+    def _agrees(self, more: Measure, match: _Match) -> bool:
+        """Return whether a histogram's sum agrees too, where its count does."""
+        other = next((one for one in self._served if one.name == match.measure.family + more.suffix), None)
+        return other is not None and self._match(more, other, match.labels, match.taken) is not None
+
+    def _match(self, own: Measure, built: Measure, labels: Mapping[str, str], taken: Slice) -> _Match | None:
+        """Return how the two agree, or None where they do not."""
+        by = tuple(labels.values())
+        ours, theirs = self._groups(own, tuple(labels), ()), self._groups(built, by, taken)
+        if not set(ours) & set(theirs) or own.real != built.real:
+            return None
+        # What takes long is timed by each of the two when it is over; while it lasts, one may be ahead by all of it.
+        scrapes = self._at_rest or [-1] if own.real else range(len(self._rest))
+        compared: list[list[float]] = []
+        apart = 0.0
+        for group, column in ours.items():
+            controller = dict(zip(by, group, strict=True)).get("controller", "")
+            pairs = _Pairs(column, theirs.get(group), scrapes, zero=own.counts and built.counts)
+            found = _near(pairs) if own.real else self._apart(pairs, controller)
+            if found is None:
+                return None
+            apart = max(apart, found)
+            compared.append(list(pairs.changes(own.changed | built.changed, relative=own.real)))
+        bits = sum(_bits(changes, apart, real=own.real) for changes in compared)
+        return _Match(built, labels, taken, tuple(ours), apart, bits)
+
+    def _apart(self, pairs: _Pairs, controller: str) -> float | None:
+        """Return how far two counts are apart while work is under way; None where that is farther than they may be."""
+        apart = 0.0
+        for scrape, a, b in pairs:
+            difference = abs(a - b)
+            if difference <= _ROUNDING * max(abs(a), abs(b)):
+                continue
+            if self._rest[scrape] is not False or not difference <= self._workers(controller)[scrape]:
+                return None
+            apart = max(apart, difference)
+        return apart
+
+    def _workers(self, controller: str) -> list[float]:
+        if controller not in self._workers_of:
+            self._workers_of[controller] = workers(self._target, controller)
+        return self._workers_of[controller]
+
+    def _groups(self, measure: Measure, by: tuple[str, ...], taken: Slice) -> Groups:
+        key = (measure.name, by, taken)
+        if key not in self._projected:
+            self._projected[key] = project(measure, by, taken)
+        return self._projected[key]
+
+
+def _near(pairs: _Pairs) -> float | None:
+    """Return 0 where two clocks agree; None where they do not."""
+    return 0.0 if all(abs(a - b) <= _REAL_SHARE * max(abs(a), abs(b)) for _, a, b in pairs) else None
+
+
+def _simplest(match: _Match) -> tuple[int, int, bool, float, str]:
+    """Order matches: whole families before slices, more shared labels first, plain values before a count or sum."""
+    return len(match.taken), -len(match.labels), bool(match.measure.suffix), match.apart, match.measure.name
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Two columns where both are known, the last scrape first: there most differ that do at all."""
+
+    left: Column
+    right: Column | None
+    scrapes: Sequence[int]
+    zero: bool
+    """What is not there has not counted yet."""
+
+    def __iter__(self) -> Iterator[tuple[int, float, float]]:
+        for scrape in reversed(self.scrapes):
+            a, b = self.left[scrape], self.right[scrape] if self.right is not None else None
+            if self.zero:
+                yield scrape, a or 0.0, b or 0.0
+            elif a is not None and b is not None:
+                yield scrape, a, b
+
+    def changes(self, at: Set[int], *, relative: bool) -> Iterator[float]:
+        """Yield by how much the left one changed, at some scrapes; ``relative``: as a share of what it was or became.
+
+        Between two scrapes that are looked at it may have been at others that are not.
+        """
+        for (after, one, _), (before, other, _) in itertools.pairwise(self):
+            if any(scrape in at for scrape in range(before + 1, after + 1)):
+                change = abs(one - other)
+                yield change / (max(abs(one), abs(other)) or 1.0) if relative else change
+
+
+def _bits(changes: Sequence[float], apart: float, *, real: bool) -> float:
+    """Return how many bits a column's changes take, each known to within ``apart`` on either side."""
+    if real:
+        return _BITS_OF_REAL_CHANGE * sum(change > 2 * _REAL_SHARE for change in changes)
+    mean = sum(changes) / len(changes) if changes else 0.0
+    if not mean:
+        return 0.0
+    costs = (math.log2(1 + mean) + change * math.log2((1 + mean) / mean) for change in changes)
+    return sum(max(min(cost, _BITS_OF_CHANGE) - math.log2(1 + 2 * apart), 0.0) for cost in costs)

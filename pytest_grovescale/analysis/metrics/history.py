@@ -1,0 +1,230 @@
+"""What a recording holds of metrics: every target's scrapes, rebuilt from what changed between them."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from ...errors import NotMeasuredError
+from ...exposition.families import Family, NativeHistogram
+from ...exposition.series import parse
+from ...recording import journal
+from ...recording import records as rec
+from ...recording.workers.history import WorkerHistory
+from ..result import TestResult
+from .objects import ObjectsSeen
+from .surface import Surface
+from .tracking import Tracking
+
+T = TypeVar("T")
+
+OPERATOR = "operator"
+"""The target that is meant where none is named."""
+
+
+class Moment(NamedTuple):
+    """One scrape of one target."""
+
+    at: int
+    """Recorder's clock, ns."""
+    edge: str
+    """``start:<phase>`` or ``end:<phase>``; empty between a phase's edges."""
+    phase: str
+    """The phase that it belongs to; empty between phases."""
+    took_ns: int = 0
+    """From the request to the answer read and parsed."""
+
+
+@dataclass(eq=False)
+class TargetHistory:
+    """All scrapes of one target. A value is known at a scrape, and holds until the next."""
+
+    target: str
+    moments: list[Moment] = field(default_factory=list)
+    families: dict[str, Family] = field(default_factory=dict)
+    """By name; as described last, also those that are gone."""
+    families_changed: list[tuple[int, Family]] = field(default_factory=list)
+    """Each description with the scrape that brought it."""
+    created: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Series → (scrape, time of its creation, s since the epoch) at each change."""
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    """When a scrape failed (recorder's clock, ns), and why: those at edges, and between them those with news."""
+    native: set[str] = field(default_factory=set)
+    """Families that had exponential buckets."""
+    histograms: dict[str, list[tuple[int, NativeHistogram | None]]] = field(default_factory=dict)
+    """Series → (scrape, its exponential buckets) at each change; None where they went."""
+    _changes: dict[str, list[tuple[int, float | None]]] = field(default_factory=dict)
+    _left: bool = False
+    """Whether it was given up since the last scrape: the next one starts from nothing."""
+
+    @property
+    def series(self) -> Sequence[str]:
+        """Return every series that was ever there."""
+        return list(self._changes)
+
+    def value(self, series: str, scrape: int) -> float | None:
+        """Return a series' value at a scrape, by the scrape's index in `moments`; None where it was not there."""
+        return _at(self._changes.get(series, []), scrape)
+
+    def histogram(self, series: str, scrape: int) -> NativeHistogram | None:
+        """Return a series' exponential buckets at a scrape, by its index in `moments`; None where it had none."""
+        return _at(self.histograms.get(series, []), scrape)
+
+    def values(self, series: str) -> Iterator[float | None]:
+        """Yield a series' value at every scrape, in order; None where it was not there."""
+        changes, position, value = self._changes.get(series, []), 0, None
+        for scrape in range(len(self.moments)):
+            if position < len(changes) and changes[position][0] == scrape:
+                value = changes[position][1]
+                position += 1
+            yield value
+
+    def comings(self, series: str) -> Iterator[tuple[int, int]]:
+        """Yield (scrape, 1) for each scrape in which a series came, and (scrape, -1) for each in which it was gone."""
+        there = False
+        for scrape, value in self._changes.get(series, []):
+            if there != (value is not None):
+                there = not there
+                yield scrape, 1 if there else -1
+
+    def changes(self, series: str) -> int:
+        """Return how often a series came, went or had another value."""
+        return len(self._changes.get(series, []))
+
+    def samples(self, scrape: int) -> dict[str, float]:
+        """Return a whole scrape, rebuilt. Negative indices count from the last."""
+        index = range(len(self.moments))[scrape]
+        found = {series: self.value(series, index) for series in self._changes}
+        return {series: value for series, value in found.items() if value is not None}
+
+    def surface(self, scrape: int = -1) -> Surface:
+        """Return what it served at one scrape. Raises NotMeasuredError when it was never scraped."""
+        if not self.moments:
+            raise NotMeasuredError(f"{self.target} was never scraped{self._last_failure()}")
+        samples = self.samples(scrape)
+        return Surface(target=self.target, families=dict(self.families), samples=samples, native=frozenset(self.native))
+
+    def whole(self) -> Surface:
+        """Return all that it ever served in the run, each series with its last value. Raises NotMeasuredError."""
+        if not self.moments:
+            raise NotMeasuredError(f"{self.target} was never scraped{self._last_failure()}")
+        last = {
+            series: next(value for _, value in reversed(changes) if value is not None)
+            for series, changes in self._changes.items()
+        }
+        return Surface(target=self.target, families=dict(self.families), samples=last, native=frozenset(self.native))
+
+    def of_phase(self, phase: str) -> list[int]:
+        """Return the scrapes of a phase, its edges included, by index."""
+        return [index for index, moment in enumerate(self.moments) if moment.phase == phase]
+
+    def when(self, scrape: int) -> str:
+        """Return the time of a scrape in words: ``at the end of deploy``, ``4.2 s into deploy``."""
+        moment = self.moments[scrape]
+        which, _, phase = moment.edge.partition(":")
+        if which in ("start", "end") and phase:
+            return f"at the {which} of {phase}"
+        began = self.moments[self.of_phase(moment.phase)[0] if moment.phase else 0].at
+        place = f"into {moment.phase}" if moment.phase else "after the first scrape"
+        return f"{(moment.at - began) / 1e9:.1f} s {place}"
+
+    def _last_failure(self) -> str:
+        return f": {self.failures[-1][1]}" if self.failures else ""
+
+    def leave(self) -> None:
+        """Take note that it was given up: a scrape of that name later knows nothing of what was before."""
+        self._left = True
+
+    def feed(self, record: rec.Scraped, phase: str) -> None:
+        """Take in the next scrape."""
+        index = len(self.moments)
+        self.moments.append(Moment(record.at, record.edge, phase, record.took_ns))
+        for series in list(self._changes) if self._left else record.gone:
+            changes = self._changes.get(series)
+            # Names of what has no value of its own, as of native histograms, are no series here.
+            if changes and changes[-1][1] is not None:
+                changes.append((index, None))
+        for series in list(self.histograms) if self._left else record.gone:
+            if series in self.histograms and self.histograms[series][-1][1] is not None:
+                self.histograms[series].append((index, None))
+        self._left = False
+        for series, value in [
+            *record.samples.items(),
+            *((series, float(text)) for series, text in record.special.items()),
+        ]:
+            changes = self._changes.setdefault(series, [])
+            if changes and changes[-1][0] == index:
+                changes.pop()
+            changes.append((index, value))
+        for family in record.families.values():
+            self.families[family.name] = family
+            self.families_changed.append((index, family))
+        for series, histogram in record.native.items():
+            self.native.add(parse(series).name)
+            self.histograms.setdefault(series, []).append((index, histogram))
+        for series, text in record.created.items():
+            self.created.setdefault(series, []).append((index, float(text)))
+
+
+def _at(changes: Sequence[tuple[int, T | None]], scrape: int) -> T | None:
+    """Return what held at a scrape: of several changes in one, the last."""
+    position = bisect.bisect_right(changes, scrape, key=lambda change: change[0])
+    return changes[position - 1][1] if position else None
+
+
+class MetricsHistory:
+    """All targets of a recording; feed it every record, in order."""
+
+    def __init__(self) -> None:
+        self.targets: dict[str, TargetHistory] = {}
+        self.workers = WorkerHistory()
+        self.objects = ObjectsSeen()
+        self.tracking = Tracking()
+        self._phase = ""
+
+    def feed(self, record: rec.AnyRecord) -> None:
+        """Take in the next record."""
+        self.workers.feed(record)
+        self.objects.feed(record)
+        self.tracking.feed(record)
+        match record:
+            case rec.PhaseStarted():
+                self._phase = record.phase
+            case rec.PhaseEnded():
+                self._phase = ""
+            case rec.Scraped():
+                _, _, of_edge = record.edge.partition(":")
+                self._of(record.target).feed(record, of_edge or self._phase)
+            case rec.TargetGone():
+                self._of(record.target).leave()
+            case rec.SourceFailed(source=source) if source.startswith("scrape:"):
+                self._of(source.removeprefix("scrape:")).failures.append((record.at, record.message))
+
+    def target(self, name: str = OPERATOR) -> TargetHistory:
+        """Return one target's scrapes. Raises NotMeasuredError for one that was none."""
+        if name not in self.targets:
+            known = f"scraped were: {', '.join(sorted(self.targets))}" if self.targets else "nothing was scraped"
+            raise NotMeasuredError(
+                f"there is no metrics target {name!r}; {known}",
+                next_step="Name the operator's endpoint under `metrics:` in its definition.",
+            )
+        return self.targets[name]
+
+    def _of(self, name: str) -> TargetHistory:
+        return self.targets.setdefault(name, TargetHistory(name))
+
+
+def history_of(records: Iterable[rec.AnyRecord]) -> MetricsHistory:
+    """Return what a recording holds of metrics."""
+    found = MetricsHistory()
+    for record in records:
+        found.feed(record)
+    return found
+
+
+def histories_in(folder: Path) -> Callable[[TestResult], MetricsHistory]:
+    """Return what reads a test's scrapes from its recording in a run's folder."""
+    return lambda test: history_of(journal.read(folder / test.recording))

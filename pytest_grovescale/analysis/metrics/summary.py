@@ -1,0 +1,97 @@
+"""What each endpoint served in a run, in a few figures: series, families, and how well it answered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, pairwise
+
+from ...exposition.libraries import LIBRARIES
+from ...exposition.series import family_of, parse
+from ..api import quantile
+from ..result import FamilySummary, TargetSummary
+from .history import OPERATOR, MetricsHistory, TargetHistory
+
+MAX_OWN = 40
+"""Families of its own that a summary lists of one target; it tells how many there are in all."""
+
+
+def summaries(history: MetricsHistory) -> tuple[TargetSummary, ...]:
+    """Return the summary of every target, the operator's first."""
+    order = sorted(history.targets, key=lambda name: (name != OPERATOR, name))
+    return tuple(summary(history.targets[name]) for name in order)
+
+
+def summary(target: TargetHistory) -> TargetSummary:
+    """Return what one target served, and how well it answered."""
+    by_family = series_by_family(target)
+    served = [sum(counts) for counts in zip(*by_family.values(), strict=True)] or [0] * len(target.moments)
+    took = sorted(moment.took_ns for moment in target.moments)
+    own = _own(target, by_family)
+    return TargetSummary(
+        target=target.target,
+        scrapes=len(target.moments),
+        failures=len(target.failures),
+        failure=target.failures[-1][1] if target.failures else "",
+        up_share=_up_share(target),
+        series_first=served[0] if served else None,
+        series_last=served[-1] if served else None,
+        series_peak=max(served, default=None),
+        families=sum(counts[-1] > 0 for counts in by_family.values()),
+        own=tuple(own[:MAX_OWN]),
+        own_families=len(own),
+        took_p50_ms=quantile(took, 0.50) / 1e6 if took else None,
+        took_p99_ms=quantile(took, 0.99) / 1e6 if took else None,
+    )
+
+
+def series_by_family(target: TargetHistory) -> dict[str, list[int]]:
+    """Return family → how many series it had at each scrape. A family without a TYPE line is its series' name."""
+    changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    family_of_name: dict[str, str] = {}
+    for series in target.series:
+        name = parse(series).name
+        if name not in family_of_name:
+            family_of_name[name] = family_of(name, target.families)
+        for scrape, change in target.comings(series):
+            changes[family_of_name[name]][scrape] += change
+    return {family: _counted(of_family, len(target.moments)) for family, of_family in changes.items()}
+
+
+def _counted(changes: Mapping[int, int], scrapes: int) -> list[int]:
+    return list(accumulate(changes.get(scrape, 0) for scrape in range(scrapes)))
+
+
+def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[FamilySummary]:
+    """Return the families that no library brings, the one with most series first."""
+    found = [
+        FamilySummary(
+            family=family,
+            type=target.families[family].type if family in target.families else "unknown",
+            series_first=counts[0],
+            series_last=counts[-1],
+            series_peak=max(counts),
+        )
+        for family, counts in by_family.items()
+        if not family.startswith(LIBRARIES)
+    ]
+    return sorted(found, key=lambda family: (-family.series_peak, family.family))
+
+
+def _up_share(target: TargetHistory) -> float:
+    """Return the share of time that was up: from each attempt to the next it is as the first of them found it.
+
+    So a failure counts for as long as it lasted, however often the recording tells of it.
+    """
+    attempts = sorted(_attempts(target))
+    if not attempts:
+        return 0.0
+    lasted = attempts[-1][0] - attempts[0][0]
+    if not lasted:
+        return float(attempts[-1][1])
+    return sum(after - before for (before, up), (after, _) in pairwise(attempts) if up) / lasted
+
+
+def _attempts(target: TargetHistory) -> Iterator[tuple[int, bool]]:
+    yield from ((moment.at, True) for moment in target.moments)
+    yield from ((at, False) for at, _ in target.failures)

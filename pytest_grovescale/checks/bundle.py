@@ -1,0 +1,78 @@
+"""Checks that go together under one name, written wherever a check is: in a marker, in ``budgets.yaml``, in a test.
+
+@pytest.mark.grovescale_budget(grep498())
+
+for check in grep498(controllers=["one", "two"]):
+    scale.check(check)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from .check import Check
+from .metrics.shape import AnyMetricCheck, Initialised, Invariant, Labels, Series
+
+CONTROLLERS = ("podcliqueset", "podclique", "podcliquescalinggroup")
+ERROR_TYPES = (
+    "not_found",
+    "conflict",
+    "already_exists",
+    "timeout",
+    "forbidden",
+    "invalid",
+    "rate_limited",
+    "internal",
+)
+TARGET_KINDS = ("PodCliqueSet", "PodClique", "PodCliqueScalingGroup")
+_CONFLICTS = "grove_operator_status_update_conflict_total"
+_ERRORS = "grove_operator_reconcile_errors_total"
+_OBJECTS = ("namespace", "name", "pod", "podclique", "podcliqueset", "uid", "path", "message", "operation")
+
+
+class Bundle(Check, frozen=True):
+    """Base of all bundles: data like a check, and stands for those that it yields."""
+
+    def __iter__(self) -> Iterator[AnyMetricCheck]:
+        """Yield the checks."""
+        raise NotImplementedError
+
+
+class Grep498(Bundle, tag="grep498", frozen=True, kw_only=True):
+    """What the proposal GREP-498 (v2) promises of Grove's own metrics: families ``grove_operator_*``.
+
+    At most 33 series (3 controllers × 3 kinds of target, 3 controllers × 8 types of error), all there with 0 from the
+    start, of declared label values; errors add up to controller-runtime's by controller, and conflicts are no more
+    than the requests that met one. https://github.com/ai-dynamo/grove/pull/499
+    """
+
+    controllers: list[str] = msgspec.field(default_factory=lambda: list(CONTROLLERS))
+    """Values of the label ``controller``."""
+
+    def __iter__(self) -> Iterator[AnyMetricCheck]:
+        own = "grove_operator_*"
+        yield Series(max=len(self.controllers) * (len(TARGET_KINDS) + len(ERROR_TYPES)), family=own)
+        yield Labels(
+            forbidden=list(_OBJECTS),
+            allowed_values={
+                "controller": self.controllers,
+                "target_kind": list(TARGET_KINDS),
+                "error_type": list(ERROR_TYPES),
+            },
+            family=own,
+        )
+        yield Initialised(families=[_CONFLICTS, _ERRORS])
+        yield Invariant(
+            f"sum({_ERRORS}) by (controller) == sum(controller_runtime_reconcile_errors_total) by (controller)"
+        )
+        yield Invariant(
+            f"sum(increase({_CONFLICTS})) <="
+            ' sum(increase(rest_client_requests_total{code="409",method=~"PUT|PATCH"}))'
+        )
+
+
+grep498 = Grep498
+
+BUNDLES: dict[str, type[Bundle]] = {"grep498": Grep498}

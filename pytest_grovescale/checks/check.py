@@ -1,0 +1,63 @@
+"""What every check is: data that can be written down in a test, a marker, a file or a recording."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from .arguments import CheckArgumentError
+
+
+class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all checks."""
+
+    needs_idle_twin: ClassVar[bool] = False
+    """Whether it can only be judged when its steady-state phase has an idle twin."""
+    positional: ClassVar[tuple[str, ...]] = ()
+    """Arguments that are written without their name."""
+
+    def __post_init__(self) -> None:
+        for field in msgspec.structs.fields(self):
+            try:
+                msgspec.convert(getattr(self, field.name), field.type)
+            except msgspec.ValidationError as error:
+                text = str(error)[:1].lower() + str(error)[1:].replace("`", "")
+                raise CheckArgumentError(
+                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}"
+                ) from None
+        self.refuse()
+
+    def refuse(self) -> None:
+        """Raise CheckArgumentError for arguments that cannot be, each or together."""
+
+
+def tag_of(check: Check) -> str:
+    """Return a check's name as it is written in ``budgets.yaml``."""
+    return str(type(check).__struct_config__.tag)
+
+
+def text_of(check: Check) -> str:
+    """Return a check as a reader would write it in a test: ``cpu("deploy", max="4s")``."""
+    parts = []
+    for field in msgspec.structs.fields(check):
+        value = getattr(check, field.name)
+        if field.name in check.positional and value != "":
+            parts.append(_quoted(value))
+        elif value is not None and (value != _default(field) or field.name == "max"):
+            parts.append(f"{field.name}={_quoted(value)}")
+    return f"{tag_of(check)}({', '.join(parts)})"
+
+
+def encode(check: Check) -> dict[str, Any]:
+    """Return a check as plain data, as it stands in a recording."""
+    plain: dict[str, Any] = msgspec.to_builtins(check)
+    return plain
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _quoted(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,36 @@
+"""How many series there are, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from .problem import Problem
+from .served import Served
+
+
+def largest(families: Iterable[Served], top: int = 5) -> list[Served]:
+    """Return the families with most series, most first."""
+    there = [served for served in families if served.series]
+    return sorted(there, key=lambda served: (-len(served.series), served.name))[:top]
+
+
+def in_words(served: Served) -> str:
+    """Return what a family's series are made of: ``my_seconds: 312 series with 12 buckets, by verb (8), code (3)``."""
+    values = {label: len(values) for label, values in served.labels().items()}
+    buckets = len({series.labels.get("le", "") for series in served.series} - {""})
+    parts = [f"{label} ({count})" for label, count in sorted(values.items(), key=lambda item: (-item[1], item[0]))]
+    of = f", by {', '.join(parts)}" if parts else ""
+    return f"{served.name}: {len(served.series):,} series{f' with {buckets} buckets' if buckets else ''}{of}"
+
+
+def problems(families: Sequence[Served], most: int | None) -> Iterator[Problem]:
+    """Yield that there are more series than ``most`` in all; None: as many as you like."""
+    found = sum(len(served.series) for served in families)
+    if most is not None and found > most:
+        where = "; ".join(in_words(served) for served in largest(families, 3))
+        yield Problem(
+            family="",
+            rule="series",
+            says=f"{found:,} series, at most {most:,} ({where})",
+            fix="take labels away, or buckets, from the largest families",
+        )

@@ -1,0 +1,61 @@
+"""Bundles: several checks under one name, the same wherever it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pytest_grovescale
+from pytest_grovescale import grep498
+from pytest_grovescale.checks import shape
+from pytest_grovescale.checks.bundle import BUNDLES
+from pytest_grovescale.checks.check import encode
+from pytest_grovescale.checks.declaring import declared_for
+from pytest_grovescale.checks.metrics import shape as of_metrics
+from pytest_grovescale.errors import DefinitionError, UsageError
+
+
+def declared(folder: Path, entry: str) -> list[shape.AnyCheck]:
+    (folder / "budgets.yaml").write_text(f"tests:\n  test_*:\n    - {entry}\n", encoding="utf-8")
+    return [check for check, _ in declared_for(folder, ["test_a"], (), root=folder)]
+
+
+def test_file_marker_and_call_give_the_same_checks(tmp_path: Path) -> None:
+    checks = list(grep498())
+    assert declared(tmp_path, "grep498") == checks
+    marked = declared_for(tmp_path, ["no_test"], (grep498(),), root=tmp_path)
+    assert marked == tuple((check, "marker") for check in checks)
+
+
+def test_its_arguments_may_be_given_in_the_file(tmp_path: Path) -> None:
+    found = declared(tmp_path, "grep498: {controllers: [one, two]}")
+    assert found == list(grep498(controllers=["one", "two"]))
+    assert isinstance(found[0], of_metrics.Series)
+    assert found[0].max == 22
+
+
+def test_it_bounds_the_surface_of_the_proposal() -> None:
+    series, labels, initialised, errors, conflicts = grep498()
+    assert isinstance(series, of_metrics.Series)
+    assert (series.max, series.family) == (33, "grove_operator_*")
+    assert isinstance(labels, of_metrics.Labels)
+    assert len(labels.allowed_values["error_type"]) == 8
+    assert isinstance(initialised, of_metrics.Initialised)
+    assert len(initialised.families) == 2
+    assert all(isinstance(invariant, of_metrics.Invariant) for invariant in (errors, conflicts))
+
+
+@pytest.mark.parametrize("name", BUNDLES)
+def test_what_a_bundle_yields_can_be_recorded(name: str) -> None:
+    for check in getattr(pytest_grovescale, name)():
+        assert shape.decode(encode(check)) == check
+
+
+def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*did you mean grep498"):
+        declared(tmp_path, "grep489")
+    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*no argument 'controler'"):
+        declared(tmp_path, "grep498: {controler: []}")
+    with pytest.raises(UsageError, match="expected"):
+        grep498(controllers="podclique")  # type: ignore[arg-type]

@@ -1,0 +1,89 @@
+"""Counters that began anew: a restart explains it, nothing else does."""
+
+from __future__ import annotations
+
+from pytest_grovescale.checks.metrics.shape import CounterResets
+from tests.unit.checks.scraped_run import ACTIVE, DONE, FAILED, TIMES, ScrapedRun, controllers
+
+START = "process_start_time_seconds"
+
+
+def served(done: float, failed: float = 2, *, start: float = 100.0) -> dict[str, float]:
+    return {
+        **controllers(DONE, {"a": done, "b": 5}, result="success"),
+        **controllers(FAILED, {"a": failed}),
+        **controllers(f"{TIMES}_count", {"a": done + failed}),
+        **controllers(ACTIVE, {"a": 3 if done < 5 else 0}),
+        START: start,
+    }
+
+
+def test_counters_that_only_grow_pass() -> None:
+    run = ScrapedRun()
+    for done in (1, 1, 8):
+        run.scrape(served(done))
+    assert run.judged(CounterResets()) == ("pass", "counters that began anew: 0, at most 0")
+
+
+def test_one_that_falls_fails_with_its_values() -> None:
+    run = ScrapedRun()
+    for done, edge in ((9, "start:deploy"), (4, "end:deploy"), (3, "end:delete")):
+        run.scrape(served(done), edge=edge)
+    verdict, text = run.judged(CounterResets())
+    assert verdict == "fail"
+    assert "counters that began anew: 4, at most 0" in text
+    assert f'at the end of deploy: {DONE}{{controller="a",result="success"}} 9 → 4' in text
+    assert run.judged(CounterResets(max=4))[0] == "pass"
+
+
+def test_a_restart_of_the_process_explains_it_and_is_told() -> None:
+    run = ScrapedRun()
+    for done, start in ((9, 100.0), (1, 200.0), (4, 200.0)):
+        run.scrape(served(done, 0 if start > 100 else 2, start=start), edge=f"end:{done}")
+    verdict, text = run.judged(CounterResets())
+    assert verdict == "pass"
+    assert "beside 1 restart of the process" in text
+    assert "the process was restarted at the end of 1, its counters with it" in text
+
+
+def test_a_restart_of_an_endpoint_without_start_time_shows_in_all_its_counters() -> None:
+    run = ScrapedRun()
+    for done, failed in ((9, 4), (2, 0)):
+        kept = {series: value for series, value in served(done, failed).items() if 'controller="b"' not in series}
+        run.scrape({series: value for series, value in kept.items() if series != START})
+    assert run.judged(CounterResets())[0] == "pass"
+    one = ScrapedRun()
+    for done in (9, 2):
+        one.scrape({series: value for series, value in served(done).items() if series != START})
+    assert one.judged(CounterResets())[0] == "fail"
+
+
+def test_a_time_of_creation_that_moves_is_a_reset_though_the_counter_has_overtaken() -> None:
+    run = ScrapedRun()
+    series = f'{DONE}{{controller="a",result="success"}}'
+    run.scrape(served(4), created={series: "100.5"})
+    run.scrape(served(9), created={series: "100.5"})
+    assert run.judged(CounterResets())[0] == "pass"
+    run.scrape(served(12), created={series: "107.25"})
+    verdict, text = run.judged(CounterResets())
+    assert verdict == "fail"
+    assert f"{series} 9 → 12" in text
+
+
+def test_a_gauge_may_fall() -> None:
+    run = ScrapedRun()
+    for value in (5.0, 1.0):
+        run.scrape({**controllers(ACTIVE, {"a": value}), **controllers(DONE, {"a": 1}, result="success")})
+    assert run.judged(CounterResets())[0] == "pass"
+
+
+def test_one_scrape_and_no_counter_are_no_answer() -> None:
+    run = ScrapedRun()
+    run.scrape(served(4))
+    assert run.judged(CounterResets())[0] == "inconclusive"
+    gauges = ScrapedRun()
+    for value in (5.0, 1.0):
+        gauges.scrape(controllers(ACTIVE, {"a": value}))
+    verdict, text = gauges.judged(CounterResets())
+    assert verdict == "inconclusive"
+    assert "says of none of its metrics that it is a counter" in text

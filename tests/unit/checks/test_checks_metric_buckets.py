@@ -1,0 +1,118 @@
+"""Buckets of a run's histograms: full ones fail, few observations prove nothing, native ones need no judging."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.checks.metrics.shape import HistogramBuckets
+from pytest_grovescale.exposition.families import Family, NativeHistogram
+from pytest_grovescale.recording import records as rec
+from tests.unit.analysis.endpoint import Endpoint
+
+from .metrics_run import judged, said
+
+MINE = Family(name="my_seconds", type="histogram", help="Times.")
+BUILT_IN = Family(name="workqueue_work_duration_seconds", type="histogram", help="How long work takes.")
+BOUNDS = ("0.1", "1", "10", "+Inf")
+
+
+def histogram(
+    counts: list[float], *, name: str = "my_seconds", labels: str = "", total: float = 1.0
+) -> dict[str, float]:
+    """Return the series of a histogram with so many observations in each bucket alone."""
+    comma, braces = f",{labels}" if labels else "", f"{{{labels}}}" if labels else ""
+    found = {f'{name}_bucket{{le="{le}"{comma}}}': float(sum(counts[: i + 1])) for i, le in enumerate(BOUNDS)}
+    return found | {f"{name}_sum{braces}": total, f"{name}_count{braces}": float(sum(counts))}
+
+
+def served(*scrapes: dict[str, float]) -> Endpoint:
+    found = Endpoint(families=(MINE, BUILT_IN))
+    for second, samples in enumerate(scrapes):
+        found.answers(second, samples)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("check", "samples", "expected"),
+    [
+        (HistogramBuckets(), histogram([50, 30, 20, 0]), "pass: share of observations in one bucket of my_seconds: 0"),
+        (HistogramBuckets(), histogram([1000, 2, 0, 0]), "fail: .*: 0.998, at most 0.95"),
+        (HistogramBuckets(), histogram([0, 0, 0, 900]), "fail: "),
+        (HistogramBuckets(), histogram([52, 0, 0, 0]), "fail: "),
+        (HistogramBuckets(), histogram([51, 0, 0, 0]), "inconclusive: "),
+        (HistogramBuckets(share_max=0.4), histogram([500, 300, 200, 0]), "fail: "),
+        (HistogramBuckets(), histogram([5, 0, 0, 0]), "inconclusive: .* 5 observations are too few to tell"),
+        (HistogramBuckets(), histogram([0, 0, 0, 0]), "inconclusive: operator serves no histogram of its own with obs"),
+        (HistogramBuckets(), {}, "inconclusive: "),
+        (HistogramBuckets(), histogram([9e5, 0, 0, 0], name=BUILT_IN.name), "inconclusive: .*of its own"),
+        (HistogramBuckets(family="workqueue_*"), histogram([9e5, 0, 0, 0], name=BUILT_IN.name), "fail: "),
+        (HistogramBuckets(family="my_other"), histogram([9, 0, 0, 0]), "inconclusive: .*no histogram my_other with"),
+    ],
+)  # fmt: skip
+def test_the_fullest_bucket_decides(check: Any, samples: dict[str, float], expected: str) -> None:
+    assert re.match(expected, said(check, served(samples)))
+
+
+def test_label_sets_share_a_layout() -> None:
+    apart = histogram([500, 0, 0, 0], labels='op="a"') | histogram([0, 0, 500, 0], labels='op="b"')
+    assert said(HistogramBuckets(), served(apart)).startswith("pass: ")
+
+
+def test_a_full_bucket_is_told_with_its_cost_and_where_buckets_should_be() -> None:
+    found = judged(HistogramBuckets(), served(histogram([1000, 0, 0, 0], total=13.0)))
+    assert found.evidence == (
+        "my_seconds: 100 % of 1,000 observations lie in one of its 4 buckets, up to 0.1; they cost 6 series;"
+        " put buckets around 0.013, their mean, or use a native histogram",
+    )
+
+
+def test_a_bucket_that_holds_one_value_alone_tells_it_exactly() -> None:
+    found = judged(HistogramBuckets(), served(histogram([0, 1000, 0, 0], total=1000.0)))
+    assert (found.verdict, found.figure) == ("pass", 0)
+    assert found.evidence[0].endswith("they cost 6 series, and are one value alone")
+
+
+def test_native_histograms_are_fine() -> None:
+    endpoint = served(histogram([1000, 0, 0, 0]))
+    record = endpoint.records[0]
+    assert isinstance(record, rec.Scraped)
+    native = {"my_seconds": NativeHistogram(schema=3, count=1000.0, sum="13")}
+    endpoint.records[0] = msgspec.structs.replace(record, native=native)
+    assert said(HistogramBuckets(), endpoint).startswith("inconclusive: operator serves no histogram of its own")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({'my_seconds_bucket{le="1"}': 3.0}, "a bucket holds less than the one below it"),
+        ({'my_seconds_bucket{le="1"}': math.nan}, "a bucket's count is no number"),
+        ({'my_seconds_bucket{le="many"}': 3.0}, "an le that is no number"),
+    ],
+)
+def test_buckets_that_cannot_be_counted_up_are_told(change: dict[str, float], why: str) -> None:
+    found = judged(HistogramBuckets(), served({**histogram([50, 30, 20, 0]), **change}))
+    assert found.verdict == "inconclusive"
+    assert why in str(found.evidence)
+
+
+def test_no_scrape_is_inconclusive() -> None:
+    assert said(HistogramBuckets(), None).startswith("inconclusive: ")
+
+
+@given(st.lists(st.integers(0, 2000), min_size=4, max_size=4), st.floats(0.1, 1.0))
+def test_only_what_is_surely_above_fails_and_nothing_above_passes(counts: list[float], share_max: float) -> None:
+    found = judged(HistogramBuckets(share_max=share_max), served(histogram(counts)))
+    share = max(counts) / sum(counts) if sum(counts) else None
+    if found.verdict == "fail":
+        assert share is not None
+        assert share > share_max
+    if found.verdict == "pass":
+        assert share is not None
+        assert share <= share_max

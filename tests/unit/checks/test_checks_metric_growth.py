@@ -1,0 +1,144 @@
+"""Series against objects: what grows with them is told from what merely comes late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.analysis.result import CheckResult
+from pytest_grovescale.checks.metrics.shape import SeriesGrowth
+from pytest_grovescale.exposition.families import Family
+from tests.unit.analysis.endpoint import Endpoint
+
+from .metrics_run import judged, pods
+
+READY = Family(name="my_ready", type="gauge", help="Ready pods.")
+REQUESTS = Family(name="rest_client_requests_total", type="counter", help="Requests.")
+
+
+def deployed(counts: Sequence[int], series: Sequence[Sequence[str]], check: SeriesGrowth | None = None) -> CheckResult:
+    """Judge an endpoint that was scraped at so many pods, and had these series each time."""
+    endpoint = Endpoint(families=(READY, REQUESTS))
+    came: dict[float, list[str]] = {}
+    before = 0
+    for second, (count, names) in enumerate(zip(counts, series, strict=True)):
+        came[second - 0.5] = [f"pod-{number}" for number in range(before, count)]
+        before = max(before, count)
+        endpoint.answers(second, dict.fromkeys(names, 1.0))
+    return judged(check or SeriesGrowth(), endpoint, objects=pods(came))
+
+
+def by_label(label: str, *values: object) -> list[str]:
+    return [f'my_ready{{{label}="{value}"}}' for value in values]
+
+
+def of_objects(count: int) -> list[str]:
+    return by_label("pod", *(f"pod-{number}" for number in range(count)))
+
+
+def of_ids(count: int) -> list[str]:
+    return by_label("hash", *(f"h{number}" for number in range(count)))
+
+
+FLAT = by_label("phase", "a", "b")
+
+
+def test_flat_series_pass_at_two_numbers_that_are_far_apart() -> None:
+    assert deployed([0, 20], [FLAT, FLAT]).verdict == "pass"
+    assert deployed([0, 5], [FLAT, FLAT]).verdict == "inconclusive"
+    assert deployed([20, 20], [FLAT, FLAT]).verdict == "inconclusive"
+    assert deployed([0, 20], [FLAT, [*FLAT, *by_label("phase", "c")]]).verdict == "inconclusive"
+
+
+def test_flat_series_pass() -> None:
+    found = deployed([0, 10, 20, 50], [FLAT] * 4)
+    assert (found.verdict, found.figure) == ("pass", 0)
+    assert found.text == "series for each of the pods: 0, at most 0"
+
+
+def test_a_label_with_names_of_objects_fails_at_two_numbers_already() -> None:
+    found = deployed([0, 20], [FLAT, [*FLAT, *of_objects(20)]])
+    assert (found.verdict, found.figure) == ("fail", 1)
+    assert found.evidence == (
+        "my_ready: 1 series for each of the pods",
+        "    pod has 20 new values, 0 at first: pod-0, pod-1, pod-10; they name objects: take the label away",
+        "0, 20 pods",
+    )
+
+
+def test_names_of_their_owners_are_names_of_objects() -> None:
+    found = deployed([0, 20], [FLAT, [*FLAT, *by_label("clique", "pod", "x", "y")]])
+    assert found.verdict == "inconclusive"
+    endpoint = Endpoint(families=(READY,))
+    endpoint.answers(0, dict.fromkeys(FLAT, 1.0))
+    endpoint.answers(2, dict.fromkeys([*FLAT, *by_label("clique", "web-0", "web-1", "web-2")], 1.0))
+    objects = pods({1: [f"web-{clique}-{pod}" for clique in range(3) for pod in range(4)]})
+    assert judged(SeriesGrowth(), endpoint, objects=objects).figure == pytest.approx(0.25)
+
+
+def test_growth_by_other_values_needs_numbers_enough() -> None:
+    counts = [0, 10, 20, 30, 40, 50]
+    assert deployed(counts, [of_ids(1 + count) for count in counts]).verdict == "fail"
+    assert deployed(counts[:4], [of_ids(1 + count) for count in counts[:4]]).verdict == "inconclusive"
+    found = deployed(counts[:2], [of_ids(1 + count) for count in counts[:2]])
+    assert found.verdict == "inconclusive"
+    assert found.text == (
+        "operator was scraped at 0, 10 pods, a line needs 3 different numbers; more series between them had my_ready"
+    )
+
+
+@pytest.mark.parametrize("late", range(1, 7))
+def test_series_that_come_late_once_are_no_growth(late: int) -> None:
+    counts = [0, 100, 200, 300, 400, 500, 600]
+    found = deployed(counts, [FLAT + (by_label("phase", "c", "d", "e") if i >= late else []) for i in range(7)])
+    assert found.verdict == "pass"
+    assert "came late, and not with the objects: my_ready; see initialised()" in found.evidence
+
+
+def test_a_slope_that_is_allowed_passes() -> None:
+    counts = [0, 10, 20, 30, 40, 50]
+    series = [of_objects(count // 2) for count in counts]
+    assert deployed(counts, series, SeriesGrowth(slope_max=0.5)).verdict == "pass"
+    assert deployed(counts, series, SeriesGrowth(slope_max=0.4)).verdict == "fail"
+
+
+def test_built_in_families_are_let_off_unless_they_are_named() -> None:
+    counts = [0, 10, 20, 30, 40, 50]
+    series = [[f'rest_client_requests_total{{code="{code}"}}' for code in range(1 + count)] for count in counts]
+    assert deployed(counts, series).verdict == "pass"
+    assert deployed(counts, series, SeriesGrowth(family="rest_client_*")).verdict == "fail"
+
+
+def test_a_counter_of_objects_that_are_gone_still_counts() -> None:
+    counts = [0, 10, 20, 30, 30, 30]
+    series = [of_objects(count) for count in (0, 10, 20, 30, 30, 30)]
+    assert deployed(counts, series).figure == pytest.approx(1)
+
+
+def test_without_objects_or_scrapes_nothing_is_known() -> None:
+    assert deployed([0, 0, 0], [FLAT] * 3).text == "no object came while the endpoint was scraped"
+    assert judged(SeriesGrowth(), None, objects=pods({1: ["a"]})).verdict == "inconclusive"
+    failing = Endpoint()
+    failing.fails(1)
+    assert judged(SeriesGrowth(), failing, objects=pods({2: ["a"]})).verdict == "inconclusive"
+
+
+@given(st.lists(st.integers(0, 200), min_size=2, max_size=6, unique=True).map(sorted), st.integers(0, 5))
+def test_a_series_for_each_object_is_a_slope_of_one(counts: list[int], constant: int) -> None:
+    series = [[*by_label("phase", *range(constant)), *of_objects(count)] for count in counts]
+    found = deployed(counts, series)
+    if counts[-1] - counts[0] >= 3:
+        assert found.verdict == "fail"
+        assert found.figure == pytest.approx(1)
+    else:
+        assert found.verdict != "fail"
+
+
+@given(st.lists(st.integers(0, 5), min_size=3, max_size=12), st.integers(0, 20))
+def test_a_constant_number_of_series_never_fails(steps: list[int], constant: int) -> None:
+    counts = [sum(steps[: i + 1]) for i in range(len(steps))]
+    found = deployed(counts, [by_label("phase", *range(constant))] * len(counts))
+    assert found.verdict != "fail"

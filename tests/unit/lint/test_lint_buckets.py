@@ -1,0 +1,41 @@
+"""Histograms whose observations lie in one bucket, and those of which nothing more could be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from .surfaces import problems, rules
+
+HEAD = "# HELP x_seats Seats.\n# TYPE x_seats histogram\n"
+
+
+def histogram(buckets: dict[str, int], total: float) -> str:
+    lines = [f'x_seats_bucket{{le="{bound}"}} {count}' for bound, count in buckets.items()]
+    return HEAD + "\n".join([*lines, f"x_seats_sum {total}", f"x_seats_count {buckets['+Inf']}", ""])
+
+
+def test_all_in_one_bucket_is_a_fault() -> None:
+    (found,) = problems(histogram({"1": 1000, "2": 1000, "+Inf": 1000}, 120.0))
+    assert found.rule == "buckets"
+    assert "up to 1" in found.says
+
+
+@pytest.mark.parametrize(
+    ("buckets", "total"),
+    [
+        ({"1": 1000, "2": 1000, "+Inf": 1000}, 1000.0),
+        ({"1": 0, "2": 1000, "+Inf": 1000}, 2000.0),
+        ({"0": 999, "5": 1000, "+Inf": 1000}, 4.0),
+    ],
+    ids=["all are one", "all are two", "nearly all are zero"],
+)
+def test_one_value_alone_in_a_bucket_is_none(buckets: dict[str, int], total: float) -> None:
+    assert rules(histogram(buckets, total)) == []
+
+
+def test_zero_must_be_what_the_bucket_is_for() -> None:
+    assert rules(histogram({"-1": 0, "0": 999, "5": 1000, "+Inf": 1000}, -400.0)) == ["buckets"]
+
+
+def test_a_mean_that_is_nearly_the_bound_proves_nothing() -> None:
+    assert rules(histogram({"1": 1000, "2": 1000, "+Inf": 1000}, 999.0)) == ["buckets"]

@@ -1,0 +1,120 @@
+"""Built-in families: the catalogue against a real scrape, names that promise the same, and names that are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.analysis.metrics.surface import surface_of
+from pytest_grovescale.checks.lint.lint import Wanted, lint
+from pytest_grovescale.checks.lint.served import served
+from pytest_grovescale.checks.metrics.catalogue import builtin, builtins
+from pytest_grovescale.exposition.reader import Reader
+
+from .surfaces import HEAD, HEAD_PROTOBUF, family, problems, rules
+
+ACTIVE = family("controller_runtime_active_workers", "gauge", '{controller="c"}')
+
+
+@pytest.mark.parametrize("path", [HEAD, HEAD_PROTOBUF], ids=lambda path: path.suffix)
+def test_a_real_manager_is_clean_and_the_catalogue_knows_all_of_it(path: Path) -> None:
+    surface = surface_of(Reader().read(path.read_bytes()), target="manager")
+    found = lint(surface, Wanted())
+    assert (found.problems, found.own_families, found.series) == ((), 0, 636)
+    for one in served(surface):
+        assert one.builtin is not None, one.name
+        assert one.family.type == one.builtin.type, one.name
+        assert set(one.labels()) <= set(one.builtin.labels), one.name
+
+
+def test_the_catalogue() -> None:
+    assert len(builtins()) == 182
+    depth = builtin("workqueue_depth")
+    assert depth is not None
+    assert (depth.type, depth.labels, depth.when) == ("gauge", ("name", "controller", "priority"), "lazy")
+    total = builtin("controller_runtime_reconcile_total")
+    assert total is not None
+    assert total.values == {"result": ("error", "requeue", "requeue_after", "success")}
+    assert builtin("grove_operator_reconcile_errors_total") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "meant"),
+    [
+        ("grove_operator_reconcile_duration_seconds", "histogram", "controller_runtime_reconcile_time_seconds"),
+        ("grove_operator_reconcile_total", "counter", "controller_runtime_reconcile_total"),
+        ("grove_operator_reconcile_inflight", "gauge", "controller_runtime_active_workers"),
+        ("grove_operator_reconciliations_in_flight", "gauge", "controller_runtime_active_workers"),
+        (
+            "grove_operator_reconcile_requeue_total",
+            "counter",
+            'controller_runtime_reconcile_total{result=~"requeue.*"}',
+        ),
+        ("grove_operator_requeues_total", "counter", 'controller_runtime_reconcile_total{result=~"requeue.*"}'),
+        ("my_reconcile_errors_total", "counter", "controller_runtime_reconcile_errors_total"),
+        ("my_reconciliations_total", "counter", "controller_runtime_reconcile_total"),
+        ("my_active_workers", "gauge", "controller_runtime_active_workers"),
+    ],
+)
+def test_names_that_promise_what_a_built_in_says(name: str, kind: str, meant: str) -> None:
+    series = [f'{name}_bucket{{controller="c",le="+Inf"}}'] if kind == "histogram" else ['{controller="c"}']
+    found = problems(ACTIVE, family(name, kind, *series))
+    assert [(problem.rule, problem.fix) for problem in found] == [
+        ("builtin-duplicate", f"take it away, and read {meant}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "labels"),
+    [
+        ("grove_operator_reconcile_errors_total", "counter", '{controller="c",error_type="conflict"}'),
+        ("grove_operator_status_update_conflict_total", "counter", '{controller="c",target_kind="PodClique"}'),
+        ("grove_operator_reconcile_total", "gauge", '{controller="c"}'),
+        ("my_reconcile_duration_seconds_of_pods", "gauge", '{controller="c"}'),
+    ],
+)
+def test_names_that_promise_more_or_something_else(name: str, kind: str, labels: str) -> None:
+    assert "builtin-duplicate" not in rules(ACTIVE, family(name, kind, labels))
+
+
+def test_an_unbounded_label_is_no_refinement() -> None:
+    text = family("my_reconcile_inflight", "gauge", '{controller="c",namespace="n"}')
+    assert sorted(rules(ACTIVE, text)) == ["builtin-duplicate", "unbounded-label"]
+
+
+def test_a_built_in_that_is_not_there_is_not_duplicated() -> None:
+    assert rules(family("my_reconcile_inflight", "gauge", '{controller="c"}')) == []
+    assert rules(family("my_queue_depth", "gauge", "")) == []
+
+
+def test_the_name_of_a_built_in_is_taken() -> None:
+    found = problems(family("workqueue_depth", "counter", '{name="q"}'))
+    assert "builtin-collision" in [problem.rule for problem in found]
+    assert "a counter, the built-in one is a gauge" in [problem.says for problem in found]
+
+
+COUNTED = family("controller_runtime_reconcile_total", "counter") + (
+    'controller_runtime_reconcile_total{controller="a",result="success"} 613\n'
+    'controller_runtime_reconcile_total{controller="a",result="error"} 91\n'
+    'controller_runtime_reconcile_total{controller="b",result="success"} 1204\n'
+)
+
+
+def test_values_tell_whatever_the_name() -> None:
+    mine = '# HELP my_rounds_total Rounds.\n# TYPE my_rounds_total counter\nmy_rounds_total{{controller="a"}} {a}\n'
+    mine += 'my_rounds_total{{controller="b"}} 1204\n'
+    found = problems(COUNTED, mine.format(a=704))
+    assert [(problem.rule, problem.fix) for problem in found] == [
+        ("builtin-duplicate", "take it away, and read sum by (controller) (controller_runtime_reconcile_total)")
+    ]
+    assert rules(COUNTED, mine.format(a=705)) == []
+
+
+def test_a_refinement_by_value_is_no_duplicate_by_name() -> None:
+    lines = "".join(
+        f'my_reconcile_errors_total{{controller="a",le_type="{kind}"}} {count}\n'
+        for kind, count in (("x", 61), ("y", 30))
+    )
+    text = f"# HELP my_reconcile_errors_total E.\n# TYPE my_reconcile_errors_total counter\n{lines}"
+    assert rules(COUNTED, text) == []

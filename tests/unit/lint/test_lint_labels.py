@@ -1,0 +1,126 @@
+"""Labels without end, by their name and by their values; and those that only look so."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.checks.lint.labels import MANY, UNBOUNDED
+from pytest_grovescale.checks.lint.lint import Wanted
+
+from .surfaces import family, problems, rules
+
+
+@pytest.mark.parametrize("label", [*UNBOUNDED, "label_app", "annotation_run", "Namespace"])
+def test_labels_that_nobody_can_bound_are_found_by_name(label: str) -> None:
+    assert rules(family("x_things", "gauge", f'{{{label}="a"}}')) == ["unbounded-label"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "9f2a7c1e-4f0b-4a53-9d0e-2f6f0f7f6b11",
+        "web-7d4b9c6f5d-x2x9z",
+        "default/web-0",
+        "2026-11-21T16:49:29Z",
+        "1790000000",
+        "1790000000123",
+        "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+        "10.244.3.17",
+        "10.244.3.17:8080",
+        "https://10.96.0.1:443/api",
+        "/api/v1/namespaces/default/pods",
+        "pods web-0 is forbidden: exceeded quota team-a in this namespace",
+    ],
+)
+def test_values_that_look_endless_are_found(value: str) -> None:
+    found = problems(family("x_things", "gauge", f'{{part="{value}"}}'))
+    assert [problem.rule for problem in found] == ["unbounded-values"]
+    assert value in found[0].series
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "true", "0", "200", "409", "PATCH", "podclique", "PodCliqueSet", "requeue_after", "not_found", "0.99"),
+        *("apps/v1", "storage.k8s.io/v1", "v1.36.3", "/metrics", "/api", "grove.io", "kube-system", "on-cpu", "1e+06"),
+        "The object has been modified",
+        "podcliqueset-controller",
+    ],
+)
+def test_values_that_somebody_chose_are_not(value: str) -> None:
+    assert rules(family("x_things", "gauge", f'{{part="{value}"}}')) == []
+
+
+def test_parts_of_the_program_are_no_objects() -> None:
+    """Kubernetes' own: a series for each feature or plugin, and the name of the informer's owner on all series."""
+    features = ('{name="AllAlpha",stage="ALPHA"}', '{name="CSIMigration_v2",stage=""}')
+    assert rules(family("x_feature_enabled", "gauge", *features)) == []
+    assert rules(family("x_feature_enabled", "gauge", *features, '{name="web-0",stage=""}')) == ["unbounded-label"]
+    owned = ('{name="manager",resource="pods"}', '{name="manager",resource="nodes"}')
+    assert rules(family("x_informer_items", "gauge", *owned)) == []
+    assert rules(family("x_informer_items", "gauge", *owned, '{name="another",resource="pods"}')) == ["unbounded-label"]
+
+
+def test_a_value_for_the_rest_tells_that_the_others_are_listed() -> None:
+    assert rules(family("x_requests_total", "counter", '{username="kubelet"}', '{username="other"}')) == []
+    assert rules(family("x_requests_total", "counter", '{username="kubelet"}')) == ["unbounded-label"]
+
+
+def test_what_a_process_tells_of_itself_in_one_series_may_look_like_anything() -> None:
+    built = '{build_date="2026-11-21T16:49:29Z",git_commit="9f2a7c1e4f0b4a539d0e2f6f0f7f6b11aa22cc33"}'
+    assert rules(family("x_build_info", "gauge", built)) == []
+    assert rules(family("x_build_info", "gauge", built, built.replace("21", "22"))) == ["unbounded-values"] * 2
+    assert rules(family("x_build", "gauge", built)) == ["unbounded-values"] * 2
+
+
+def test_many_values_are_told_whatever_they_are() -> None:
+    series = [f'{{part="p{number}"}}' for number in range(MANY + 1)]
+    assert rules(family("x_things", "gauge", *series[:-1])) == []
+    assert [problem.says for problem in problems(family("x_things", "gauge", *series))] == [
+        f"the label part has {MANY + 1} values"
+    ]
+
+
+def test_what_a_library_labels_is_let_off_and_what_was_added_to_it_is_not() -> None:
+    queue = '{controller="c",name="default/web-0"'
+    assert rules(family("workqueue_depth", "gauge", f"{queue}}}")) == []
+    added = rules(family("workqueue_depth", "gauge", f'{queue},namespace="n"}}'))
+    assert added == ["unbounded-label", "builtin-collision"]
+    assert rules(family("go_sched_new_things", "gauge", '{name="x"}')) == []
+
+
+def test_times_of_creation_are_the_client_librarys() -> None:
+    counter = family("x_things_total", "counter", '{pod="a"}')
+    assert rules(counter, family("x_things_created", "gauge", '{pod="a"}', help="")) == ["unbounded-label"]
+    assert rules(family("x_things_created", "gauge", '{pod="a"}')) == ["unbounded-label"]
+
+
+def test_buckets_and_quantiles_are_no_labels_of_the_author() -> None:
+    buckets = [f'x_seconds_bucket{{le="{number}"}}' for number in range(MANY + 5)]
+    assert rules(family("x_seconds", "histogram", *buckets, 'x_seconds_bucket{le="+Inf"}')) == []
+
+
+def test_one_fault_for_a_label_however_many_series_with_an_example() -> None:
+    found = problems(family("x_things", "gauge", '{pod="a"}', '{pod="b"}'))
+    assert [(problem.says, problem.series) for problem in found] == [
+        ("nobody can list the values of pod beforehand (2 values so far)", 'x_things{pod="a"}')
+    ]
+
+
+def test_what_is_forbidden_is_the_users_to_say() -> None:
+    text = family("x_things", "gauge", '{tenant="a",pod="b"}')
+    assert rules(text, wanted=Wanted(forbidden=("tenant",))) == ["unbounded-label"]
+    assert rules(text, wanted=Wanted(forbidden=())) == []
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_any_value_is_judged_in_time(value: str) -> None:
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    assert set(rules(family("x_things", "gauge", f'{{part="{escaped}"}}'))) <= {"unbounded-values"}
+
+
+def test_hostile_values_take_no_time() -> None:
+    for value in ("a" * 16_000, "/a" * 8_000 + " ", "a-" * 8_000, "a b " * 4_000, "1" * 16_000, "0a" * 8_000 + "-"):
+        problems(family("x_things", "gauge", f'{{part="{value}"}}'))

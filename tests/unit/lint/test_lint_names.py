@@ -1,0 +1,138 @@
+"""promlint's rules: what each finds, what it lets pass, and that its own advice is no fault."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.checks.lint.names import problems as name_problems
+from pytest_grovescale.checks.lint.served import Served
+from pytest_grovescale.checks.lint.units import ABBREVIATIONS, BASE, OTHER, PREFIXES
+from pytest_grovescale.exposition.families import Family, MetricType
+
+from .surfaces import family, problems, rules
+
+TYPES: tuple[MetricType, ...] = ("counter", "gauge", "histogram", "summary", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (family("x_things", "gauge"), []),
+        (family("x_things", "gauge", help=""), ["help"]),
+        ("x_things 1\n", ["help"]),
+        ("# HELP x_things  \n# TYPE x_things gauge\nx_things 1\n", ["help"]),
+        (family("x_seconds", "gauge"), []),
+        (family("x_milliseconds", "gauge"), ["unit"]),
+        (family("x_minutes_total", "counter"), ["unit"]),
+        (family("x_gibibytes", "untyped"), ["unit"]),
+        (family("x_celsius", "gauge"), []),
+        (family("x_requests", "counter"), ["counter-total"]),
+        (family("x_requests_total", "counter"), []),
+        (family("x_requests_total", "gauge"), ["counter-total"]),
+        (family("x_requests_total", "untyped"), []),
+        (family("x_count", "gauge"), ["reserved-suffix"]),
+        (family("x_sum", "gauge"), ["reserved-suffix"]),
+        (family("x_bucket", "gauge"), ["reserved-suffix"]),
+        (family("x_count", "untyped"), []),
+        (family("x_things", "gauge", '{le="1"}'), ["reserved-suffix"]),
+        (family("x_things", "gauge", '{quantile="1"}'), ["reserved-suffix"]),
+        (family("x_seconds", "summary", '{quantile="1"}', "x_seconds_sum", "x_seconds_count"), []),
+        (family("x_seconds", "summary", '{le="1"}'), ["reserved-suffix"]),
+        (family("x_last_timestamp_seconds", "gauge"), []),
+        (family("x_last_timestamp_seconds", "summary", "x_last_timestamp_seconds_sum"), ["reserved-suffix"]),
+        (family("x_gauge", "gauge"), ["type-in-name"]),
+        (family("x_counter_total", "counter"), ["type-in-name"]),
+        (family("x_summary_seconds", "gauge"), ["type-in-name"]),
+        (family("x_HISTOGRAM", "gauge"), ["type-in-name"]),
+        (family("x_gauges", "gauge"), []),
+        (family("job:x:sum", "gauge"), ["reserved-character"]),
+        ('# HELP "x.things" Help.\n# TYPE "x.things" gauge\n{"x.things"} 1\n', ["reserved-character"]),
+        (family("x_badName", "gauge"), ["camel-case"]),
+        (family("x_things", "gauge", '{podName="a"}'), ["camel-case"]),
+        (family("x_things", "gauge", '{podClique="a"}', '{podClique="b"}'), ["camel-case"]),
+        (family("x_HTTP_things", "gauge"), []),
+        (family("x_ms", "gauge"), ["unit-abbreviation"]),
+        (family("x_kb_total", "counter"), ["unit-abbreviation"]),
+        (family("x_s_things", "gauge"), ["unit-abbreviation"]),
+        (family("s_x", "gauge"), []),
+        (family("x_things", "gauge") + family("x_things_total", "counter"), ["duplicate"]),
+        (family("go_memstats_alloc_bytes", "gauge") + family("go_memstats_alloc_bytes_total", "counter"), []),
+        (family("go_new_things_things", "counter", help=""), []),
+    ],
+)  # fmt: skip
+def test_rules_find_what_they_say(text: str, expected: list[str]) -> None:
+    assert rules(text) == expected
+
+
+def test_openmetrics_tells_units_too() -> None:
+    def of(name: str, kind: MetricType) -> list[str]:
+        described = Family(name=name, type=kind, help="Help.", unit="seconds")
+        return [problem.rule for problem in name_problems([Served(described, [], None)], ())]
+
+    assert of("x_things", "gauge") == ["unit"]
+    assert of("x_seconds", "gauge") == []
+    assert of("x_seconds_total", "counter") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        (family("x_milliseconds", "gauge"), "expose seconds, as x_seconds"),
+        (family("x_requests", "counter"), "name it x_requests_total"),
+        (family("x_requests_total", "gauge"), "name it x_requests, or make it a counter"),
+        (family("x_pod_count", "gauge"), "name it x_pods"),
+        (family("x_gauge_bytes", "gauge"), "name it x_bytes: its type is told beside it"),
+        (family("x_badName", "gauge"), "name it x_bad_name"),
+        (family("x_latency_ms_total", "counter"), "expose seconds, as x_latency_seconds_total"),
+        (family("job:x", "gauge"), "name it job_x"),
+    ],
+)
+def test_fixes_say_what_to_write(text: str, fix: str) -> None:
+    assert [problem.fix for problem in problems(text)] == [fix]
+
+
+WORDS = st.sampled_from(
+    [
+        "x",
+        "things",
+        "total",
+        "count",
+        "ms",
+        "sec",
+        "gauge",
+        "summary",
+        "badName",
+        "minutes",
+        "kilobytes",
+        "bits",
+        "sum",
+        "s",
+    ]
+)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), st.sampled_from(TYPES))
+def test_following_the_advice_ends_in_a_name_without_that_fault(parts: list[str], kind: MetricType) -> None:
+    name = "_".join(["my", *parts])
+    for _ in range(12):
+        found = [
+            problem
+            for problem in name_problems([Served(Family(name=name, type=kind, help="H."), [], None)], ())
+            if re.search(r"name it [\w:]+|, as [\w:]+", problem.fix)
+        ]
+        if not found:
+            break
+        match = re.search(r"(?:name it|, as) ([\w:]+)", found[0].fix)
+        assert match is not None
+        name = match[1]
+    assert found == []
+
+
+def test_units_are_complete_and_apart() -> None:
+    assert not set(BASE) & set(OTHER)
+    assert set(OTHER.values()) | set(ABBREVIATIONS.values()) <= set(BASE)
+    assert all(unit for unit in PREFIXES)
