@@ -1,4 +1,4 @@
-"""The control plane's binaries: looked up where they may be, else downloaded, else built from Go modules."""
+"""The control plane's binaries, and Prometheus: looked up where they may be, else downloaded, else built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import BinaryError
-from . import download, gobuild, locks, platforms, versions
+from . import debian, download, gobuild, locks, platforms, versions
 from .definition import ClusterDefinition
 
 Progress = Callable[[str], None]
@@ -67,7 +67,8 @@ def resolve(definition: ClusterDefinition, *, progress: Progress) -> dict[str, B
 def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], progress: Progress) -> dict[str, Binary]:
     """Return binaries by name for a full Kubernetes version. ``given`` are paths that are used as they are.
 
-    Order: given paths, the environment, the cache, PATH, the official release, Go modules. Raises BinaryError.
+    Order: given paths, the environment, the cache, PATH, the official release, Debian's package where it has one, Go
+    modules. Raises BinaryError.
     """
     found: dict[str, Binary] = {}
     tried: dict[str, list[str]] = {name: [] for name in names}
@@ -79,7 +80,7 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
         # Two starters must not build the same for seven minutes each: the second finds it in the cache.
         with locks.held(cache_root() / "making.lock", waiting=lambda: progress(_BEHIND)):
             for name in missing:
-                cached = _cached(name, versions.pinned(name, kubernetes))
+                cached = _cached(name, kubernetes)
                 found[name] = cached or _make(name, kubernetes, tried[name], progress)
     return found
 
@@ -112,7 +113,7 @@ def _present(name: str, kubernetes: str, given: str, tried: list[str]) -> Binary
         if versions.accepted(name, version, kubernetes):
             return Binary(name=name, version=version, path=str(path), source=f"${variable}")
         tried.append(f"${variable}: version {version or 'unknown'} is not fit for Kubernetes {kubernetes}")
-    if cached := _cached(name, versions.pinned(name, kubernetes)):
+    if cached := _cached(name, kubernetes):
         return cached
     if on_path := shutil.which(name):
         version = probe(Path(on_path))
@@ -199,7 +200,16 @@ def folder(name: str, version: str) -> Path:
     return cache_root() / "binaries" / name / version / f"linux-{platforms.architecture()}"
 
 
-def _cached(name: str, version: str) -> Binary | None:
+def _cached(name: str, kubernetes: str) -> Binary | None:
+    """Return the pinned version, else what Debian had."""
+    if pinned := _cached_version(name, versions.pinned(name, kubernetes)):
+        return pinned
+    others = (cache_root() / "binaries" / name).glob("*") if name in versions.DEBIAN else ()
+    fit = [_cached_version(name, other.name) for other in others if versions.accepted(name, other.name, kubernetes)]
+    return next((binary for binary in fit if binary is not None), None)
+
+
+def _cached_version(name: str, version: str) -> Binary | None:
     path = folder(name, version) / name
     try:
         origin = msgspec.json.decode((path.parent / "origin.json").read_bytes(), type=_Origin)
@@ -237,6 +247,12 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
     except download.DownloadFailed as error:
         tried.append(f"download: {error.message}")
         progress(f"{name} {version}: {error.message}")
+    if name in versions.DEBIAN:
+        try:
+            return _unpack(name, kubernetes, work, progress)
+        except debian.PackageFailed as error:
+            tried.append(f"Debian's package: {error.message}")
+            progress(f"{name}: {error.message}")
     try:
         made = gobuild.build(name, version, kubernetes, work, progress=progress)
         return store(made, name, version, "built from Go modules")
@@ -244,12 +260,29 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
         tried.append(f"build: {error.message}")
     raise BinaryError(
         f"{name} {version} was found nowhere:\n" + "\n".join(f"  {line}" for line in tried),
-        next_step=(
-            "One of three: let this machine reach the release servers; or install "
-            f"Go {'.'.join(map(str, versions.go_needed(name, kubernetes)))} or newer and let it reach a module proxy; "
-            f"or put the binary on PATH or into $KUBEBUILDER_ASSETS."
-        ),
+        next_step=_ways_out(name, kubernetes),
     )
+
+
+def _ways_out(name: str, kubernetes: str) -> str:
+    go = ".".join(map(str, versions.go_needed(name, kubernetes)))
+    ways = [
+        "let this machine reach the release servers",
+        f"install Go {go} or newer and let it reach a module proxy",
+        "put the binary on PATH or into $KUBEBUILDER_ASSETS",
+    ]
+    if package := versions.DEBIAN.get(name):
+        ways.insert(1, f"let apt find its package {package.name} (apt-get update)")
+    return f"One of {len(ways)}: {'; or '.join(ways)}."
+
+
+def _unpack(name: str, kubernetes: str, work: Path, progress: Progress) -> Binary:
+    made = debian.fetch(versions.DEBIAN[name], work, progress=progress)
+    version = probe(made)
+    if not versions.accepted(name, version, kubernetes):
+        made.unlink()
+        raise debian.PackageFailed(f"it holds version {version or 'unknown'}, which is not fit")
+    return store(made, name, version, "Debian's package")
 
 
 def _sha256(path: str) -> str:

@@ -12,8 +12,10 @@ import msgspec
 import yaml
 
 from ..kube.access import Access, to_kubeconfig
+from ..whole_files import write_private
 from . import pki, state
 from .definition import ClusterDefinition
+from .metrics_endpoint import MetricsEndpoint
 from .protocol import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -24,6 +26,10 @@ SERVER_IDENTITY = "system:apiserver"
 
 PORTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "etcd")
 """Who needs a port; etcd's is for its metrics alone, its clients use a Unix socket."""
+
+_AUTHENTICATING = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+_OPEN = ("kwok", "etcd")
+"""Whose ``/metrics`` asks for a client certificate, and whose does not."""
 
 _SERVICE_RANGE, _SERVICE_IP = "10.0.0.0/16", "10.0.0.1"
 _POD_RANGE = "10.128.0.0/9"
@@ -59,7 +65,7 @@ def write_files(start: Start) -> None:
     pki.write(made, folder / "pki")
     for user in IDENTITIES:
         text = to_kubeconfig(access(folder, start.ports["kube-apiserver"], user), name=start.name)
-        pki.write_private(folder / "pki" / f"{user}.kubeconfig", text)
+        write_private(folder / "pki" / f"{user}.kubeconfig", text)
     for role in ("harness", "recorder"):
         state.write_access(folder, role, access(folder, start.ports["kube-apiserver"], role))
     shutil.copy(folder / "pki" / "harness.kubeconfig", folder / "kubeconfig")
@@ -78,6 +84,25 @@ def access(folder: Path, port: int, user: str) -> Access:
         client_cert_pem=(keys / f"{user}.crt").read_text(),
         client_key_pem=(keys / f"{user}.key").read_text(),
     )
+
+
+def metrics_endpoints(start: Start) -> dict[str, MetricsEndpoint]:
+    """Return where each component serves its metrics, by component.
+
+    A client certificate of ``system:masters`` is let in by the component itself: no TokenReview and no
+    SubjectAccessReview of a scrape burden the API server. etcd and kwok ask nobody who they are; they listen on
+    loopback, and etcd's listener serves nothing else.
+    """
+    keys = start.folder / "pki"
+    return {
+        name: MetricsEndpoint(
+            url=f"https://127.0.0.1:{start.ports[name]}/metrics",
+            ca_file=str(keys / "ca.crt"),
+            cert_file=str(keys / "recorder.crt"),
+            key_file=str(keys / "recorder.key"),
+        )
+        for name in _AUTHENTICATING
+    } | {name: MetricsEndpoint(url=f"http://127.0.0.1:{start.ports[name]}/metrics") for name in _OPEN}
 
 
 def specs(start: Start) -> dict[str, ProcessSpec]:

@@ -32,8 +32,15 @@ _EXPECTED_S = {
     "kubectl": 18,
     "etcd": 24,
     "kwok": 93,
+    "prometheus": 130,
 }
-_PACKAGES = {"etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok/cmd/kwok"}
+_PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+    "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+}
+# Without the clients of two dozen clouds: its targets are told to it in files.
+_TAGS = {"prometheus": "remove_all_sd"}
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -53,7 +60,9 @@ def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Pro
         for part in ("go.mod", "go.sum"):
             shutil.copy(source / part, copy / part)
         made = copy / name
-        argv = [go, "build", "-o", str(made), "-ldflags", _ldflags(version, kubernetes_built=name not in _PACKAGES)]
+        argv = [go, "build", "-o", str(made), "-ldflags", _ldflags(name, version)]
+        if name in _TAGS:
+            argv += ["-tags", _TAGS[name]]
         argv.append(_PACKAGES.get(name, f"k8s.io/kubernetes/cmd/{name}"))
         _run(argv, copy, f"{name} {version}", _expected_s(name), progress)
         target = work / f"{name}.built"
@@ -93,9 +102,11 @@ def _toolchain(needed: tuple[int, int]) -> str:
     return go
 
 
-def _ldflags(version: str, *, kubernetes_built: bool) -> str:
+def _ldflags(name: str, version: str) -> str:
     flags = ["-s", "-w"]
-    if kubernetes_built:
+    if name == "prometheus":
+        flags.append(f"-X github.com/prometheus/common/version.Version={version}")
+    if name not in _PACKAGES:
         # Without the stamp a server says v0.0.0-master, and clients misbehave.
         major, minor, _ = version.split(".")
         values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}

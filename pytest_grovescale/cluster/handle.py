@@ -48,6 +48,7 @@ class Cluster:
         self.facts = dict(facts.facts)
         self.kubernetes = facts.kubernetes
         self.binaries = dict(facts.binaries)
+        self.metrics = dict(facts.metrics)
         self._lease = held
 
     def access_as(self, role: str) -> Access:

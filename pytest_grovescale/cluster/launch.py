@@ -178,4 +178,5 @@ def _facts(plan: Plan, start: components.Start, timings: local.Timings) -> state
         audit_log=str(start.folder / "audit.log"),
         facts=flat,
         binaries={name: binary.path for name, binary in found.items()},
+        metrics=components.metrics_endpoints(start),
     )

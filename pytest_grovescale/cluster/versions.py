@@ -2,7 +2,8 @@
 
 Release addresses are the projects' own: https://kubernetes.io/releases/download/ (binaries, a .sha256 beside each),
 https://github.com/etcd-io/etcd/releases (archives, with SHA256SUMS), https://github.com/kubernetes-sigs/kwok/releases
-(binaries; GitHub's release API gives the sha256 of each as its digest).
+(binaries; GitHub's release API gives the sha256 of each as its digest),
+https://github.com/prometheus/prometheus/releases (archives, with sha256sums.txt).
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ KUBERNETES = {"1.36": "1.36.3", "1.35": "1.35.4", "1.34": "1.34.4"}
 DEFAULT_KUBERNETES = "1.36.3"
 ETCD = "3.6.14"
 KWOK = "0.8.0"
+PROMETHEUS = "3.13.5"
 
 KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NEEDED = ("etcd", *KUBERNETES_BINARIES, "kwok")
-OPTIONAL = ("kubectl",)
+OPTIONAL = ("kubectl", "prometheus")
 
 # Other versions that were not made here are taken as they come, within these.
-_ACCEPTED = {"etcd": ((3, 5, 13), (3, 7)), "kwok": ((0, 7), (0, 9))}
+_ACCEPTED = {"etcd": ((3, 5, 13), (3, 7)), "kwok": ((0, 7), (0, 9)), "prometheus": ((2, 40), (4,))}
 
 _GO = {"1.36": (1, 26), "1.35": (1, 25), "1.34": (1, 24)}
-_GO_OTHERS = {"etcd": (1, 25), "kwok": (1, 26)}
+_GO_OTHERS = {"etcd": (1, 25), "kwok": (1, 26), "prometheus": (1, 26)}
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,18 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """How ``checksum_url`` answers: ``plain`` (the digest alone), ``sums`` (digest, name per line), ``github``."""
     member: str = ""
     """Path inside the archive; empty for a bare binary."""
+
+
+class DebianPackage(msgspec.Struct, frozen=True):
+    """A package of Debian that holds a binary."""
+
+    name: str
+    member: str
+    """Path of the binary in it."""
+
+
+DEBIAN = {"prometheus": DebianPackage("prometheus", "usr/bin/prometheus")}
+"""Binaries that Debian has; of whatever version, as long as it is accepted."""
 
 
 def kubernetes(wanted: str) -> str:
@@ -59,7 +73,7 @@ def minor(version: str) -> str:
 
 def pinned(name: str, kubernetes_version: str) -> str:
     """Return the version of a binary that goes with a Kubernetes version."""
-    return {"etcd": ETCD, "kwok": KWOK}.get(name, kubernetes_version)
+    return {"etcd": ETCD, "kwok": KWOK, "prometheus": PROMETHEUS}.get(name, kubernetes_version)
 
 
 def accepted(name: str, version: str, kubernetes_version: str) -> bool:
@@ -85,6 +99,15 @@ def release(name: str, version: str, architecture: str) -> Release:
             checksum_url=f"{base}/SHA256SUMS",
             checksum="sums",
             member=f"{archive}/etcd",
+        )
+    if name == "prometheus":
+        base = f"https://github.com/prometheus/prometheus/releases/download/v{version}"
+        archive = f"prometheus-{version}.linux-{architecture}"
+        return Release(
+            url=f"{base}/{archive}.tar.gz",
+            checksum_url=f"{base}/sha256sums.txt",
+            checksum="sums",
+            member=f"{archive}/prometheus",
         )
     if name == "kwok":
         repository = "kubernetes-sigs/kwok/releases"

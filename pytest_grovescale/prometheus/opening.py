@@ -1,0 +1,223 @@
+"""A Prometheus for the time of one test: opened, and at the end what it did not see told, and what is kept written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+
+import msgspec
+
+from ..cluster.handle import Cluster
+from ..errors import PrometheusError, PrometheusWarning
+from ..kube.portal import Portal
+from ..operator.endpoints import Address
+from ..whole_files import json_document
+from . import server
+from .api import Api
+from .dashboard import dashboard
+from .faults import Faults, faults
+from .live import DYING_S, Live
+from .moves import place_now
+from .panels import rows
+from .server import Place, Server
+
+Progress = Callable[[str], None]
+Told = Callable[[Sequence[str]], None]
+
+_SEEN_S = 30.0
+"""Until new targets are scraped, beside two intervals; the discovery of Prometheus takes up to 5 s of it."""
+_LOOK_S = 0.1
+_FOLLOW_S = 2.0
+"""A look at the ports of a process costs up to 10 ms of CPU time where thousands of connections are open."""
+
+DATA = "data"
+DASHBOARD = "dashboard.json"
+CONFIGURATION = "prometheus.yml"
+_OPENING = (
+    "# To look at this run again, in this folder:\n"
+    f"#   prometheus --config.file={CONFIGURATION} --storage.tsdb.path={DATA} --storage.tsdb.retention.time=100y\n"
+    "global: {}\n"
+)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to scrape."""
+
+    address: Address
+    pid: Callable[[], int | None] | None = None
+    """The process that serves it at this moment; with it, the target is followed to whatever port that listens on."""
+
+
+class Occasion(msgspec.Struct, frozen=True, kw_only=True):
+    """What is run, and where what is kept of it goes."""
+
+    run: str
+    test: str
+    folder: Path
+    """Of this test's Prometheus in the run's folder; made when something is kept."""
+    log: Path
+    interval_s: float = 5.0
+    """Between two scrapes; of one that is there, what the dashboard takes it to be."""
+
+
+@contextlib.contextmanager
+def there(address: Address, portal: Portal, occasion: Occasion, *, progress: Progress) -> Iterator[Live]:
+    """Yield a Prometheus that is there. Raises PrometheusError when it is not.
+
+    At the end the dashboard is written, of the families that every operator has: others may be anybody's.
+    """
+    began = time.time()
+    with connected(address, portal) as api:
+        try:
+            yield Live(api)
+        finally:
+            _write_dashboard(api, portal, occasion, began=began, all_families=False, progress=progress)
+
+
+@contextlib.contextmanager
+def own(
+    cluster: Cluster,
+    portal: Portal,
+    targets: Mapping[str, Target],
+    occasion: Occasion,
+    *,
+    keep: bool,
+    progress: Progress,
+    told: Told,
+) -> Iterator[Live]:
+    """Yield a Prometheus that is started for it, and stop that at the end.
+
+    What it lost or did not see is told at the end: to ``told``, for the recording, and lost samples by a
+    PrometheusWarning as well. ``keep``: its data and a dashboard stay in the occasion's folder.
+    Raises PrometheusError, BinaryError.
+    """
+    began = time.time()
+    with contextlib.ExitStack() as ending:
+        started = _start(cluster, targets, occasion, keep=keep, progress=progress)
+        ending.callback(started.stop)
+        api = ending.enter_context(connected(started.address, portal))
+        portal.run(_seen(api, started, timeout_s=_SEEN_S + 2 * occasion.interval_s))
+        follower = portal.submit(_follow(started, targets))
+        ending.callback(_settle, follower)
+        try:
+            yield Live(api, started)
+        finally:
+            _tell(_faults(api, started, portal, follower, began), progress, told)
+            if keep:
+                _write_dashboard(api, portal, occasion, began=began, all_families=True, progress=progress)
+
+
+@contextlib.contextmanager
+def connected(address: Address, portal: Portal) -> Iterator[Api]:
+    """Yield an open connection. Raises PrometheusError when there is none to be had."""
+    api = Api(address)
+    portal.run(api.open())
+    try:
+        yield api
+    finally:
+        portal.run(api.close())
+
+
+def _start(
+    cluster: Cluster, targets: Mapping[str, Target], occasion: Occasion, *, keep: bool, progress: Progress
+) -> Server:
+    private = cluster.directory / server.PROCESS
+    data = occasion.folder / DATA if keep else private / DATA
+    place = Place(folder=private, data=data, log=occasion.log, interval_s=occasion.interval_s)
+    addresses = {name: target.address for name, target in targets.items()}
+    try:
+        if keep:
+            occasion.folder.mkdir(parents=True, exist_ok=True)
+            (occasion.folder / CONFIGURATION).write_text(_OPENING, encoding="utf-8")
+        return server.start(cluster, addresses, place, progress=progress)
+    except BaseException:
+        if keep:
+            shutil.rmtree(occasion.folder, ignore_errors=True)
+        raise
+
+
+async def _seen(api: Api, started: Server, *, timeout_s: float) -> None:
+    """Return when every target was scraped once, or was found not to answer: from then on there is data."""
+    missing = set(started.targets)
+    try:
+        async with asyncio.timeout(timeout_s):
+            while missing:
+                found = await api.targets()
+                missing -= {target.labels.get("job", "") for target in found if target.health != "unknown"}
+                if missing:
+                    await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        told = [f"prometheus has not scraped {', '.join(sorted(missing))} within {timeout_s:g} s; its log ends with:"]
+        raise PrometheusError(
+            "\n".join([*told, *(f"  {line}" for line in started.tail())]),
+            next_step=f"Its whole log: {started.place.log}.",
+        ) from None
+
+
+async def _follow(started: Server, targets: Mapping[str, Target]) -> None:
+    """Let Prometheus follow the targets that move, until cancelled."""
+    while True:
+        await asyncio.sleep(_FOLLOW_S)
+        for name, target in targets.items():
+            before = started.targets.get(name)
+            pid = target.pid() if target.pid is not None else None
+            if before is not None and pid is not None:
+                now = await asyncio.to_thread(place_now, before, pid)
+                await asyncio.to_thread(started.follow, name, now)
+
+
+def _settle(follower: Future[None]) -> None:
+    """Wait until the follower has ended; why it ended by itself, if it did, was told."""
+    follower.cancel()
+    wait([follower], timeout=5)
+
+
+def _faults(api: Api, started: Server, portal: Portal, follower: Future[None], began: float) -> Faults:
+    try:
+        try:
+            found = portal.run(faults(api, since=began))
+        except PrometheusError:
+            started.check(within_s=DYING_S)
+            raise
+    except PrometheusError as error:
+        return Faults(lost=error.message.splitlines())
+    if follower.done() and (broken := follower.exception()) is not None:
+        # What moves from then on is not followed; such targets are down, which is told too.
+        found = Faults(lost=[*found.lost, f"targets were followed no longer: {broken}"], unseen=found.unseen)
+    return found
+
+
+def _tell(found: Faults, progress: Progress, told: Told) -> None:
+    for line in found.unseen:
+        progress(f"prometheus: {line}")
+    if found.lost or found.unseen:
+        told([*found.lost, *found.unseen])
+    if found.lost:
+        warnings.warn(PrometheusWarning("\n".join(found.lost)), stacklevel=2)
+
+
+def _write_dashboard(
+    api: Api, portal: Portal, occasion: Occasion, *, began: float, all_families: bool, progress: Progress
+) -> None:
+    try:
+        metadata = portal.run(api.metadata())
+        names = portal.run(api.names(since=began))
+    except PrometheusError as error:
+        progress(f"prometheus: no dashboard, since it does not tell what there is: {error.message.splitlines()[0]}")
+        return
+    content = dashboard(
+        rows(metadata, names, own=all_families),
+        title=occasion.test,
+        run=occasion.run,
+        began=began,
+        ended=time.time(),
+        interval_s=occasion.interval_s,
+    )
+    occasion.folder.mkdir(parents=True, exist_ok=True)
+    (occasion.folder / DASHBOARD).write_bytes(json_document(content))

@@ -1,0 +1,259 @@
+"""A Prometheus of the run's own: started on loopback, told what to scrape, stopped; its supervisor is the cluster's.
+
+So it ends with the lease of whoever started it, whatever becomes of the test process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..cluster import binaries, ports, processes
+from ..cluster.binaries import Binary
+from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
+from ..cluster.protocol import SupervisorGone
+from ..errors import OperatorError, PrometheusError
+from ..operator.endpoints import Address
+from ..operator.readiness import NotReady, answers, exit_text, wait_until
+from . import configuration
+
+PROCESS = "prometheus"
+"""Its name at the supervisor and in recordings: what it costs is measured like all else."""
+
+Progress = Callable[[str], None]
+
+_READY_S = 60.0
+_STOP_GRACE_S = 30.0
+_RELOAD_S = 10.0
+_LOOK_S = 0.02
+_MEMORY_BYTES = 2 << 30
+_PORT_ATTEMPTS = 3
+_TAIL_LINES = 15
+_TAIL_BYTES = 512 * 1024
+_CRASHES = ("panic:", "fatal error:", "unexpected fault address", "SIG")
+_CRASH_LINES = 3
+_PORT_TAKEN = "address already in use"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a Prometheus keeps what it has, and how it scrapes."""
+
+    folder: Path
+    """Its configuration; private, since it names the files of tokens."""
+    data: Path
+    log: Path
+    interval_s: float
+
+
+class Server:
+    """One that runs."""
+
+    def __init__(
+        self, cluster: Cluster, binary: Binary, place: Place, lease: ports.PortLease, targets: Mapping[str, Address]
+    ) -> None:
+        self.address = Address(url=f"http://127.0.0.1:{lease.number}")
+        self.version = binary.version
+        self.place = place
+        self._cluster = cluster
+        self._lease = lease
+        self._targets = dict(targets)
+
+    @property
+    def targets(self) -> Mapping[str, Address]:
+        """What it scrapes, by name."""
+        return dict(self._targets)
+
+    def info(self) -> ProcessInfo | None:
+        """Return the process, or None when the supervisor no longer knows it."""
+        return self._cluster.processes().get(PROCESS)
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        info = self.info()
+        return info is not None and info.running
+
+    def check(self, *, within_s: float = 0.0) -> None:
+        """Raise PrometheusError, with its last log lines, when it is no longer alive, or not ``within_s`` from now.
+
+        One that crashes breaks its connections some time before its supervisor has its exit code.
+        """
+        deadline = time.monotonic() + within_s
+        while self.alive():
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(_LOOK_S)
+        raise died(self.info(), self.place.log, "while it was needed")
+
+    def tail(self) -> list[str]:
+        """Return the last lines of its log."""
+        return _tail(self.place.log, 0)
+
+    def follow(self, name: str, address: Address) -> None:
+        """Scrape an endpoint from here on, or at its new place.
+
+        Raises PrometheusError when Prometheus refuses the new configuration.
+        """
+        before = self._targets.get(name)
+        if before == address:
+            return
+        if before is not None and configuration.admitted_alike(before, address):
+            configuration.write_target(self.place.folder, name, address)
+            self._targets[name] = address
+        else:
+            self._reconfigure(self._targets | {name: address})
+
+    def forget(self, name: str) -> None:
+        """Scrape it no longer; its series end.
+
+        Its job stays, without a target: of a job that goes, Prometheus would take the last samples for present ones
+        for 5 minutes more.
+        """
+        if self._targets.pop(name, None) is not None:
+            configuration.write_nowhere(self.place.folder, name)
+
+    def stop(self) -> None:
+        """End the process; its data is complete then. Idempotent."""
+        try:
+            if PROCESS in self._cluster.processes():
+                self._cluster.stop_process(PROCESS)
+        except SupervisorGone:
+            # It died with it.
+            pass
+        finally:
+            ports.release([self._lease])
+            shutil.rmtree(self.place.folder, ignore_errors=True)
+
+    def _reconfigure(self, targets: dict[str, Address]) -> None:
+        configuration.write(targets, self.place.folder, interval_s=self.place.interval_s, version=self.version)
+        _reload(self.address.url)
+        self._targets = targets
+
+
+def start(cluster: Cluster, targets: Mapping[str, Address], place: Place, *, progress: Progress) -> Server:
+    """Start a Prometheus that scrapes ``targets`` and return when it answers queries.
+
+    Raises BinaryError when there is none, PrometheusError when it does not become ready; nothing is left then.
+    """
+    binary = binaries.find([PROCESS], cluster.kubernetes, given={}, progress=progress)[PROCESS]
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            return _start_once(cluster, binary, targets, place, progress)
+        except _PortTaken as error:
+            if attempts == _PORT_ATTEMPTS:
+                raise
+            progress(f"prometheus: {error.message.splitlines()[0]}; once more with another port")
+
+
+class _PortTaken(PrometheusError):
+    """Somebody has listened on the port that was free a moment before."""
+
+
+def _start_once(
+    cluster: Cluster, binary: Binary, targets: Mapping[str, Address], place: Place, progress: Progress
+) -> Server:
+    with contextlib.ExitStack() as undo:
+        place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        undo.callback(shutil.rmtree, place.folder, ignore_errors=True)
+        file = configuration.write(targets, place.folder, interval_s=place.interval_s, version=binary.version)
+        place.data.mkdir(parents=True, exist_ok=True)
+        (lease,) = ports.lease(1)
+        undo.callback(ports.release, [lease])
+        server = Server(cluster, binary, place, lease, targets)
+        undo.callback(server.stop)
+        began = time.monotonic()
+        progress(f"prometheus {binary.version} ({binary.source}): starting")
+        spec = ProcessSpec(
+            name=PROCESS,
+            argv=command(binary.path, file, place.data, lease.number),
+            log=str(place.log),
+            stop_grace_s=_STOP_GRACE_S,
+            memory_bytes=_MEMORY_BYTES,
+            cwd=str(place.folder),
+        )
+        written = place.log.stat().st_size if place.log.exists() else 0
+        _wait_ready(server, cluster.start_process(spec), lease.number, written)
+        progress(f"prometheus: ready after {time.monotonic() - began:.1f} s at {server.address.url}")
+        undo.pop_all()
+    return server
+
+
+def command(binary: str, file: Path, data: Path, port: int) -> list[str]:
+    """Return the command line; every Prometheus from 2.40 on takes these options."""
+    return [
+        binary,
+        f"--config.file={file}",
+        f"--storage.tsdb.path={data}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        # New targets are told to it by POST /-/reload.
+        "--web.enable-lifecycle",
+        # Changed targets wait up to 5 s in the discovery; here they would wait 5 s more.
+        "--scrape.discovery-reload-interval=100ms",
+    ]
+
+
+def _wait_ready(server: Server, first: ProcessInfo, port: int, written: int) -> None:
+    ready = Address(url=f"{server.address.url}/-/ready")
+
+    def step() -> str:
+        problem = answers(ready)
+        if not problem and not processes.listens(first.pid, port):
+            return f"port {port} is answered by somebody else"
+        return problem
+
+    def dead() -> OperatorError:
+        raise died(server.info(), server.place.log, "before it was ready", from_byte=written)
+
+    try:
+        wait_until(step, alive=server.alive, timeout=_READY_S, dead=dead)
+    except NotReady as error:
+        raise PrometheusError(
+            f"prometheus was not ready after {_READY_S:g} s: {error.message}",
+            next_step=f"Its log: {server.place.log}.",
+        ) from None
+
+
+def died(info: ProcessInfo | None, log: Path, when: str, *, from_byte: int = 0) -> PrometheusError:
+    """Return the error for a process that has ended, with the last lines of its log."""
+    lines = _tail(log, from_byte)
+    told = [f"prometheus {exit_text(info.exit_code if info else None)} {when}"]
+    told += ["last lines of its log:", *(f"  {line}" for line in lines)] if lines else ["its log is empty"]
+    kind = _PortTaken if any(_PORT_TAKEN in line for line in lines) else PrometheusError
+    return kind("\n".join(told), next_step=f"Its whole log: {log}.")
+
+
+def _tail(log: Path, from_byte: int) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(from_byte, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return last_words(file.read().decode(errors="replace").splitlines())
+    except FileNotFoundError:
+        return []
+
+
+def last_words(lines: Sequence[str]) -> list[str]:
+    """Return the end of a log; of a Go program that has crashed what came before, without the stacks after it."""
+    crash = next((index for index, line in enumerate(lines) if line.startswith(_CRASHES)), None)
+    end = len(lines) if crash is None else crash + _CRASH_LINES
+    return list(lines[max(0, end - _TAIL_LINES) : end])
+
+
+def _reload(url: str) -> None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(urllib.request.Request(f"{url}/-/reload", method="POST"), timeout=_RELOAD_S).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            body = error.read(2000).decode(errors="replace").strip()
+        raise PrometheusError(f"prometheus refuses its new targets: {body}", next_step="Please report this.") from None
+    except OSError as error:
+        raise PrometheusError(f"prometheus cannot be told its new targets: {error}") from error

@@ -1,0 +1,237 @@
+"""Latest values, increases and rates of many metrics, grouped by object, all of one moment and in one round trip.
+
+Three different things are never mixed up: there is no data, the query failed, the value is zero. An increase or a
+rate is Prometheus' own: from the samples in the window, extrapolated to its edges, resets of counters reckoned in
+(https://prometheus.io/docs/prometheus/latest/querying/functions/#increase). Rates are taken of each series and summed
+after that: the sum's rate would take a series that comes or goes for a jump.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from .. import durations
+from ..errors import NotMeasuredError, PrometheusError, UsageError
+from .answers import Answer, QueryError, Scalar, Vector
+from .api import QUERY_S, Api
+
+Kind = Literal["gauge", "diff", "rate"]
+"""``gauge``: the latest value; ``diff``: the increase over the window; ``rate``: that per second."""
+
+Group = tuple[str, ...]
+"""The values of the labels that are grouped by, in their order; empty for a label that a series lacks."""
+
+UNREACHABLE = "unreachable"
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A figure of one group; zero is a value."""
+
+    value: float
+    left_out: int = 0
+    """How many of the group's series are not in it, since the window holds fewer than two of their samples."""
+
+
+class NoData(msgspec.Struct, frozen=True):
+    """Nothing is known of it; that is not zero."""
+
+    reason: str
+
+
+class QueryFailed(msgspec.Struct, frozen=True):
+    """Prometheus did not answer: nobody knows whether there is data."""
+
+    query: str
+    kind: str
+    """Its own word for why: ``bad_data``, ``execution``, ``timeout``; `UNREACHABLE` where it said nothing."""
+    message: str
+
+
+Figure = Value | NoData | QueryFailed
+
+
+class Asked(NamedTuple):
+    """What is asked of one metric."""
+
+    kind: Kind
+    metric: str
+    """A metric's name or any selector: ``workqueue_depth{name="podcliqueset"}``."""
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers of one batch, all evaluated at the same moment."""
+
+    at: float
+    """s since the epoch, by Prometheus' clock."""
+    window_s: float
+    by: tuple[str, ...]
+    """Labels that are grouped by."""
+    figures: dict[Asked, dict[Group, Value | NoData]]
+    """Of the queries that were answered; a group that has neither value nor samples is not there."""
+    failed: dict[Asked, QueryFailed]
+
+    def groups(self) -> list[Group]:
+        """Return every group that any of the metrics has, sorted."""
+        return sorted({group for figures in self.figures.values() for group in figures})
+
+    def figure(self, kind: Kind, metric: str, *group: str) -> Figure:
+        """Return what is known of one metric of one group, its values in the order of ``by``.
+
+        Raises UsageError for a metric that was not asked for.
+        """
+        asked = Asked(kind, metric)
+        if len(group) != len(self.by):
+            raise UsageError(
+                f"{len(group)} label values for the group, but it is by {', '.join(self.by) or 'nothing'}",
+                next_step="Give one value for each label that is grouped by.",
+            )
+        if asked in self.failed:
+            return self.failed[asked]
+        if asked not in self.figures:
+            raise UsageError(
+                f"the {kind} of {metric} was not asked for",
+                next_step="Asked for were: " + ", ".join(f"{a.kind} {a.metric}" for a in [*self.figures, *self.failed]),
+            )
+        nothing = "no series of it now" if kind == "gauge" else f"no sample in {durations.text(self.window_s)}"
+        return self.figures[asked].get(group, NoData(nothing))
+
+    def value(self, kind: Kind, metric: str, *group: str) -> float:
+        """Return the value of one metric of one group.
+
+        Raises NotMeasuredError where there is no data, and where some of the group's series had to be left out;
+        PrometheusError where the query failed.
+        """
+        found = self.figure(kind, metric, *group)
+        of = f"{kind} of {metric}{f' of {group}' if group else ''}"
+        match found:
+            case Value(value=value, left_out=0):
+                return value
+            case Value(left_out=left_out):
+                raise NotMeasuredError(
+                    f"{of}: {left_out} series have fewer than two samples in {durations.text(self.window_s)}",
+                    next_step="Ask later, for a longer window, or use `figure(…)`, which tells the rest.",
+                )
+            case NoData(reason=reason):
+                raise NotMeasuredError(f"{of}: no data: {reason}", next_step="Ask later, or for a longer window.")
+            case QueryFailed(message=message, query=query):
+                raise PrometheusError(f"{of}: {message}\n  {query}")
+
+
+def asked_for(gauge: Iterable[str], diff: Iterable[str], rate: Iterable[str]) -> list[Asked]:
+    """Return what is asked, once each. Raises UsageError when it is nothing, or a text where a list is meant."""
+    lists: list[tuple[Kind, Iterable[str]]] = [("gauge", gauge), ("diff", diff), ("rate", rate)]
+    for kind, metrics in lists:
+        if isinstance(metrics, str):
+            raise UsageError(f"statistics({kind}={metrics!r})", next_step=f"Give a list: {kind}=[{metrics!r}].")
+    found = list(dict.fromkeys(Asked(kind, metric) for kind, metrics in lists for metric in metrics))
+    if not found:
+        raise UsageError(
+            "statistics() is asked for nothing", next_step='As: statistics(rate=["…"], by=["controller"]).'
+        )
+    return found
+
+
+def query_text(asked: Asked, by: Sequence[str], window_s: float) -> str:
+    """Return the PromQL of one figure."""
+    match asked.kind:
+        case "gauge":
+            inner = asked.metric
+        case "diff":
+            inner = f"increase({asked.metric}[{_duration(window_s)}])"
+        case "rate":
+            inner = f"rate({asked.metric}[{_duration(window_s)}])"
+    return f"{_aggregate('sum', by)} ({inner})"
+
+
+def short_text(metric: str, by: Sequence[str], window_s: float) -> str:
+    """Return the PromQL of how many series of each group have fewer than two samples in the window."""
+    return f"{_aggregate('count', by)} (count_over_time({metric}[{_duration(window_s)}]) < 2)"
+
+
+async def statistics(
+    api: Api, asked: Sequence[Asked], *, by: Sequence[str], window_s: float, timeout_s: float = QUERY_S
+) -> Statistics:
+    """Return all figures, evaluated at one moment; every query is on its way at the same time.
+
+    Raises nothing for a query that fails: that is an answer too.
+    """
+    if window_s <= 0:
+        raise UsageError("a window of 0 s holds no samples", next_step="Give a duration: window='30s'.")
+    at = api.now()
+    counted = list(dict.fromkeys(one.metric for one in asked if one.kind != "gauge"))
+    queries = [query_text(one, by, window_s) for one in asked] + [short_text(m, by, window_s) for m in counted]
+    found = await asyncio.gather(*(_ask(api, query, by, at, timeout_s) for query in queries))
+    return gathered(
+        asked,
+        found[: len(asked)],
+        dict(zip(counted, found[len(asked) :], strict=True)),
+        at=at,
+        window_s=window_s,
+        by=tuple(by),
+    )
+
+
+def gathered(
+    asked: Sequence[Asked],
+    answers: Sequence[dict[Group, float] | QueryFailed],
+    short: Mapping[str, dict[Group, float] | QueryFailed],
+    *,
+    at: float,
+    window_s: float,
+    by: tuple[str, ...],
+) -> Statistics:
+    """Put the answers together; ``short``: metric → how many of each group's series have fewer than two samples."""
+    figures: dict[Asked, dict[Group, Value | NoData]] = {}
+    failed: dict[Asked, QueryFailed] = {}
+    for one, answer in zip(asked, answers, strict=True):
+        few = {} if one.kind == "gauge" else short[one.metric]
+        if isinstance(answer, QueryFailed):
+            failed[one] = answer
+        elif isinstance(few, QueryFailed):
+            # Without it, a series that is left out would not show.
+            failed[one] = few
+        else:
+            figures[one] = _figures(answer, few, window_s)
+    return Statistics(at=at, window_s=window_s, by=by, figures=figures, failed=failed)
+
+
+def _figures(answer: Mapping[Group, float], few: Mapping[Group, float], window_s: float) -> dict[Group, Value | NoData]:
+    found: dict[Group, Value | NoData] = {
+        group: NoData(f"fewer than two samples in {durations.text(window_s)}") for group in few
+    }
+    return found | {group: Value(value, int(few.get(group, 0))) for group, value in answer.items()}
+
+
+async def _ask(
+    api: Api, query: str, by: Sequence[str], at: float, timeout_s: float
+) -> dict[Group, float] | QueryFailed:
+    try:
+        return _by_group(await api.query(query, at=at, timeout_s=timeout_s), by)
+    except QueryError as error:
+        return QueryFailed(query, error.kind, error.message)
+    except NotMeasuredError as error:
+        return QueryFailed(query, "not-a-number", error.message)
+    except PrometheusError as error:
+        return QueryFailed(query, UNREACHABLE, error.message)
+
+
+def _by_group(answer: Answer, by: Sequence[str]) -> dict[Group, float]:
+    match answer:
+        case Vector():
+            return answer.by(*by)
+        case Scalar():
+            return {("",) * len(by): answer.value}
+        case _:
+            raise NotMeasuredError("the answer is no vector")
+
+
+def _aggregate(function: str, by: Sequence[str]) -> str:
+    return f"{function} by ({', '.join(by)})" if by else function
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(round(seconds * 1000), 1)}ms"

@@ -1,0 +1,37 @@
+"""What a Prometheus lost or did not see, told from its own metrics and targets."""
+
+from __future__ import annotations
+
+from pytest_grovescale.prometheus.api import ScrapedTarget
+from pytest_grovescale.prometheus.faults import lost, unseen
+
+METRICS = """\
+# TYPE prometheus_tsdb_wal_writes_failed_total counter
+prometheus_tsdb_wal_writes_failed_total {writes}
+prometheus_tsdb_compactions_failed_total 0
+other_prometheus_tsdb_compactions_failed_total 9
+"""
+
+
+def target(health: str, error: str = "") -> ScrapedTarget:
+    return ScrapedTarget({"job": "operator"}, "http://127.0.0.1:1/metrics", health, error)
+
+
+def test_failed_writes_are_lost_samples() -> None:
+    assert lost(METRICS.format(writes=0)) == []
+    (line,) = lost(METRICS.format(writes="1.2e+01"))
+    assert line == "samples could not be written (12 times): see its log, and whether the disk is full"
+
+
+def test_each_state_of_a_target_is_told() -> None:
+    assert unseen([target("up")], {}) == []
+    assert unseen([target("up")], {"operator": 0}) == []
+    assert unseen([target("down", "context deadline exceeded")], {"operator": 3}) == [
+        "target operator is down: context deadline exceeded"
+    ]
+    assert unseen([target("up")], {"operator": 3}) == ["3 scrapes of target operator failed; it is up again"]
+    assert unseen([target("unknown")], {}) == ["target operator was not scraped yet"]
+
+
+def test_no_targets_at_all_is_told() -> None:
+    assert unseen([], {}) == ["it has no targets"]

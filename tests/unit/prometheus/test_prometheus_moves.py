@@ -1,0 +1,68 @@
+"""A process that serves its metrics at another port than it did."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.prometheus.moves import place_now
+
+
+@contextmanager
+def serving(*paths: str) -> Iterator[int]:
+    """Answer 200 at these paths, on a port of this very process, and 404 at all others."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path in paths else 404)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def at(port: int) -> Address:
+    return Address(url=f"http://127.0.0.1:{port}/metrics", token_file="")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
+
+
+def test_it_stays_where_its_process_listens() -> None:
+    with serving("/nothing") as port:
+        assert place_now(at(port), os.getpid()) == at(port)
+
+
+def test_it_is_found_at_the_port_that_answers_so() -> None:
+    with serving("/healthz"), serving("/metrics") as moved:
+        assert place_now(at(free_port()), os.getpid()) == at(moved)
+
+
+def test_it_stays_when_no_port_answers_so() -> None:
+    before = at(free_port())
+    with serving("/healthz"):
+        assert place_now(before, os.getpid()) == before
+
+
+def test_it_stays_when_its_process_listens_nowhere() -> None:
+    before = at(free_port())
+    # The first process of all: ours has no listener of it to see, whoever runs this.
+    assert place_now(before, 2**22 + 1) == before
