@@ -1,8 +1,8 @@
 """``make bench``: measure all figures, print them, write reports/bench.json.
 
-``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, profile-shares, injections,
-or a file of benchmarks/scale such as floors. ``--quick`` is for trying the bench itself: a tenth of the pods or of
-the repeats; its figures are not written.
+``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, profile-shares, injections, exposition,
+promql, blocked-workers, scraping, or a file of benchmarks/scale such as floors. ``--quick`` is for trying the bench
+itself: a tenth of the pods or of the repeats; its figures are not written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from pytest_grovescale.recording.machine import machine
 
-from . import cluster_start, injections, plugin_start, profile_shares
+from . import blocked_workers, cluster_start, exposition, injections, plugin_start, profile_shares, promql, scraping
 from .rows import Bench, Row, line, write
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +28,10 @@ MEASURES: dict[str, Callable[[bool], list[Row]]] = {
     "cluster-start": lambda quick: cluster_start.measure(),
     "profile-shares": lambda quick: profile_shares.measure(quick=quick),
     "injections": lambda quick: injections.measure(quick=quick),
+    "exposition": lambda quick: exposition.measure(quick=quick),
+    "promql": lambda quick: promql.measure(quick=quick),
+    "blocked-workers": lambda quick: blocked_workers.measure(quick=quick),
+    "scraping": lambda quick: scraping.measure(quick=quick),
 }
 """Part → what measures it, told whether it is to be quick."""
 

@@ -17,6 +17,20 @@ from .screen import Screen
 from .store import Plan, Sample, Store
 from .subject import Subject
 
+RUN_OPTIONS = (
+    "--grovescale",
+    "-p",
+    "no:cacheprovider",
+    # Whatever the project's own options say: one process, which the driver talks to, and nothing but figures.
+    "-n",
+    "0",
+    "--grovescale-start=test",
+    "--grovescale-budgets=off",
+    "--grovescale-save=",
+    "--grovescale-compare=",
+)
+"""What every measuring pytest process is given."""
+
 
 class Bench(NamedTuple):
     """One driver at work: its plan, where it keeps what it finds, and the turn that it holds on the machine."""
@@ -33,17 +47,8 @@ class Bench(NamedTuple):
         variant = self.plan.arms[arm]
         operator = self.checkouts[arm] / variant.operator if arm in self.checkouts else Path(variant.operator)
         return [
-            "--grovescale",
-            "-p",
-            "no:cacheprovider",
-            # Whatever the project's own options say: one process, which the driver talks to, and nothing but figures.
-            "-n",
-            "0",
-            "--grovescale-start=test",
-            "--grovescale-budgets=off",
+            *RUN_OPTIONS,
             f"--grovescale-profile={profile}",
-            "--grovescale-save=",
-            "--grovescale-compare=",
             f"--grovescale-operator={operator}",
             f"--grovescale-reports={reports}",
             f"--grovescale-hold={hold_s:g}s",

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from .api_errors import ERROR_TYPES, ApiError, TerminalError, error_type
+from .defects import ERROR_MISCOUNT, NO_DEFECTS, Defects
 from .histograms import Histogram
 from .work_queue import WorkQueue
 
@@ -38,7 +39,14 @@ DONE = Result()
 class Controller:
     """Reconciles keys, ``concurrency`` at a time."""
 
-    def __init__(self, name: str, reconcile: Callable[[str], Awaitable[Result]], *, concurrency: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[str], Awaitable[Result]],
+        *,
+        concurrency: int,
+        defects: Defects = NO_DEFECTS,
+    ) -> None:
         self.name = name
         self.queue = WorkQueue(name)
         self.concurrency = concurrency
@@ -51,6 +59,7 @@ class Controller:
         """409 answers to status writes, by the kind written."""
         self.times = Histogram(_TIME_BUCKETS)
         self._reconcile = reconcile
+        self._miscounts = ERROR_MISCOUNT in defects
         self._workers: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -89,6 +98,9 @@ class Controller:
             self.results["success"] += 1
         else:
             self.results["requeue_after"] += 1
+            if self._miscounts:
+                # Defect error-miscount: "come back later" is taken for a failure, here and nowhere else.
+                self.error_types["internal"] += 1
             self.queue.add_after(key, result.requeue_after)
 
     def _failed(self, key: str, error: Exception) -> None:

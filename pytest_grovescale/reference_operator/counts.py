@@ -38,5 +38,7 @@ class Counts(msgspec.Struct):
     """Full lists: at start, and after 410 Gone."""
     watch_events: int = 0
     pods_created: int = 0
+    versions_kept: int = 0
+    """Versions of objects that defect leak holds."""
     keys_in_hand: int = 0
     """Keys that wait, wait for their delay, or are worked on, of all controllers: 0 means at rest. No total."""

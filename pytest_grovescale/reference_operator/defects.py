@@ -17,6 +17,24 @@ CRASH = "crash"
 ORPHAN = "orphan"
 EVENT_DROP = "event-drop"
 NOOP_CPU_10 = "noop-cpu-10"
+BLOCKING_WAIT = "blocking-wait"
+RELIST = "relist"
+CONFLICT_STORM = "conflict-storm"
+MISSING_RIGHT = "missing-right"
+SLOW_DELETE = "slow-delete"
+LEAK = "leak"
+METRICS_STALL = "metrics-stall"
+PORT_MOVE = "port-move"
+NAMESPACE_LABEL = "namespace-label"
+NAME_LABEL = "name-label"
+FUNCTION_NAME_LABEL = "function-name-label"
+RUN_ID_METRIC = "run-id-metric"
+BUILTIN_DUPLICATE = "builtin-duplicate"
+BAD_NAMES = "bad-names"
+COARSE_BUCKETS = "coarse-buckets"
+LAZY_SERIES = "lazy-series"
+RESET_ON_SCRAPE = "reset-on-scrape"
+ERROR_MISCOUNT = "error-miscount"
 
 KNOWN: Mapping[str, str] = {
     NOOP_WRITES: "every pass over a PodCliqueSet patches all of its PodCliques, changed or not",
@@ -24,12 +42,31 @@ KNOWN: Mapping[str, str] = {
     QUADRATIC_SELECT: "the pods of each clique are found by a scan of all pods",
     CRASH: "the process ends at once after so many pods created (crash=N, default 100)",
     ORPHAN: "headless Services get no owner and are left behind",
-    EVENT_DROP: "a watch that was cut is never taken up again",
+    EVENT_DROP: "a watch that was cut is never taken up again; the API server is asked to cut it (event-drop=SECONDS,"
+    " default 300)",
     NOOP_CPU_10: "10 % more CPU in a no-op reconcile: some cliques that need nothing are read and compared once more",
+    BLOCKING_WAIT: "a PodCliqueSet's reconcile stays until all of its replicas are available, and keeps its worker",
+    RELIST: "every pass over a clique lists its pods at the API server, although the cache holds them",
+    CONFLICT_STORM: "a heartbeat is written to an object right before its status, which then is out of date: 409",
+    MISSING_RIGHT: "each pass over a set asks for a PodDisruptionBudget, which the ClusterRole does not allow: 403",
+    SLOW_DELETE: "a set's cliques are deleted one after the other, and each is asked to go again at every look",
+    LEAK: "every version of every object is kept, decoded, with a series for each object, also when it is gone",
+    METRICS_STALL: "/metrics takes requests and never answers",
+    PORT_MOVE: "/metrics moves to another port when the first PodCliqueSet is seen",
+    NAMESPACE_LABEL: "a gauge with the label namespace",
+    NAME_LABEL: "a gauge with the label name: a series for each PodClique",
+    FUNCTION_NAME_LABEL: "a histogram with the label function, whose values are names of Python functions",
+    RUN_ID_METRIC: "the labels of a PodCliqueSet are copied onto a metric, the harness' run id among them",
+    BUILTIN_DUPLICATE: "reconciles, requeues and reconciles in flight are counted once more under names of its own",
+    BAD_NAMES: "families whose names are camelCase, end in an abbreviated unit or in a type, and have no help",
+    COARSE_BUCKETS: "a histogram of seconds, with buckets chosen for milliseconds",
+    LAZY_SERIES: "series of errors and conflicts appear with the first one, instead of with 0 at the start",
+    RESET_ON_SCRAPE: "a counter says what was counted since it was last asked",
+    ERROR_MISCOUNT: "a reconcile that asks to be repeated later is counted by type as an error, and is none",
 }
 """Name and what it does."""
 
-_WITH_NUMBER = {CRASH: 100}
+_WITH_NUMBER = {CRASH: 100, EVENT_DROP: 300}
 
 
 class UnknownDefect(ValueError):
@@ -49,6 +86,9 @@ class Defects(msgspec.Struct, frozen=True):
     def number(self, name: str) -> int:
         """Return the number of a defect that is on."""
         return self.numbers[name]
+
+
+NO_DEFECTS = Defects()
 
 
 def parse(arguments: Iterable[str]) -> Defects:

@@ -1,14 +1,15 @@
-"""The two servers: /metrics on one port, /healthz, /readyz and /debug/counts on the other."""
+"""The two servers: /metrics on one port, /healthz, /readyz, /debug/counts and /debug/tasks on the other."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from . import metrics
+from . import metrics, task_stacks
 from .counts import Counts
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -20,6 +21,8 @@ class HttpServers:
     def __init__(self, address: str) -> None:
         self._address = address
         self._runners: list[web.AppRunner] = []
+        self._sites: dict[int, tuple[web.AppRunner, web.TCPSite]] = {}
+        """By the port that was asked for."""
 
     async def serve(self, port: int, routes: dict[str, Handler]) -> None:
         """Answer GET on some paths. Raises OSError where the port is taken."""
@@ -30,15 +33,28 @@ class HttpServers:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, self._address, port).start()
+        site = web.TCPSite(runner, self._address, port)
+        await site.start()
+        self._sites[port] = (runner, site)
+
+    async def move(self, port: int) -> int:
+        """Answer on another, free port what was answered on this one, and return it: defect port-move."""
+        runner, site = self._sites.pop(port)
+        await site.stop()
+        await web.TCPSite(runner, self._address, 0).start()
+        moved: int = runner.addresses[0][1]
+        return moved
 
     async def close(self) -> None:
         for runner in self._runners:
             await runner.cleanup()
 
 
-def metrics_routes(registry: CollectorRegistry) -> dict[str, Handler]:
+def metrics_routes(registry: CollectorRegistry, *, stalls: bool) -> dict[str, Handler]:
     async def scrape(_: web.Request) -> web.Response:
+        if stalls:
+            # Defect metrics-stall: it waits for what nobody will set.
+            await asyncio.Event().wait()
         return web.Response(body=metrics.render(registry), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     return {"/metrics": scrape}
@@ -54,4 +70,7 @@ def health_routes(ready: Callable[[], bool], counts: Callable[[], Counts]) -> di
     async def debug_counts(_: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(counts()), content_type="application/json")
 
-    return {"/healthz": healthz, "/readyz": readyz, "/debug/counts": debug_counts}
+    async def debug_tasks(_: web.Request) -> web.Response:
+        return web.Response(text=task_stacks.text())
+
+    return {"/healthz": healthz, "/readyz": readyz, "/debug/counts": debug_counts, "/debug/tasks": debug_tasks}

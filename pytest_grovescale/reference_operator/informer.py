@@ -19,6 +19,7 @@ import msgspec
 from .api_client import ApiClient
 from .api_errors import ApiError, Status
 from .counts import Counts
+from .leaked import Leaked
 from .objects import Object
 from .resources import Resource
 from .store import Store, version
@@ -30,6 +31,8 @@ _ERROR = b'{"type":"ERROR"'
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.05, 10.0
 _PAGE = 500
+WATCH_LASTS_S = (300, 600)
+"""Between how many seconds a watch is asked to last, as client-go does it."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -65,13 +68,18 @@ class Informer(Generic[T]):
         selector: str = "",
         accept: str = "application/json",
         resumes: bool = True,
+        lasts: tuple[int, int] = WATCH_LASTS_S,
+        leaked: Leaked | None = None,
     ) -> None:
+        """``lasts``: between how many seconds the API server is asked to end each watch."""
         self._api = api
         self._resource = resource
         self._store = store
         self._counts = counts
         self._accept = accept
         self._resumes = resumes
+        self._lasts = lasts
+        self._leaked = leaked
         self._query = f"&labelSelector={selector}" if selector else ""
         self._decode_event: Callable[[bytes], _Event[T]] = msgspec.json.Decoder(_Event[kind]).decode  # type: ignore[valid-type]
         self._decode_page: Callable[[bytes], _Page[T]] = msgspec.json.Decoder(_Page[kind]).decode  # type: ignore[valid-type]
@@ -127,7 +135,7 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         self._counts.watch_starts += 1
-        query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={random.randint(300, 600)}{self._query}"
+        query = f"watch=true&allowWatchBookmarks=true&timeoutSeconds={random.randint(*self._lasts)}{self._query}"
         listing: set[str] | None = None
         if self._version:
             query += f"&resourceVersion={self._version}"
@@ -143,6 +151,9 @@ class Informer(Generic[T]):
             event = self._decode_event(line)
             self._counts.watch_events += 1
             obj = event.object
+            if self._leaked is not None and event.type != "BOOKMARK":
+                # Defect leak: nothing ever takes it out again.
+                self._leaked.keep(self._resource.kind, obj.name, line)
             if event.type == "BOOKMARK":
                 if listing is not None and _INITIAL_EVENTS_END in obj.metadata.annotations:
                     self._store.retain(listing, version(obj))

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from .api_client import ApiClient
 from .api_errors import ERROR_TYPES
 from .controller import RESULTS, Controller
+from .defects import LAZY_SERIES, NO_DEFECTS, Defects
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 TARGET_KINDS = ("PodCliqueSet", "PodClique", "PodCliqueScalingGroup")
@@ -28,9 +29,11 @@ _QUEUE = ["name", "controller"]
 class OperatorCollector(Collector):
     """Reads the controllers, their queues and the API client."""
 
-    def __init__(self, controllers: Sequence[Controller], api: ApiClient) -> None:
+    def __init__(self, controllers: Sequence[Controller], api: ApiClient, defects: Defects) -> None:
         self._controllers = controllers
         self._api = api
+        # Defect lazy-series: what has not happened yet has no series.
+        self._lazy = LAZY_SERIES in defects
 
     def collect(self) -> Iterable[Metric]:
         yield from self._controller_runtime()
@@ -138,7 +141,8 @@ class OperatorCollector(Collector):
         )
         for controller in self._controllers:
             for kind in TARGET_KINDS:
-                family.add_metric([controller.name, kind], controller.status_conflicts[kind])
+                if controller.status_conflicts[kind] or not self._lazy:
+                    family.add_metric([controller.name, kind], controller.status_conflicts[kind])
         return family
 
     def _reconcile_errors(self) -> Metric:
@@ -149,14 +153,15 @@ class OperatorCollector(Collector):
         )
         for controller in self._controllers:
             for kind in ERROR_TYPES:
-                family.add_metric([controller.name, kind], controller.error_types[kind])
+                if controller.error_types[kind] or not self._lazy:
+                    family.add_metric([controller.name, kind], controller.error_types[kind])
         return family
 
 
-def registry(controllers: Sequence[Controller], api: ApiClient) -> CollectorRegistry:
+def registry(controllers: Sequence[Controller], api: ApiClient, defects: Defects = NO_DEFECTS) -> CollectorRegistry:
     """Return a registry with the operator's families and process_*."""
     found = CollectorRegistry(auto_describe=False)
-    found.register(OperatorCollector(controllers, api))
+    found.register(OperatorCollector(controllers, api, defects))
     ProcessCollector(registry=found)
     return found
 

@@ -28,6 +28,8 @@ MANAGED_SELECTOR = f"{MANAGED_BY}%3D{MANAGER}"
 
 TRIGGER = "grove.io/reconcile-trigger"
 """Annotation of a PodCliqueSet: any new value reconciles it and its children once, whatever they hold."""
+HEARTBEAT = "grove.io/heartbeat"
+"""Annotation: when the operator last looked at an object. Written by defect conflict-storm only."""
 TEMPLATE_REPLICAS = "grove.io/template-replicas"
 """Annotation of a child that can be scaled by others: the template's replicas when they were last applied. Only
 a template that changed since overrides what a user or an autoscaler has set."""

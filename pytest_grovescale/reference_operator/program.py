@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from . import credentials, event_mapping, http_servers, metrics
+from . import credentials, event_mapping, flawed_metrics, http_servers, metrics
 from .api_client import METADATA_ONLY, ApiClient
 from .caches import Cached, Caches
-from .controller import Controller
+from .controller import Controller, Result
 from .counts import Counts
-from .defects import EVENT_DROP
-from .informer import Informer
+from .defects import EVENT_DROP, LEAK, METRICS_STALL, PORT_MOVE
+from .informer import WATCH_LASTS_S, Informer
 from .leader_election import Leadership
+from .leaked import Leaked
 from .objects import Object
 from .podclique.reconciler import CliqueReconciler
 from .podcliqueset.component import Workshop
@@ -39,31 +40,28 @@ class Operator:
         self._settings = settings
         self.counts = Counts()
         self.caches = Caches()
+        self._leaked = Leaked(self.counts)
         self._build_controllers()
         self.informers = [self._informer(cached) for cached in self.caches]
-        self.registry = metrics.registry(self.controllers, api)
+        self.registry = metrics.registry(self.controllers, api, settings.defects)
+        sources = flawed_metrics.Sources(self.controllers, self.caches, self.counts, self._steps, self._leaked)
+        flawed_metrics.register(self.registry, sources, settings.defects)
 
     def _build_controllers(self) -> None:
         settings, caches, counts = self._settings, self.caches, self.counts
         writer = Writer(self._api, counts, settings.defects)
-        selection = PodSelection(caches, counts, settings.switches, settings.defects)
+        selection = PodSelection(caches, counts, settings.switches, settings.defects, self._api)
         timing = StatusTiming(settings.status_interval, counts, skip_noop=settings.switches.skip_noop_status)
         hashes, sets = TemplateHashes(), SetReader(caches, counts)
         workshop = Workshop(caches, writer, counts, hashes, settings, lambda: self._set_controller)
+        self._steps = workshop.steps
         parts = (caches, writer, sets, selection, timing, hashes, settings)
-        concurrency = settings.concurrency
-        self._set_controller = Controller(
-            "podcliqueset", SetReconciler(workshop, selection, timing), concurrency=concurrency
+        self._set_controller = self._controller("podcliqueset", SetReconciler(workshop, selection, timing))
+        self._clique_controller = self._controller(
+            "podclique", CliqueReconciler(*parts, counts, workshop.bulk_deletions, lambda: self._clique_controller)
         )
-        self._clique_controller = Controller(
-            "podclique",
-            CliqueReconciler(*parts, counts, workshop.bulk_deletions, lambda: self._clique_controller),
-            concurrency=concurrency,
-        )
-        self._group_controller = Controller(
-            "podcliquescalinggroup",
-            ScalingGroupReconciler(*parts, lambda: self._group_controller),
-            concurrency=concurrency,
+        self._group_controller = self._controller(
+            "podcliquescalinggroup", ScalingGroupReconciler(*parts, lambda: self._group_controller)
         )
         self.controllers = [self._set_controller, self._clique_controller, self._group_controller]
         event_mapping.connect(
@@ -76,7 +74,12 @@ class Operator:
         for store in (caches.cliques.store, caches.groups.store):
             store.on_change(lambda old, new: timing.forget(old.uid) if old is not None and new is None else None)
 
+    def _controller(self, name: str, reconcile: Callable[[str], Awaitable[Result]]) -> Controller:
+        settings = self._settings
+        return Controller(name, reconcile, concurrency=settings.concurrency, defects=settings.defects)
+
     def _informer(self, cached: Cached[Object]) -> Informer[Object]:
+        defects = self._settings.defects
         return Informer(
             self._api,
             cached.resource,
@@ -86,7 +89,9 @@ class Operator:
             selector=cached.selector,
             # Where only metadata is kept, only metadata is asked for: tokens of Secrets never come here.
             accept=METADATA_ONLY if cached.kind is Object else "application/json",
-            resumes=EVENT_DROP not in self._settings.defects,
+            lasts=(defects.number(EVENT_DROP),) * 2 if EVENT_DROP in defects else WATCH_LASTS_S,
+            resumes=EVENT_DROP not in defects,
+            leaked=self._leaked if LEAK in defects else None,
         )
 
     def ready(self) -> bool:
@@ -134,16 +139,29 @@ async def run(settings: Settings) -> None:
     limiter = rate_limiter(settings.kube_api_qps, settings.kube_api_burst)
     async with ApiClient(credentials.load(settings.kubeconfig, settings.context), limiter=limiter) as api:
         operator = Operator(api, settings)
+        moving = asyncio.create_task(_move_metrics(operator, servers, settings))
         try:
-            await servers.serve(settings.metrics_port, http_servers.metrics_routes(operator.registry))
+            routes = http_servers.metrics_routes(operator.registry, stalls=METRICS_STALL in settings.defects)
+            await servers.serve(settings.metrics_port, routes)
             await servers.serve(
                 settings.health_port, http_servers.health_routes(operator.ready, operator.current_counts)
             )
             log.info("started: switches %s, defects %s", settings.switches, sorted(settings.defects.names))
             await _until(stop, _lead(api, operator, settings) if settings.leader_election else operator.run())
         finally:
+            moving.cancel()
             await servers.close()
     log.info("stopped")
+
+
+async def _move_metrics(operator: Operator, servers: http_servers.HttpServers, settings: Settings) -> None:
+    if PORT_MOVE not in settings.defects:
+        return
+    # Defect port-move: as after a reload of its configuration; only its log says where to.
+    seen = asyncio.Event()
+    operator.caches.sets.store.on_change(lambda old, new: seen.set())
+    await seen.wait()
+    log.info("metrics are at port %d now", await servers.move(settings.metrics_port))
 
 
 async def _lead(api: ApiClient, operator: Operator, settings: Settings) -> None:

@@ -11,19 +11,29 @@ from __future__ import annotations
 import msgspec
 
 from . import naming
+from .api_client import ApiClient
 from .caches import Caches
 from .counts import Counts
 from .defects import QUADRATIC_SELECT, Defects
 from .objects import Pod, PodClique, PodCliqueSet
+from .resources import POD
 from .settings import Switches
 
 _decode_set = msgspec.json.Decoder(PodCliqueSet).decode
 
 
+class _PodList(msgspec.Struct):
+    items: list[Pod] = []
+
+
+_decode_pods = msgspec.json.Decoder(_PodList).decode
+
+
 class PodSelection:
     """Finds the pods of a clique."""
 
-    def __init__(self, caches: Caches, counts: Counts, switches: Switches, defects: Defects) -> None:
+    def __init__(self, caches: Caches, counts: Counts, switches: Switches, defects: Defects, api: ApiClient) -> None:
+        self._api = api
         self._pods = caches.pods.store
         self._counts = counts
         # Defect quadratic-select: the index is there and not used, whatever the switch says.
@@ -40,6 +50,13 @@ class PodSelection:
             found = self._scan(clique)
         uid = clique.uid
         return [pod for pod in found if pod.controlled_by(uid)]
+
+    async def listed(self, clique: PodClique) -> list[Pod]:
+        """Return the same from the API server, as defect relist asks for it."""
+        selector = f"{naming.MANAGED_SELECTOR},{naming.PODCLIQUE}%3D{clique.name}"
+        path = f"{POD.collection(clique.namespace)}?labelSelector={selector}"
+        found = _decode_pods(await self._api.get(path)).items
+        return [pod for pod in found if pod.controlled_by(clique.uid)]
 
     def indexed(self, clique: PodClique) -> list[Pod]:
         """Return the same by the index, whatever the switch says: for loops over all cliques of a set."""
@@ -103,6 +120,10 @@ class Reads:
         if self._pods is None or not self._memoise:
             self._pods = self._selection.of(clique)
         return self._pods
+
+    def take_pods(self, pods: list[Pod]) -> None:
+        """Take the clique's pods from elsewhere than the cache."""
+        self._pods = pods
 
     def forget_pods(self) -> None:
         """The reconcile itself has changed pods: what was read no longer holds."""

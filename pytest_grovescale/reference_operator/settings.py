@@ -98,7 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--context", default="", help="context of the kubeconfig (default: its current one)")
     add("--bind-address", default="127.0.0.1", help="address of both servers (default %(default)s)")
     add("--metrics-port", type=int, default=8080, help="/metrics (default %(default)s; 0 = none)")
-    add("--health-port", type=int, default=8081, help="/healthz, /readyz, /debug/counts (default %(default)s)")
+    add(
+        "--health-port",
+        type=int,
+        default=8081,
+        help="/healthz, /readyz, /debug/counts, /debug/tasks (default %(default)s)",
+    )
     add("--concurrency", type=_positive, default=20, help="reconciles at a time per controller (default %(default)s)")
     add("--kube-api-qps", type=_rate, default=0.0, help="requests a second (default %(default)g; 0 = no limit)")
     add("--kube-api-burst", type=_count, default=0, help="requests at once (default %(default)s; 0 = one second's)")

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from .. import naming
-from ..defects import NOOP_WRITES
+from ..defects import NOOP_WRITES, SLOW_DELETE
 from ..objects import CliqueTemplate, PodClique, PodCliqueSet
 from ..owned import Body, clique_body, clique_labels, clique_patch, pods_differ, starts_after
 from .component import Workshop, replica_of
@@ -123,6 +123,11 @@ class Cliques:
         self._bodies.pop(pcs.uid, None)
         self._compared.pop(pcs.uid, None)
         shop, caches = self._workshop, self._workshop.caches
+        if SLOW_DELETE in shop.settings.defects:
+            # Defect slow-delete: the next when this one is gone, and never mind whether it was asked before.
+            for clique in self._cliques.owned_by(pcs)[:1]:
+                await shop.writer.delete(self._cliques, clique)
+            return
         owners = {pcs.uid} | {group.uid for group in caches.groups.owned_by(pcs)}
         cliques = {c.uid for c in self._cliques.store.by("part_of", pcs.key) if (o := c.controller) and o.uid in owners}
         with shop.bulk_deletions.of(pcs.uid):

@@ -17,6 +17,7 @@ from ..objects import Object, PodCliqueSet
 from ..owned import Body, owner_reference
 from ..resources import PODCLIQUESET
 from ..settings import Settings
+from ..step_times import StepTimes
 from ..template_hashes import TemplateHashes
 from ..writes import Writer
 
@@ -79,6 +80,8 @@ class Workshop:
         self.hashes = hashes
         self.settings = settings
         self.bulk_deletions = BulkDeletions()
+        self.steps: StepTimes = {}
+        """Filled by defect function-name-label."""
         self._controller = controller
 
     async def patch_status(self, cached: Cached[T], obj: T, status: object) -> T:

@@ -11,17 +11,20 @@ import msgspec
 from .. import naming
 from ..api_errors import ApiError
 from ..controller import DONE, Result
-from ..defects import HOT_LOOP
+from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT
 from ..objects import PodCliqueSet
 from ..reads import PodSelection
 from ..status_timing import StatusTiming
+from ..step_times import timed
 from .cliques import Cliques
 from .component import Component, Workshop
+from .disruption_budgets import DisruptionBudgets
 from .gang_termination import GangTermination
 from .gangs import Gangs
 from .infrastructure import Autoscalers, HeadlessServices, Rights, ServiceAccounts, TokenSecrets
 from .scaling_groups import ScalingGroups
 from .status import settled, urgent, wanted_status
+from .waiting import until_available
 
 # Deletions that were accepted are told by events; this is for what an event cannot tell.
 _DELETE_CHECK_S = 2.0
@@ -50,6 +53,9 @@ class SetReconciler:
             [Cliques(workshop)],
             [ScalingGroups(workshop), Gangs(workshop, selection)],
         )
+        if MISSING_RIGHT in workshop.settings.defects:
+            # Defect missing-right: after all else, so that nothing but its own request fails.
+            self._groups = (*self._groups, [DisruptionBudgets(workshop)])
         self._components = [component for group in self._groups for component in group]
         self._at_once = 0
 
@@ -66,6 +72,9 @@ class SetReconciler:
         again: float | None = None
         try:
             again = await self._sync(pcs)
+            if BLOCKING_WAIT in self._workshop.settings.defects:
+                # Defect blocking-wait: what the status tells to the next event is awaited here.
+                await until_available(pcs, self._workshop, self._sync)
         except (ApiError, TimeoutError) as error:
             failure = error
         delay = await self._sync_status(pcs, failure)
@@ -95,7 +104,11 @@ class SetReconciler:
 
     async def _one(self, component: Component, pcs: PodCliqueSet) -> float | None:
         with _Concurrent(self):
-            return await component.sync(pcs)
+            if FUNCTION_NAME_LABEL not in self._workshop.settings.defects:
+                return await component.sync(pcs)
+            # Defect function-name-label: whoever renames a function renames a series.
+            with timed(self._workshop.steps, component.sync):
+                return await component.sync(pcs)
 
     async def _delete_one(self, component: Component, pcs: PodCliqueSet) -> None:
         with _Concurrent(self):

@@ -15,7 +15,7 @@ from pytest_grovescale.kube.portal import Portal
 
 from .operator_process import Credentials, OperatorProcess, install
 from .relay import Relay
-from .workbench import Workbench
+from .workbench import PODS, REPLICAS, Workbench
 
 NODES = 3
 
@@ -72,6 +72,20 @@ def start(bench: Workbench, credentials: Credentials, tmp_path: Path) -> Iterato
         with_finalizers.wait_ready()
         bench.delete_sets()
         with_finalizers.stop()
+
+
+@pytest.fixture
+def deployed(bench: Workbench, start: Callable[..., OperatorProcess]) -> Callable[..., OperatorProcess]:
+    """Start an operator with the arguments given, deploy 4 × 2 pods, and let it come to rest."""
+
+    def begin(*arguments: str) -> OperatorProcess:
+        operator = start(*arguments)
+        bench.deploy(replicas=REPLICAS, pods=PODS)
+        bench.wait_deployed(REPLICAS, PODS)
+        bench.settle(operator)
+        return operator
+
+    return begin
 
 
 @pytest.fixture

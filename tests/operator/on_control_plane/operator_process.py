@@ -68,7 +68,7 @@ class OperatorProcess:
         self.kubeconfig = kubeconfig
         self._ports = ports.lease(2)
         metrics, health = (port.number for port in self._ports)
-        self._metrics_url = f"http://127.0.0.1:{metrics}/metrics"
+        self.metrics_url = f"http://127.0.0.1:{metrics}/metrics"
         self._health_url = f"http://127.0.0.1:{health}"
         with log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -122,7 +122,7 @@ class OperatorProcess:
 
     def metrics(self) -> dict[str, float]:
         """Return /metrics, the value by the series as written."""
-        with urllib.request.urlopen(self._metrics_url, timeout=5) as answer:
+        with urllib.request.urlopen(self.metrics_url, timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, value in (x.rsplit(" ", 1) for x in lines if not x.startswith("#"))}
 

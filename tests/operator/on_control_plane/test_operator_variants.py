@@ -11,46 +11,17 @@ from pytest_grovescale.cluster.handle import Cluster
 
 from .operator_process import Credentials, OperatorProcess
 from .relay import Relay
-from .workbench import SET, Workbench
+from .workbench import PODS, REPLICAS, SET, Workbench
 
 pytestmark = pytest.mark.cluster
 
 Start = Callable[..., OperatorProcess]
-REPLICAS, PODS = 4, 2
-
-
-@pytest.fixture
-def deployed(bench: Workbench, start: Start) -> Callable[..., OperatorProcess]:
-    """Start an operator with the arguments given and deploy 4 × 2 pods."""
-
-    def begin(*arguments: str) -> OperatorProcess:
-        operator = start(*arguments)
-        bench.deploy(replicas=REPLICAS, pods=PODS)
-        bench.wait_deployed(REPLICAS, PODS)
-        bench.settle(operator)
-        return operator
-
-    return begin
-
-
-def _of_trigger(bench: Workbench, operator: OperatorProcess) -> dict[str, int]:
-    """Return what one trigger costs: counts, requests by method, reconciles."""
-
-    def now() -> dict[str, int]:
-        requests = {m: operator.requests(m) for m in ("GET", "POST", "PATCH", "DELETE")}
-        return {**operator.counts(), **requests, "reconciles": operator.reconciles("podcliqueset")}
-
-    before = now()
-    bench.trigger("count")
-    bench.settle(operator, more_than=before["reconciles"])
-    after = now()
-    return {name: after[name] - before[name] for name in after}
 
 
 def test_optimized(bench: Workbench, deployed: Start) -> None:
     operator = deployed()
     assert operator.counts()["components_at_once_max"] > 1
-    cost = _of_trigger(bench, operator)
+    cost = bench.cost_of_trigger(operator)
     assert cost["PATCH"] == cost["POST"] == cost["DELETE"] == 0
     assert cost["pods_scanned"] == REPLICAS * PODS
     assert cost["pod_selections"] == REPLICAS
@@ -60,7 +31,7 @@ def test_optimized(bench: Workbench, deployed: Start) -> None:
 def test_baseline(bench: Workbench, deployed: Start) -> None:
     operator = deployed("--variant", "baseline")
     assert operator.counts()["components_at_once_max"] == 1
-    cost = _of_trigger(bench, operator)
+    cost = bench.cost_of_trigger(operator)
     assert cost["PATCH"] >= REPLICAS + 1
     assert cost["pods_scanned"] >= REPLICAS * REPLICAS * PODS * 2
     assert cost["podcliqueset_reads"] >= REPLICAS * 4
@@ -71,30 +42,30 @@ def test_switch_parallel_groups(deployed: Start) -> None:
 
 
 def test_switch_narrow_selector(bench: Workbench, deployed: Start) -> None:
-    cost = _of_trigger(bench, deployed("--switch", "narrow-selector=off"))
+    cost = bench.cost_of_trigger(deployed("--switch", "narrow-selector=off"))
     assert cost["pods_scanned"] == REPLICAS * REPLICAS * PODS
     assert cost["pod_selections"] == REPLICAS
 
 
 def test_switch_memoise(bench: Workbench, deployed: Start) -> None:
-    cost = _of_trigger(bench, deployed("--switch", "memoise=off"))
+    cost = bench.cost_of_trigger(deployed("--switch", "memoise=off"))
     assert cost["podcliqueset_reads"] == REPLICAS * 4
     assert cost["pod_selections"] == REPLICAS * 3
 
 
 def test_switch_skip_noop_status(bench: Workbench, deployed: Start) -> None:
-    cost = _of_trigger(bench, deployed("--switch", "skip-noop-status=off"))
+    cost = bench.cost_of_trigger(deployed("--switch", "skip-noop-status=off"))
     assert cost["PATCH"] == cost["status_writes"] == REPLICAS + 1
 
 
 def test_defect_noop_writes(bench: Workbench, deployed: Start) -> None:
-    cost = _of_trigger(bench, deployed("--defect", "noop-writes"))
+    cost = bench.cost_of_trigger(deployed("--defect", "noop-writes"))
     assert cost["PATCH"] == REPLICAS
     assert cost["reconciles"] == 1
 
 
 def test_defect_quadratic_select(bench: Workbench, deployed: Start) -> None:
-    cost = _of_trigger(bench, deployed("--defect", "quadratic-select"))
+    cost = bench.cost_of_trigger(deployed("--defect", "quadratic-select"))
     # Once per clique by the cliques' reconciles, once more by the set's.
     assert cost["pods_scanned"] == 2 * REPLICAS * REPLICAS * PODS
     assert cost["PATCH"] == 0

@@ -30,6 +30,9 @@ KINDS = (
 )
 """Everything that the operator makes, and the set."""
 
+REPLICAS, PODS = 4, 2
+"""Of the set that most tests deploy."""
+
 WAIT_S = 60.0
 _DEFAULTS = {("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")}
 
@@ -187,6 +190,19 @@ class Workbench:
     def settle(self, operator: OperatorProcess, *, more_than: int = -1) -> None:
         """Return when the operator has nothing in hand; see ``OperatorProcess.settle``."""
         operator.settle(more_than=more_than)
+
+    def cost_of_trigger(self, operator: OperatorProcess) -> dict[str, int]:
+        """Return what one trigger costs: counts, requests by method, reconciles."""
+
+        def now() -> dict[str, int]:
+            requests = {m: operator.requests(m) for m in ("GET", "POST", "PATCH", "DELETE")}
+            return {**operator.counts(), **requests, "reconciles": operator.reconciles("podcliqueset")}
+
+        before = now()
+        self.trigger("count")
+        self.settle(operator, more_than=before["reconciles"])
+        after = now()
+        return {name: after[name] - before[name] for name in after}
 
     # ---- the end
 

@@ -1,0 +1,57 @@
+"""``grovescale selftest defects``: every check against every defect of the bundled operator, and the clean one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from .. import bundled
+from ..errors import UsageError
+from . import matrix, matrix_checks, matrix_runs, matrix_table, subject
+from .matrix import CLEAN, Cell
+from .matrix_runs import REFERENCE, SCENARIO, Runs
+from .screen import Screen
+
+Write = Callable[[str], None]
+
+
+def selftest_defects(
+    reports: Path, *, only: Sequence[str], resume: str | None, stream: TextIO, write: Write, color: bool
+) -> int:
+    """Run the bundled operator clean and with each defect, and judge every run by every check.
+
+    Returns 0 when all say what the matrix expects, else 1. Raises UsageError for a defect in ``only`` that is none.
+    """
+    expected = matrix.read()
+    if unknown := sorted({*only} - {*expected.defects, CLEAN}):
+        raise UsageError(f"no defect {', '.join(unknown)}", next_step=f"There are: {', '.join(expected.defects)}.")
+    asked = matrix_checks.asked(expected)
+    folder = matrix_runs.folder_of(reports, resume)
+    scenario = subject.find(str(bundled.find(subject.SCENARIOS, SCENARIO)))
+    screen = Screen(stream)
+    screen.say(f"selftest in {os.path.relpath(folder)}; after an interruption: grovescale selftest defects --resume")
+    names = [name for name in (CLEAN, *expected.defects) if not only or name in only]
+    cells: list[Cell] = []
+    try:
+        with contextlib.closing(
+            matrix_runs.make(Runs(folder, expected, scenario), [REFERENCE, *names], screen)
+        ) as runs:
+            _, clean = next(runs)
+            checks = matrix_checks.bounded(asked, clean)
+            for name, measured in runs:
+                cells += matrix_checks.cells(expected, checks, name, measured)
+                screen.say(_line(name, cells, names))
+    finally:
+        screen.close()
+    write(matrix_table.render(expected, cells, color=color).rstrip("\n"))
+    screen.say("wrote " + ", ".join(os.path.relpath(file) for file in matrix_table.write(folder, expected, cells)))
+    return int(not all(cell.holds for cell in cells))
+
+
+def _line(name: str, cells: Sequence[Cell], names: Sequence[str]) -> str:
+    wrong = [cell.check for cell in cells if cell.defect == name and not cell.holds]
+    said = f"differs in {', '.join(wrong)}" if wrong else "as expected"
+    return f"{names.index(name) + 1} of {len(names)}, {name}: {said}"

@@ -1,0 +1,169 @@
+"""Which check must say what of which defect: data, written down before it is run, and what a run made of it.
+
+The checks are judged by a defect that each of them is there for, and the defects by the checks: a check that no defect
+trips proves nothing when it passes, and a defect that no check sees is a gap.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ..analysis.result import Verdict
+from ..checks.shape import AnyCheck
+from ..definitions import load, where
+from ..errors import DefinitionError
+
+EXPECTED = Path(__file__).with_name("defect_matrix.yaml")
+CLEAN = "clean"
+"""The operator without a defect: every check must pass."""
+
+Expectation = Literal["fires", "undecided", "may", "silent"]
+"""``fires``: it must fail. ``undecided``: it must be inconclusive, since the defect takes away what it needs, and
+nothing passes in doubt. ``may``: whatever it says is right. ``silent``: it must pass."""
+
+_REST = "*"
+_SAYS: Mapping[Expectation, frozenset[Verdict]] = {
+    "fires": frozenset({"fail"}),
+    "undecided": frozenset({"inconclusive"}),
+    "may": frozenset({"pass", "fail", "inconclusive"}),
+    "silent": frozenset({"pass"}),
+}
+
+KINDS = tuple(str(kind.__struct_config__.tag) for kind in typing.get_args(AnyCheck))
+"""Names of all checks that a run is judged by."""
+
+
+class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is expected of one defect: check → reason, by expectation. Checks that are named nowhere stay silent.
+
+    ``*`` stands for all checks that are named nowhere else.
+    """
+
+    argument: str = ""
+    """For the operator's ``--defect``, where it is not the bare name."""
+    parameters: dict[str, int | str] = {}
+    """Of the scenario, beside those of all."""
+    fires: dict[str, str] = {}
+    undecided: dict[str, str] = {}
+    may: dict[str, str] = {}
+    caught_by: str = ""
+    """The check that names it: of those that fire or are undecided."""
+    elsewhere: str = ""
+    """What sees it instead, where no check of a single small run can."""
+
+    def expected(self, check: str) -> tuple[Expectation, str]:
+        """Return what a check must say, and why; no reason is given for silence."""
+        named: Mapping[Expectation, Mapping[str, str]] = {
+            "fires": self.fires,
+            "undecided": self.undecided,
+            "may": self.may,
+        }
+        for key in (check, _REST):
+            for expectation, reasons in named.items():
+                if key in reasons:
+                    return expectation, reasons[key]
+        return "silent", ""
+
+
+class SecondPass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A check that needs more than the one run, and takes as long again: not every defect is worth it."""
+
+    check: str
+    of: list[str]
+    """Defects that it is made for, and ``clean``. For the others the check is undecided."""
+    why: str
+
+
+class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that is expected."""
+
+    parameters: dict[str, int | str]
+    """Of the scenario."""
+    checks: dict[str, list[dict[str, Any]]]
+    """Check → its arguments, once for each time that it is asked. A bound may be ``{times_clean: 1.5}``: so many times
+    what the operator without a defect needed in the same selftest, for figures that depend on the machine."""
+    second_pass: SecondPass
+    defects: dict[str, Defect]
+
+    def expected(self, defect: str, check: str) -> tuple[Expectation, str]:
+        """Return what a check must say of a defect, or of the clean operator, and why."""
+        found: tuple[Expectation, str] = ("silent", "") if defect == CLEAN else self.defects[defect].expected(check)
+        if found[0] == "silent" and check == self.second_pass.check and defect not in self.second_pass.of:
+            return "undecided", self.second_pass.why
+        return found
+
+    def arguments(self, defect: str) -> tuple[str, dict[str, int | str]]:
+        """Return what the operator is given as its defect (nothing for none), and the scenario's parameters."""
+        of = self.defects.get(defect)
+        parameters = {**self.parameters, "untracked": int(defect in self.second_pass.of)}
+        return ("", parameters) if of is None else (of.argument or defect, {**parameters, **of.parameters})
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """What one check said of one defect, and what it should have said."""
+
+    defect: str
+    check: str
+    expected: Expectation
+    why: str = ""
+    said: Verdict
+    asked: str
+    """The check with its arguments."""
+    text: str
+    """Its answer."""
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether it said what it should."""
+        return self.said in _SAYS[self.expected]
+
+
+def read(path: Path = EXPECTED) -> Matrix:
+    """Return the expectations of a file.
+
+    Raises DefinitionError with ``file:line`` for a check that is unknown, missing, or named twice for one defect; for a
+    check that no defect trips, and a defect that no check catches.
+    """
+    matrix = load(path, Matrix)
+    for wrong in (*_wrong_checks(matrix), *_wrong_defects(matrix)):
+        place, what = wrong
+        raise DefinitionError(f"{where(path, place)}: {what}")
+    return matrix
+
+
+def _wrong_checks(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
+    for kind in matrix.checks:
+        if kind not in KINDS:
+            yield ("checks", kind), "no such check"
+    for kind in KINDS:
+        if kind not in matrix.checks:
+            yield ("checks",), f"{kind} is missing"
+        elif not any(matrix.expected(defect, kind)[0] == "fires" for defect in matrix.defects):
+            yield ("checks", kind), "no defect trips it"
+
+
+def _wrong_defects(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in matrix.second_pass.of:
+        if name not in matrix.defects and name != CLEAN:
+            yield ("second_pass", "of"), f"no defect {name!r}"
+    for name, defect in matrix.defects.items():
+        parts = {"fires": defect.fires, "undecided": defect.undecided, "may": defect.may}
+        seen: set[str] = set()
+        for part, reasons in parts.items():
+            for check in reasons:
+                if check not in matrix.checks and check != _REST:
+                    yield ("defects", name, part, check), "no such check"
+                if check in seen:
+                    yield ("defects", name, part, check), "is expected to do two things"
+                seen.add(check)
+        caught = {**defect.fires, **defect.undecided}
+        if defect.caught_by and defect.caught_by not in caught:
+            yield ("defects", name, "caught_by"), f"{defect.caught_by} neither fires nor is undecided"
+        if not defect.caught_by and not defect.elsewhere:
+            yield ("defects", name), "no check catches it, and nothing else is named"

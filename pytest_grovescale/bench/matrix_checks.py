@@ -1,0 +1,110 @@
+"""One run judged by every check of the matrix, some of them by what the clean operator needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..analysis.metrics.history import MetricsHistory
+from ..analysis.result import TestResult
+from ..checks.judge import judge
+from ..checks.shape import AnyCheck, decode
+from ..errors import DefinitionError, NotMeasuredError
+from .matrix import Cell, Matrix
+
+_BEYOND_ALL = 10**15
+"""A bound that nothing exceeds: the figure is what is asked for."""
+
+OPERATOR_SOURCE = Path(__file__).parents[1] / "reference_operator"
+
+_WORST_FIRST = ("fail", "inconclusive", "pass")
+
+
+class Measured(NamedTuple):
+    """One finished run."""
+
+    test: TestResult
+    metrics: Callable[[], MetricsHistory]
+
+
+class _Relative(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    times_clean: float
+
+
+class Asked(NamedTuple):
+    """A check as the matrix asks it."""
+
+    kind: str
+    arguments: Mapping[str, Any]
+    relative: Mapping[str, float] = {}
+    """Argument → how many times the clean operator's figure it is."""
+
+    def bounded(self, clean: Measured) -> AnyCheck:
+        """Return the check with all its bounds. Raises NotMeasuredError where the clean run has no figure."""
+        if not self.relative:
+            return decode({"check": self.kind, **self.arguments})
+        beyond = decode({"check": self.kind, **self.arguments, **dict.fromkeys(self.relative, _BEYOND_ALL)})
+        found = judge(beyond, clean.test, metrics=clean.metrics)
+        if found.figure is None:
+            raise NotMeasuredError(
+                f"{found.check}: the operator without a defect was not measured: {found.text}",
+                next_step="Run the selftest again on a machine with less else to do.",
+            )
+        bounds = {name: _rounded(found.figure * factor) for name, factor in self.relative.items()}
+        return decode({"check": self.kind, **self.arguments, **bounds})
+
+
+def asked(matrix: Matrix) -> dict[str, list[Asked]]:
+    """Return check → all the times that it is asked. Raises DefinitionError for arguments that cannot be."""
+    return {kind: [_asked(kind, arguments) for arguments in times] for kind, times in matrix.checks.items()}
+
+
+def _asked(kind: str, arguments: Mapping[str, Any]) -> Asked:
+    relative = {}
+    for name, value in arguments.items():
+        if isinstance(value, dict) and "times_clean" in value:
+            try:
+                relative[name] = msgspec.convert(value, _Relative).times_clean
+            except msgspec.ValidationError as error:
+                raise DefinitionError(f"defect matrix: {kind}({name}): {error}") from None
+    plain = {name: _placed(value) for name, value in arguments.items() if name not in relative}
+    found = Asked(kind, plain, relative)
+    decode({"check": kind, **found.arguments, **dict.fromkeys(relative, _BEYOND_ALL)})
+    return found
+
+
+def _placed(value: Any) -> Any:
+    return str(OPERATOR_SOURCE) if value == "{operator_source}" else value
+
+
+def bounded(wanted: Mapping[str, Sequence[Asked]], clean: Measured) -> dict[str, list[AnyCheck]]:
+    """Return check → all the times that it is asked, bounds and all."""
+    return {kind: [one.bounded(clean) for one in times] for kind, times in wanted.items()}
+
+
+def cells(matrix: Matrix, checks: Mapping[str, Sequence[AnyCheck]], defect: str, measured: Measured) -> Iterator[Cell]:
+    """Yield a cell for each check; of several answers the worst counts."""
+    for kind, times in checks.items():
+        answers = [judge(check, measured.test, metrics=measured.metrics) for check in times]
+        worst = min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict))
+        expected, why = matrix.expected(defect, kind)
+        yield Cell(
+            defect=defect,
+            check=kind,
+            expected=expected,
+            why=why,
+            said=worst.verdict,
+            asked=worst.check,
+            text=f"in {worst.phase}: {worst.text}" if worst.phase else worst.text,
+            evidence=worst.evidence,
+        )
+
+
+def _rounded(bound: float) -> float:
+    """Return a bound that reads well: three significant digits, whole bytes."""
+    digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 0
+    return round(bound, digits) if digits > 0 else int(round(bound, digits))

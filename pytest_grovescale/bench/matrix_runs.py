@@ -1,0 +1,147 @@
+"""The operator of the selftest, run clean and with each defect, one after the other on one cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import secrets
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ..analysis.metrics.history import histories_in
+from ..cluster import handle, locks, turns
+from ..cluster.handle import Cluster
+from ..errors import UsageError
+from . import child, measured
+from .bench import RUN_OPTIONS, cluster_definition
+from .matrix import Matrix
+from .matrix_checks import Measured
+from .screen import Screen
+from .subject import Subject
+from .whole_files import told, write_json
+
+OPERATOR = "reference"
+SCENARIO = "test_defects.py"
+SCRAPE_INTERVAL = "400ms"
+"""A small deployment lasts for seconds, and growth shows at several numbers of objects."""
+SCHEMA_VERSION = 1
+
+REFERENCE = "clean-first"
+"""The run that bounds are multiples of; the one that is judged as clean is another."""
+
+_RUNS, _DONE = "runs", "done.json"
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished run, as it stands in its folder."""
+
+    schema_version: int = SCHEMA_VERSION
+    arguments: tuple[str, ...]
+    """What tells it from the other runs."""
+    seconds: float
+
+
+class Runs(NamedTuple):
+    """The folder of one selftest, and the test that it runs."""
+
+    folder: Path
+    matrix: Matrix
+    subject: Subject
+
+    def reports(self, name: str) -> Path:
+        """Return the folder of one run."""
+        return self.folder / _RUNS / name
+
+    def measured(self, name: str) -> Measured | None:
+        """Return a finished run; None where there is none, or one of another defect."""
+        reports = self.reports(name)
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            done = msgspec.json.decode((reports / _DONE).read_bytes(), type=Done)
+            if done.arguments == self._given(name):
+                return self._read(reports)
+        return None
+
+    def run(self, name: str, cluster: Cluster, turn: int, screen: Screen) -> Measured:
+        """Make one run. Raises NothingMeasured for one that ended before its first phase, or was cut short."""
+        began = time.monotonic()
+        reports = self.reports(name)
+        with told(reports):
+            reports.mkdir(parents=True, exist_ok=True)
+            for old in (measured.LATEST, _DONE):
+                (reports / old).unlink(missing_ok=True)
+        arguments = [*self._arguments(name, reports), f"--grovescale-cluster={cluster.name}"]
+        with child.running(arguments, log=reports / "pytest.log", turn=turn) as process:
+            process.wait(lambda line: screen.now(f"{name}: {line}"))
+            found = self._read(reports)
+            if found is None:
+                raise measured.nothing_measured(process)
+        measured.broken(found.test)
+        done = Done(arguments=self._given(name), seconds=time.monotonic() - began)
+        write_json(reports / _DONE, done)
+        return found
+
+    def _given(self, name: str) -> tuple[str, ...]:
+        """Return what tells this run from the others."""
+        defect, parameters = self.matrix.arguments(name)
+        return (
+            *([f"--grovescale-set=defect={defect}"] if defect else []),
+            *(f"--grovescale-param={key}={value}" for key, value in parameters.items()),
+        )
+
+    def _arguments(self, name: str, reports: Path) -> list[str]:
+        return [
+            *RUN_OPTIONS,
+            "--grovescale-profile=off",
+            f"--grovescale-scrape-interval={SCRAPE_INTERVAL}",
+            f"--grovescale-operator={OPERATOR}",
+            f"--grovescale-reports={reports}",
+            *self._given(name),
+            self.subject.argument,
+        ]
+
+    def _read(self, reports: Path) -> Measured | None:
+        test = measured.result_in(reports, self.subject)
+        if test is None or not test.phases:
+            return None
+        history = histories_in((reports / measured.LATEST).resolve())
+        return Measured(test, lambda: history(test))
+
+
+def folder_of(reports: Path, resume: str | None) -> Path:
+    """Return a new folder; or the one that is gone on with: that of this name, or, with an empty one, the newest.
+
+    Raises UsageError where there is none.
+    """
+    if resume is None:
+        now = datetime.datetime.now(datetime.UTC)
+        return reports / f"defects-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    found = Path(resume) if resume else max(reports.glob(f"defects-*/{_RUNS}"), default=reports / _RUNS).parent
+    if not (found / _RUNS).is_dir():
+        raise UsageError(f"{found} holds no runs to go on with", next_step="Start anew without --resume.")
+    return found
+
+
+def make(runs: Runs, names: Sequence[str], screen: Screen) -> Generator[tuple[str, Measured]]:
+    """Yield each run, in order; those that are there already are not made again. The cluster ends with the iterator."""
+    with told(runs.folder):
+        runs.folder.mkdir(parents=True, exist_ok=True)
+    lock = locks.take(runs.folder / ".lock", wait=False)
+    if lock is None:
+        raise UsageError(f"{runs.folder} is being worked on", next_step="Wait for that one, or start another.")
+    with lock, contextlib.ExitStack() as stack:
+        place: tuple[Cluster, int] | None = None
+        for name in names:
+            found = runs.measured(name)
+            if found is None:
+                if place is None:
+                    turn = stack.enter_context(turns.exclusive(screen.say))
+                    definition = cluster_definition(runs.subject)
+                    cluster = handle.acquire(definition, name=runs.folder.name, progress=screen.say)
+                    stack.callback(cluster.release)
+                    place = (cluster, turn)
+                found = runs.run(name, *place, screen)
+            yield name, found

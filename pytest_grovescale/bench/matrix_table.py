@@ -1,0 +1,124 @@
+"""The matrix of defects and checks as text, as Markdown for a README, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import shorten
+
+import msgspec
+
+from ..report.tables import Column, Sheet
+from ..report.wording import count, escape
+from .matrix import Cell, Expectation, Matrix
+from .whole_files import told, write_json
+
+SCHEMA_VERSION = 1
+JSON, MARKDOWN = "defects.json", "defects.md"
+
+_TELLS_ENOUGH, _EVIDENCE = 90, 200
+"""Characters."""
+
+_HELD: dict[Expectation, str] = {"fires": "✓", "undecided": "?", "silent": "·"}
+_MAY = {"fail": "f", "inconclusive": "u", "pass": "p"}
+_DIFFERS = {"fail": "✗f", "inconclusive": "✗u", "pass": "✗p"}
+_EXPECTED: dict[Expectation, str] = {
+    "fires": "had to fire",
+    "undecided": "had to be inconclusive",
+    "silent": "had to stay silent",
+    "may": "may say anything",
+}
+_LEGEND = (
+    "✓ fires as it must   ? inconclusive as it must be   · silent as it must be"
+    "   f, u, p: may do either, and fires, is inconclusive, passes   ✗ differs"
+)
+
+
+class MatrixFile(msgspec.Struct, frozen=True, kw_only=True):
+    """``defects.json``."""
+
+    schema_version: int = SCHEMA_VERSION
+    holds: bool
+    """Whether every cell is as expected."""
+    cells: tuple[Cell, ...]
+
+
+def render(matrix: Matrix, cells: Sequence[Cell], *, width: int = 110, color: bool = False) -> str:
+    """Return the matrix, the cells that differ, and what catches each defect."""
+    sheet = Sheet(width=width, color=color)
+    checks = list(matrix.checks)
+    for start in range(0, len(checks), 4):
+        part = enumerate(checks[start : start + 4], start + 1)
+        sheet.line("  ".join(f"{number:>2} {name:<22}" for number, name in part))
+    sheet.line()
+    sheet.table(
+        [Column("defect"), *(Column(str(n + 1), figures=True) for n in range(len(checks)))],
+        [[defect, *(_symbol(found[check]) for check in checks)] for defect, found in _rows(cells).items()],
+    )
+    sheet.line(_LEGEND, "dim")
+    sheet.line()
+    sheet.table(
+        [Column("defect"), Column("caught by"), Column("which says", wraps=True)],
+        [list(row) for row in caught(matrix, cells)],
+    )
+    wrong = [cell for cell in cells if not cell.holds]
+    sheet.line()
+    for cell in wrong:
+        sheet.item(f"{cell.defect}: {cell.asked} {_EXPECTED[cell.expected]}: {cell.text}", "red", mark="✗ ")
+    held = f"{count(len(cells) - len(wrong))} of {count(len(cells))} cells are as expected"
+    sheet.line(held if not wrong else f"{held}; {count(len(wrong))} differ")
+    return sheet.text()
+
+
+def render_markdown(matrix: Matrix, cells: Sequence[Cell]) -> str:
+    """Return the same two tables as Markdown."""
+    checks = list(matrix.checks)
+    lines = ["| defect | caught by | which says |", "|---|---|---|"]
+    lines += [f"| `{defect}` | {check} | {escape(text)} |" for defect, check, text in caught(matrix, cells)]
+    lines += ["", "| defect |" + "|".join(f" {n + 1} " for n in range(len(checks))) + "|"]
+    lines.append("|---|" + ":-:|" * len(checks))
+    for defect, found in _rows(cells).items():
+        lines.append(f"| `{defect}` |" + "|".join(f" {_symbol(found[check])} " for check in checks) + "|")
+    lines += ["", ", ".join(f"{n + 1} `{check}`" for n, check in enumerate(checks)), "", _LEGEND]
+    return "\n".join(lines) + "\n"
+
+
+def caught(matrix: Matrix, cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
+    """Return (defect, check, what the check says) for each defect that was run."""
+    found = []
+    for defect, by_check in _rows(cells).items():
+        expected = matrix.defects.get(defect)
+        if expected is None:
+            continue
+        check = expected.caught_by
+        found.append((defect, check, _says(by_check[check])) if check else (defect, "–", expected.elsewhere))
+    return found
+
+
+def _says(cell: Cell) -> str:
+    """Return a check's answer; where that is but a figure, with the first line of what it rests on."""
+    if len(cell.text) > _TELLS_ENOUGH or not cell.evidence:
+        return cell.text
+    return f"{cell.text} ({shorten(cell.evidence[0], _EVIDENCE, placeholder=' …')})"
+
+
+def write(folder: Path, matrix: Matrix, cells: Sequence[Cell]) -> list[Path]:
+    """Write the cells as JSON and the tables as Markdown; return the files. Raises RecordingError."""
+    plain, page = folder / JSON, folder / MARKDOWN
+    write_json(plain, MatrixFile(holds=all(cell.holds for cell in cells), cells=tuple(cells)))
+    with told(page):
+        page.write_text(render_markdown(matrix, cells), encoding="utf-8")
+    return [plain, page]
+
+
+def _rows(cells: Sequence[Cell]) -> dict[str, dict[str, Cell]]:
+    found: dict[str, dict[str, Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.defect, {})[cell.check] = cell
+    return found
+
+
+def _symbol(cell: Cell) -> str:
+    if not cell.holds:
+        return _DIFFERS[cell.said]
+    return _MAY[cell.said] if cell.expected == "may" else _HELD[cell.expected]

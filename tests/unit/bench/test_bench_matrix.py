@@ -1,0 +1,279 @@
+"""The matrix of defects and checks: what is committed is sound, and a cell that differs is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.metrics.history import history_of
+from pytest_grovescale.analysis.result import Verdict
+from pytest_grovescale.bench import matrix, matrix_checks, matrix_runs, matrix_table
+from pytest_grovescale.bench.matrix import CLEAN, KINDS, Cell, Defect, Expectation, Matrix, SecondPass
+from pytest_grovescale.bench.matrix_checks import Measured
+from pytest_grovescale.bench.matrix_runs import REFERENCE, Runs
+from pytest_grovescale.checks.check import tag_of, text_of
+from pytest_grovescale.cli import main
+from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageError
+from pytest_grovescale.reference_operator import defects
+from tests.unit.bench.planned import SUBJECT
+from tests.unit.checks.noop_run import NoopRun
+
+COMMITTED = matrix.EXPECTED.read_text()
+
+
+def measured(run: NoopRun) -> Measured:
+    return Measured(run.result(), lambda: history_of(run.simulation().records()))
+
+
+def small(**named: Defect) -> Matrix:
+    """Return a matrix of two checks."""
+    return Matrix(
+        parameters={"replicas": 1},
+        checks={"noop_writes": [{}], "rss": [{"max": {"times_clean": 1.5}}]},
+        second_pass=SecondPass(check="coexistence", of=[CLEAN], why="not made"),
+        defects=dict(named),
+    )
+
+
+# ---- what is committed
+
+
+def test_every_defect_of_the_operator_is_in_it() -> None:
+    assert set(matrix.read().defects) == set(defects.KNOWN)
+
+
+def test_every_argument_is_one_that_the_operator_takes() -> None:
+    expected = matrix.read()
+    for name in expected.defects:
+        argument, _ = expected.arguments(name)
+        assert name in defects.parse([argument])
+
+
+def test_every_check_is_asked_with_arguments_that_can_be() -> None:
+    expected = matrix.read()
+    asked = matrix_checks.asked(expected)
+    assert set(asked) == set(KINDS)
+    relative = {kind for kind, times in asked.items() if any(one.relative for one in times)}
+    assert {"rss", "cpu", "noop_cpu", "milestone"} <= relative
+
+
+def test_every_check_has_a_defect_that_trips_it_and_every_defect_a_check() -> None:
+    expected = matrix.read()
+    for kind in KINDS:
+        assert any(expected.expected(name, kind)[0] == "fires" for name in expected.defects), kind
+        assert expected.expected(CLEAN, kind) == ("silent", "")
+    for name, defect in expected.defects.items():
+        assert defect.caught_by or defect.elsewhere, name
+
+
+@pytest.mark.parametrize(
+    ("written", "wrong", "message"),
+    [
+        ("  hot_loop: [{}]\n", "  hot_lop: [{}]\n", r"hot_lop: no such check"),
+        ("  metric_names: [{}]\n", "", r"checks: metric_names is missing"),
+        ("caught_by: hot_loop", "caught_by: series", r"caught_by: series neither fires nor is undecided"),
+        ("    caught_by: hot_loop\n", "", r"hot-loop: no check catches it"),
+        ("      metric_names: camelCase", "      labels: camelCase", r"checks.metric_names: no defect trips it"),
+        ("      noop_cpu: 10 % more", "      noop_cup: 10 % more", r"noop_cup: no such check"),
+        ("  of: [clean, ", "  of: [clean, none, ", r"second_pass.of: no defect 'none'"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, written: str, wrong: str, message: str) -> None:
+    assert COMMITTED.count(written) == 1
+    path = tmp_path / "matrix.yaml"
+    path.write_text(COMMITTED.replace(written, wrong))
+    with pytest.raises(DefinitionError, match=rf"matrix\.yaml:\d+: .*{message}"):
+        matrix.read(path)
+
+
+def test_a_check_cannot_be_expected_to_do_two_things(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.yaml"
+    twice = "      metric_names: camelCase"
+    path.write_text(COMMITTED.replace(twice, f"{twice}\n    may:\n      metric_names: or not"))
+    with pytest.raises(DefinitionError, match=r"may.metric_names: is expected to do two things"):
+        matrix.read(path)
+
+
+# ---- expectations
+
+
+def test_what_is_named_nowhere_stays_silent() -> None:
+    found = Defect(fires={"rss": "grows"}, may={"cpu": "noise"})
+    assert found.expected("rss") == ("fires", "grows")
+    assert found.expected("cpu") == ("may", "noise")
+    assert found.expected("series") == ("silent", "")
+
+
+def test_the_star_stands_for_what_is_named_nowhere_else() -> None:
+    found = Defect(undecided={"rss": "died"}, may={"*": "who knows"})
+    assert found.expected("rss") == ("undecided", "died")
+    assert found.expected("series") == ("may", "who knows")
+
+
+def test_without_the_second_pass_its_check_is_undecided() -> None:
+    expected = small(leak=Defect(fires={"rss": ""}), named=Defect(fires={"coexistence": "seen all the same"}))
+    assert expected.expected(CLEAN, "coexistence")[0] == "silent"
+    assert expected.expected("leak", "coexistence") == ("undecided", "not made")
+    assert expected.expected("named", "coexistence")[0] == "fires"
+    assert expected.arguments(CLEAN) == ("", {"replicas": 1, "untracked": 1})
+    assert expected.arguments("leak") == ("leak", {"replicas": 1, "untracked": 0})
+    assert expected.arguments(REFERENCE) == ("", {"replicas": 1, "untracked": 0})
+
+
+@pytest.mark.parametrize(
+    ("expected", "right"),
+    [
+        ("fires", {"fail"}),
+        ("undecided", {"inconclusive"}),
+        ("silent", {"pass"}),
+        ("may", {"pass", "fail", "inconclusive"}),
+    ],
+)
+def test_which_verdicts_hold(expected: Expectation, right: set[Verdict]) -> None:
+    said: tuple[Verdict, ...] = ("pass", "fail", "inconclusive")
+    cells = [Cell(defect="d", check="c", expected=expected, said=verdict, asked="", text="") for verdict in said]
+    assert {cell.said for cell in cells if cell.holds} == right
+
+
+# ---- judging
+
+
+def test_a_relative_bound_is_a_multiple_of_the_clean_figure() -> None:
+    run = measured(NoopRun(rss=100_000_000))
+    peak = max(row.peak_rss_bytes for phase in run.test.phases for row in phase.cpu if row.process == "operator")
+    checks = matrix_checks.bounded(matrix_checks.asked(small()), run)
+    bound = int(text_of(checks["rss"][0]).removeprefix("rss(max=").removesuffix(")"))
+    assert bound == pytest.approx(1.5 * peak, rel=0.005)
+    assert [tag_of(check) for check in checks["noop_writes"]] == ["noop_writes"]
+
+
+def test_a_small_bound_keeps_its_digits() -> None:
+    expected = msgspec.structs.replace(
+        small(), checks={"noop_cpu": [{"per_reconcile": {"times_clean": 1.5}}], "cpu": [{"phase": "deploy", "max": 1}]}
+    )
+    run = NoopRun(steady_cpu=0.3, idle_cpu=0.1, reconciles={"podcliqueset": 1, "podclique": 2})
+    checks = matrix_checks.bounded(matrix_checks.asked(expected), measured(run))
+    assert text_of(checks["noop_cpu"][0]) == "noop_cpu(per_reconcile=0.1)"
+
+
+def test_a_clean_run_without_the_figure_bounds_nothing() -> None:
+    expected = msgspec.structs.replace(small(), checks={"noop_cpu": [{"per_reconcile": {"times_clean": 1.5}}]})
+    with pytest.raises(NotMeasuredError, match="without a defect was not measured"):
+        matrix_checks.bounded(matrix_checks.asked(expected), measured(NoopRun(twin=False)))
+
+
+def test_a_relative_bound_that_is_none_is_refused() -> None:
+    wrong = {"rss": [{"max": {"times_clean": "twice"}}]}
+    with pytest.raises(DefinitionError, match=r"rss\(max\)"):
+        matrix_checks.asked(msgspec.structs.replace(small(), checks=wrong))
+
+
+def test_the_worst_of_several_answers_counts() -> None:
+    expected = msgspec.structs.replace(
+        small(leak=Defect(fires={"noop_writes": "writes"})),
+        checks={"noop_writes": [{"max": 9}, {"max": 2}, {"max": 9}]},
+    )
+    run = measured(NoopRun(writes=5))
+    checks = matrix_checks.bounded(matrix_checks.asked(expected), run)
+    (cell,) = matrix_checks.cells(expected, checks, "leak", run)
+    assert (cell.said, cell.expected, cell.why, cell.holds) == ("fail", "fires", "writes", True)
+    assert cell.asked == "noop_writes(max=2)"
+    assert cell.text == "in steady-state: object writes by operator: 5, at most 2"
+
+
+# ---- what is shown
+
+
+def _cells() -> tuple[Matrix, list[Cell]]:
+    expected = small(
+        leak=Defect(fires={"rss": "grows"}, may={"noop_writes": "perhaps"}, caught_by="rss"),
+        slow=Defect(elsewhere="a comparison"),
+    )
+
+    def cell(defect: str, check: str, said: Verdict) -> Cell:
+        expectation, why = expected.expected(defect, check)
+        return Cell(
+            defect=defect,
+            check=check,
+            expected=expectation,
+            why=why,
+            said=said,
+            asked=f"{check}(…)",
+            text=said,
+            evidence=("first", "second"),
+        )
+
+    return expected, [
+        cell(CLEAN, "noop_writes", "pass"),
+        cell(CLEAN, "rss", "pass"),
+        cell("leak", "noop_writes", "inconclusive"),
+        cell("leak", "rss", "fail"),
+        cell("slow", "noop_writes", "fail"),
+        cell("slow", "rss", "pass"),
+    ]
+
+
+def test_the_table_marks_every_cell() -> None:
+    expected, cells = _cells()
+    lines = matrix_table.render(expected, cells).splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.split()[:1] != []}
+    assert "1 noop_writes" in lines[0]
+    at = lines.index(next(line for line in lines if line.startswith("defect")))
+    assert [line.split() for line in lines[at + 1 : at + 4]] == [
+        ["clean", "·", "·"],
+        ["leak", "u", "✓"],
+        ["slow", "✗f", "·"],
+    ]
+    assert rows["✗"][:2] == ["slow:", "noop_writes(…)"]
+    assert lines[-1] == "5 of 6 cells are as expected; 1 differ"
+
+
+def test_each_defect_is_told_with_what_catches_it() -> None:
+    expected, cells = _cells()
+    assert matrix_table.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
+    markdown = matrix_table.render_markdown(expected, cells)
+    assert "| `leak` | rss | fail (first) |" in markdown
+    assert "| `slow` | ✗f | · |" in markdown
+
+
+def test_the_files(tmp_path: Path) -> None:
+    expected, cells = _cells()
+    files = matrix_table.write(tmp_path, expected, cells)
+    assert [file.name for file in files] == ["defects.json", "defects.md"]
+    content = json.loads(files[0].read_text())
+    assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 6)
+
+
+# ---- runs
+
+
+def test_a_run_is_gone_on_with_only_when_it_is_the_same(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, small(leak=Defect(fires={"rss": ""})), SUBJECT)
+    assert runs.measured("leak") is None
+    runs.reports("leak").mkdir(parents=True)
+    (runs.reports("leak") / "done.json").write_text('{"arguments": ["--another"], "seconds": 1}')
+    assert runs.measured("leak") is None
+    (runs.reports("leak") / "done.json").write_text("cut sho")
+    assert runs.measured("leak") is None
+
+
+def test_the_folder_to_go_on_with(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no runs to go on with"):
+        matrix_runs.folder_of(tmp_path, "")
+    for name in ("defects-20260101-000000-aaaa", "defects-20260102-000000-aaaa"):
+        (tmp_path / name / "runs").mkdir(parents=True)
+    assert matrix_runs.folder_of(tmp_path, "").name == "defects-20260102-000000-aaaa"
+    older = tmp_path / "defects-20260101-000000-aaaa"
+    assert matrix_runs.folder_of(tmp_path, str(older)) == older
+    assert matrix_runs.folder_of(tmp_path, None).parent == tmp_path
+
+
+def test_an_unknown_defect_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["selftest", "defects", "--only", "hot-lop", "--reports", str(tmp_path)]) == 1
+    assert "no defect hot-lop" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
