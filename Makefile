@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help scale scale-all test lint bench clean lock
+.PHONY: help scale scale-all test selftest lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ browser:
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+selftest: $(READY) ## every check against the bundled operator with each of its defects; about 10 minutes
+	$(BIN)/grovescale setup
+	$(BIN)/grovescale selftest defects $(ARGS)
 
 lint: $(READY) ## ruff, mypy strict and the import contracts
 	$(BIN)/ruff check

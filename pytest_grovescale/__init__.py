@@ -10,16 +10,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .checks.bundle import grep498
     from .checks.shape import (
         api_requests,
+        coexistence,
+        conflict_rate,
+        counter_resets,
         cpu,
+        error_ratio,
+        function_name_labels,
+        histogram_buckets,
         hot_loop,
+        initialised,
+        invariant,
+        labels,
+        metric_names,
         milestone,
+        no_blocked_workers,
+        no_builtin_duplicates,
         noop_cpu,
         noop_reads,
         noop_reconciles,
         noop_writes,
         rss,
+        series,
+        series_growth,
     )
     from .scenario.conditions import all_of, any_of, count, field, gone, matching, timer
     from .scenario.scale import Scale
@@ -31,26 +46,46 @@ __all__ = [
     "all_of",
     "any_of",
     "api_requests",
+    "coexistence",
+    "conflict_rate",
     "count",
+    "counter_resets",
     "cpu",
+    "error_ratio",
     "field",
+    "function_name_labels",
     "gone",
+    "grep498",
+    "histogram_buckets",
     "hot_loop",
+    "initialised",
+    "invariant",
+    "labels",
     "matching",
+    "metric_names",
     "milestone",
+    "no_blocked_workers",
+    "no_builtin_duplicates",
     "noop_cpu",
     "noop_reads",
     "noop_reconciles",
     "noop_writes",
     "rss",
+    "series",
+    "series_growth",
     "timer",
 ]
 
-_CONDITIONS = {"all_of", "any_of", "count", "field", "gone", "matching", "timer"}
+_CONDITIONS = ("all_of", "any_of", "count", "field", "gone", "matching", "timer")
+_MODULES = {
+    "Scale": "scenario.scale",
+    "grep498": "checks.bundle",
+    **dict.fromkeys(_CONDITIONS, "scenario.conditions"),
+}
+"""Where a name is; all others are checks."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "scenario.scale" if name == "Scale" else "scenario.conditions" if name in _CONDITIONS else "checks.shape"
-    return getattr(import_module(f".{module}", __name__), name)
+    return getattr(import_module(f".{_MODULES.get(name, 'checks.shape')}", __name__), name)

@@ -77,18 +77,26 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_compare(commands)
     _add_sweep(commands)
+    _add_lint_metrics(commands)
 
-    selftest = commands.add_parser("selftest", help="how well the harness measures, from what was recorded")
+    selftest = commands.add_parser("selftest", help="how well the harness measures and judges")
     tests = selftest.add_subparsers(required=True, metavar="TEST")
     power = tests.add_parser("power", help="how often a comparison calls a known defect, and raises a false alarm")
     power.add_argument("--noise", type=Path, metavar="FILE", help="recorded noise (default: the package's)")
-    power.add_argument("--pairs", type=int, default=10, metavar="N", help="of a comparison, with the warm-up (10)")
+    power.add_argument("--pairs", type=int, metavar="N", help="of each part, with the warm-up (as compare makes)")
     power.set_defaults(run=_selftest_power)
     noise = tests.add_parser("noise", help="gather the pairs of finished comparisons into a file for `power`")
     noise.add_argument("comparisons", type=Path, nargs="+", metavar="FOLDER", help="folders of `grovescale compare`")
     noise.add_argument("--output", type=Path, required=True, metavar="FILE")
     noise.add_argument("--how", required=True, metavar="TEXT", help="how they were recorded: workload, what else ran")
     noise.set_defaults(run=_selftest_noise)
+    matrix = tests.add_parser("defects", help="every check against the bundled operator with each defect")
+    matrix.add_argument("--only", action="append", default=[], metavar="DEFECT", help="one defect; several times")
+    matrix.add_argument("--reports", type=Path, default=Path("reports"), metavar="DIR", help="where its folder is")
+    matrix.add_argument(
+        "--resume", nargs="?", const="", metavar="FOLDER", help="go on where it was interrupted (default: the newest)"
+    )
+    matrix.set_defaults(run=_selftest_defects)
 
     profile = commands.add_parser("profile", help="print a run's function tables, or how those of two differ")
     profile.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
@@ -122,13 +130,13 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
     compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
     compare.add_argument("--what", default="noop,deploy", help="noop windows, deploy runs, or both (default)")
-    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant, the warm-up included (10)")
+    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (noop 16, deploy 10)")
     compare.add_argument(
         "--one-look", action="store_true", help="make all pairs: no look on the way, which may end it early"
     )
     compare.add_argument("--quick", action="store_true", help="fewer and shorter: tells large differences only")
     compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
-    compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (20)")
+    compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (100)")
     compare.add_argument(
         "--same-process", action="store_true", help="all no-op windows on one process, instead of a fresh one for each"
     )
@@ -153,6 +161,36 @@ def _add_sweep(commands: Any) -> None:
     )
     _add_environment(sweep)
     sweep.set_defaults(run=_sweep)
+
+
+def _add_lint_metrics(commands: Any) -> None:
+    lint = commands.add_parser(
+        "lint-metrics",
+        help="hold what a metrics endpoint serves to the rules that need no cluster",
+        description="Names, labels, duplicates of built-ins, buckets. Exit code: 0 no faults, 1 faults, 2 unreadable.",
+    )
+    lint.add_argument("source", metavar="URL|FILE|-", help="an endpoint, a saved answer of one, or standard input")
+    lint.add_argument("--against", default="", metavar="FILE", help="the same before a change: show what differs")
+    lint.add_argument("--max-series", type=int, metavar="N", help="fail where it serves more")
+    lint.add_argument("--forbid", action="append", default=[], metavar="LABEL", help="a label that none may have, too")
+    lint.add_argument(
+        "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to let off"
+    )
+    lint.add_argument("--json", action="store_true", help="as JSON")
+    lint.add_argument("--bearer-token-file", default="", metavar="FILE", help="a token to be let in with")
+    lint.add_argument("--ca", default="", metavar="FILE", help="certificate authority of an https endpoint, PEM")
+    lint.add_argument("--cert", default="", metavar="FILE", help="client certificate to be let in with, PEM")
+    lint.add_argument("--key", default="", metavar="FILE", help="its key, where it is not in the same file")
+    lint.add_argument("--insecure", action="store_true", help="believe any certificate")
+    lint.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="for the whole answer (10)")
+    lint.set_defaults(run=_lint_metrics)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is no time limit: give 0.1 to 3600 seconds")
+    return value
 
 
 def _add_environment(command: argparse.ArgumentParser) -> None:
@@ -213,15 +251,17 @@ def _kubeconfig(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     from .analysis.analyse import analyse, merge
+    from .analysis.metrics.history import histories_in
     from .analysis.profiles.attach import with_tables
     from .checks.judge import judge_run
     from .recording.journal import read
     from .report import terminal
 
     recordings = _recordings(options.recording)
-    result = merge([analyse(read(recording)) for recording in recordings])
-    result = with_tables(result, recordings[0].parent.parent)
-    for test in judge_run(result, _baselines()).tests:
+    folder = recordings[0].parent.parent
+    result = merge([analyse(read(path), recording=path.relative_to(folder).as_posix()) for path in recordings])
+    result = with_tables(result, folder)
+    for test in judge_run(result, _baselines(), histories_in(folder)).tests:
         _print(terminal.render_test(test))
     return 0
 
@@ -248,13 +288,14 @@ def _recordings(path: Path) -> list[Path]:
 
 def _analyse(options: argparse.Namespace) -> int:
     from .analysis.analyse import analyse_run_over_time
+    from .analysis.metrics.history import histories_in
     from .checks.judge import judge_run
     from .report import jsonfile
     from .report.html import files
 
     _recordings(options.folder)
     result, timelines = analyse_run_over_time(options.folder)
-    result = judge_run(result, _baselines())
+    result = judge_run(result, _baselines(), histories_in(options.folder))
     jsonfile.write(result, options.folder / "result.json")
     _say(f"wrote {options.folder / 'result.json'}")
     _say(f"wrote {files.write_run(options.folder, result, timelines)}")
@@ -263,12 +304,13 @@ def _analyse(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from .analysis.analyse import analyse_run_over_time
+    from .analysis.metrics.history import histories_in
     from .checks.judge import judge_run
     from .report.html import files
 
     _recordings(options.folder)
     result, timelines = analyse_run_over_time(options.folder)
-    judged = judge_run(result, _baselines())
+    judged = judge_run(result, _baselines(), histories_in(options.folder))
     _say(f"wrote {files.write_run(options.folder, judged, timelines, to=options.output)}")
     return 0
 
@@ -366,6 +408,33 @@ def _environment(options: argparse.Namespace) -> Environment:
     )
 
 
+def _lint_metrics(options: argparse.Namespace) -> int:
+    from .bench.lint_metrics import LintWanted, lint_metrics
+    from .checks.lint.labels import UNBOUNDED
+    from .checks.lint.lint import Wanted
+    from .operator.endpoints import Credentials
+
+    wanted = LintWanted(
+        source=options.source,
+        against=options.against,
+        rules=Wanted(
+            max_series=options.max_series,
+            forbidden=(*UNBOUNDED, *options.forbid),
+            ignore=tuple(options.ignore),
+        ),
+        credentials=Credentials(
+            token_file=options.bearer_token_file,
+            ca_file=options.ca,
+            cert_file=options.cert,
+            key_file=options.key,
+            insecure_skip_verify=options.insecure,
+        ),
+        timeout_s=options.timeout,
+        json=options.json,
+    )
+    return lint_metrics(wanted, write=_print, say=_say)
+
+
 def _profile(options: argparse.Namespace) -> int:
     from .report import function_difference, function_table
 
@@ -393,6 +462,19 @@ def _selftest_power(options: argparse.Namespace) -> int:
     from .bench import selftest
 
     return selftest.selftest_power(options.noise, write=_print, pairs=options.pairs)
+
+
+def _selftest_defects(options: argparse.Namespace) -> int:
+    from .bench import defects
+
+    return defects.selftest_defects(
+        options.reports.absolute(),
+        only=options.only,
+        resume=options.resume,
+        stream=sys.stderr,
+        write=_print,
+        color=sys.stdout.isatty(),
+    )
 
 
 def _selftest_noise(options: argparse.Namespace) -> int:

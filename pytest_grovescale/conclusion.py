@@ -11,6 +11,7 @@ import pytest
 
 from .analysis.analyse import analyse_run_over_time
 from .analysis.baseline import rows, usable
+from .analysis.metrics.history import histories_in
 from .analysis.result import Result
 from .analysis.timeline import Timeline
 from .bench.baselines import Baselines
@@ -27,7 +28,7 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
     """Write result.json and report.html for all recordings of a run and print their tables."""
     try:
         result, timelines = analyse_run_over_time(folder)
-        result = judge_run(result, lambda nodeid: baselines_of(baselines, nodeid))
+        result = judge_run(result, lambda nodeid: baselines_of(baselines, nodeid), histories_in(folder))
     except RecordingError as error:
         reporter.write_line(f"grovescale: no result: {error}", red=True)
         return

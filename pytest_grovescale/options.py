@@ -38,6 +38,13 @@ OPTIONS = (
     Option("set", "linelist", [], "value for the operator definition, e.g. variant=baseline", "NAME=VALUE"),
     Option("param", "linelist", [], "parameter for the tests, read by scale.parameter(NAME, default)", "NAME=VALUE"),
     Option("start", "string", "", "start the operator anew per `test` or per `session`, instead of the definition's"),
+    Option(
+        "scrape_interval",
+        "string",
+        "",
+        "time between two scrapes of a target, as 2s, instead of the definition's or 5s; 0: at phase edges only",
+        "DURATION",
+    ),
     Option("hold", "string", "", "cut every hold of a phase to this, as 5s", "DURATION"),
     Option("budgets", "string", "on", "hold tests to their checks: `on`; `off` reports, and measures nothing for them"),
     Option("inconclusive", "string", "fail", "what a check that cannot be decided does to its test: `fail` or `warn`"),
@@ -47,6 +54,22 @@ OPTIONS = (
         "off",
         "run each scale test a second time with a profiler attached: `pyspy`, `pprof`, `auto` (what suits) or `off`",
     ),
+    Option(
+        "scrape",
+        "string",
+        "operator",
+        "whose metrics are recorded: the `operator`'s, or those of the control plane's `components` too",
+    ),
+    Option(
+        "prometheus",
+        "string",
+        "off",
+        "Prometheus for scale.promql() and scale.statistics(): `start` one, `keep` its data too, or one that is there",
+        "start|keep|off|URL",
+    ),
+    Option("prometheus_interval", "string", "5s", "time between two scrapes of one that is started", "DURATION"),
+    Option("prometheus_token", "string", "", "file with a bearer token for a Prometheus that is there", "FILE"),
+    Option("prometheus_ca", "string", "", "PEM file that vouches for a Prometheus that is there", "FILE"),
     Option("save", "string", "", "save the figures as a baseline of this name", "NAME"),
     Option("compare", "string", "", "show the figures beside those of a baseline", "NAME"),
     Option("missing_baseline", "string", "warn", "what it does when that baseline is not there: `warn` or `fail`"),
@@ -55,8 +78,10 @@ OPTIONS = (
 )
 
 PROFILES = ("auto", "pyspy", "pprof", "off")
+SHORTEST_SCRAPE_INTERVAL_S = 0.1
 _CHOICES = {
     "profile": PROFILES,
+    "scrape": ("operator", "components"),
     "budgets": ("on", "off"),
     "inconclusive": ("fail", "warn"),
     "missing_baseline": ("warn", "fail"),
@@ -77,9 +102,20 @@ class Settings(NamedTuple):
     values: dict[str, str]
     parameters: dict[str, str]
     start: str
+    scrape_interval_s: float | None
+    """Time between two scrapes, s; 0: at phase edges only; None: as the operator's definition says, or 5 s."""
     hold_s: float | None
     """Longest hold of a phase, s; None: as the test says."""
     profile: Literal["auto", "pyspy", "pprof", "off"]
+    scrape: Literal["operator", "components"]
+    """``components``: the operator and the control plane's."""
+    prometheus: str
+    """``off``, ``start``, ``keep`` or a URL."""
+    prometheus_interval_s: float
+    prometheus_token: str
+    """File; empty: none is sent."""
+    prometheus_ca: str
+    """File; empty: the system's authorities."""
     budgets: bool
     inconclusive: Literal["fail", "warn"]
     save: str
@@ -117,6 +153,7 @@ def read(config: pytest.Config) -> Settings:
         raise pytest.UsageError(f"--grovescale-nodes {nodes}: not a number of nodes (1 or more)")
     if values["start"] not in ("", "test", "session"):
         raise pytest.UsageError(f"--grovescale-start {values['start']}: use `test` or `session`")
+    check_prometheus(values["prometheus"], "--grovescale-prometheus")
     for name, choices in _CHOICES.items():
         if values[name] not in choices:
             flag = f"--grovescale-{name.replace('_', '-')}"
@@ -132,8 +169,14 @@ def read(config: pytest.Config) -> Settings:
         values=_pairs("set", values["set"]),
         parameters=_pairs("param", values["param"]),
         start=values["start"],
+        scrape_interval_s=_seconds("scrape-interval", values["scrape_interval"]),
         hold_s=_seconds("hold", values["hold"]),
         profile=values["profile"],
+        scrape=values["scrape"],
+        prometheus=values["prometheus"],
+        prometheus_interval_s=_prometheus_interval(values["prometheus_interval"]),
+        prometheus_token=values["prometheus_token"],
+        prometheus_ca=values["prometheus_ca"],
         budgets=values["budgets"] == "on",
         inconclusive=values["inconclusive"],
         save=values["save"],
@@ -144,16 +187,34 @@ def read(config: pytest.Config) -> Settings:
     )
 
 
+def check_prometheus(wanted: str, where: str) -> None:
+    """Raise pytest.UsageError for what names no Prometheus."""
+    if wanted not in ("off", "start", "keep") and not wanted.startswith(("http://", "https://")):
+        raise pytest.UsageError(f"{where} {wanted}: use `start`, `keep`, `off` or the URL of one that is there")
+
+
+def _prometheus_interval(given: str) -> float:
+    seconds = _seconds("prometheus-interval", given)
+    if seconds is None or seconds < SHORTEST_SCRAPE_INTERVAL_S:
+        raise pytest.UsageError(f"--grovescale-prometheus-interval {given}: use 100ms or more")
+    return seconds
+
+
 def _value(config: pytest.Config, name: str) -> Any:
     given = config.getoption(f"grovescale_{name}")
     return config.getini(f"grovescale_{name}") if given is None else given
 
 
 def _seconds(option: str, given: str) -> float | None:
+    return check_duration(given, f"--grovescale-{option}")
+
+
+def check_duration(given: str, where: str) -> float | None:
+    """Return a duration in seconds; None where none is given. Raises pytest.UsageError for what is none."""
     try:
         return durations.seconds(given) if given else None
     except UsageError as error:
-        raise pytest.UsageError(f"--grovescale-{option} {given}: not a duration, as 5s or 2m") from error
+        raise pytest.UsageError(f"{where} {given}: not a duration, as 5s or 2m") from error
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:

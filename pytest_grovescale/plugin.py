@@ -39,6 +39,8 @@ _MARKER_ARGUMENTS = {
     "nodes": int,
     "operator": str,
     "profile": str,
+    "prometheus": str,
+    "scrape_interval": str,
     "start": str,
     "values": dict,
 }
@@ -51,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "grovescale(cluster, kubernetes, nodes, operator, values, start, profile): "
+        "grovescale(cluster, kubernetes, nodes, operator, values, start, profile, prometheus): "
         "a scale test, and what it needs other than the run's defaults; runs with --grovescale",
     )
     config.addinivalue_line(
@@ -137,6 +139,8 @@ def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
         raise pytest.UsageError(
             f"{where}(profile={marker.kwargs['profile']!r}): use one of {', '.join(options.PROFILES)}"
         )
+    options.check_prometheus(marker.kwargs.get("prometheus", "off"), f"{where}: prometheus")
+    options.check_duration(marker.kwargs.get("scrape_interval", ""), f"{where}: scrape_interval")
 
 
 def _declare_checks(item: pytest.Item) -> None:

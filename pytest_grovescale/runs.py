@@ -21,6 +21,7 @@ import pytest
 from . import __version__
 from .bench.baselines import Baselines, check_name
 from .checks.account import account, line
+from .checks.metrics.shape import Coexistence
 from .cluster import handle, turns
 from .cluster.definition import load_definition
 from .cluster.handle import Cluster, UnsupportedPlatform
@@ -30,13 +31,17 @@ from .fixtures import BUDGET
 from .kube.portal import Portal
 from .operator import process as operator_process
 from .operator.definition import OperatorDefinition
+from .operator.endpoints import Address
 from .operator.process import Operator
 from .options import Settings
+from .prometheus import opening
+from .prometheus.live import Live
 from .recording import records
 from .recording.machine import machine
 from .recording.processes import started_ticks
 from .recording.profiling.plan import Profiler, plan
-from .recording.recorder import ProfileTarget, Recorder, RecorderConfig
+from .recording.recorder import ProfileTarget, Recorder, RecorderConfig, ScrapeTarget
+from .recording.scraping.targets import OfProcess
 from .report import junit, progress
 from .scenario import windows
 from .scenario.budget import TEST, Budget
@@ -155,15 +160,20 @@ class Run:
             definition = wanted.definition(item)
             recorder = self._start_recorder(item, cluster, definition, profiled=profiled)
         try:
-            operator = self._recorded_operator(request, recorder) if definition else None
+            if self.settings.scrape == "components":
+                self._scrape_components(cluster, recorder, wanted.scrape_interval_s)
+            operator = self._recorded_operator(request, recorder, wanted.scrape_interval_s) if definition else None
             self._let_look_into(operator, recorder, wanted.profile, profiled=profiled)
-            with _told():
-                scale = self._open_scale(item, cluster, operator, recorder, profiled=profiled)
-            try:
-                yield scale
-            finally:
-                self._scale = None
-                self._close_scale(scale)
+            with self._prometheus(item, wanted.prometheus, cluster, operator, recorder) as prometheus:
+                with _told():
+                    scale = self._open_scale(
+                        item, cluster, operator, recorder, profiled=profiled, prometheus=prometheus
+                    )
+                try:
+                    yield scale
+                finally:
+                    self._scale = None
+                    self._close_scale(scale)
         finally:
             recorder.stop()
         item.user_properties += junit.properties(scale.judged())
@@ -187,6 +197,8 @@ class Run:
         if self._scale is None or not self._scale.budget.declared or not self._scale.budget.enforced:
             return
         with _told():
+            if any(isinstance(check, Coexistence) for check, _ in self._scale.budget.declared):
+                self._scale.untracked()
             found = [check for check in self._scale.judged().checks if check.source != TEST]
         item.add_report_section("call", "grovescale checks", account(found))
         if failed := [check for check in found if self._scale.budget.fails(check)]:
@@ -195,13 +207,28 @@ class Run:
             if check.verdict == "inconclusive":
                 item.warn(InconclusiveWarning(line(check)))
 
-    def _recorded_operator(self, request: pytest.FixtureRequest, recorder: Recorder) -> Operator:
+    def _recorded_operator(
+        self, request: pytest.FixtureRequest, recorder: Recorder, interval_s: float | None
+    ) -> Operator:
         recorder.mark("operator-start", state="begin")
         operator: Operator = request.getfixturevalue("grovescale_operator")
         if operator.metrics is not None:
-            recorder.add_target("operator", operator.metrics)
+            recorder.add_target(
+                ScrapeTarget(
+                    name=operator.process,
+                    place=OfProcess(process=operator.process, address=operator.metrics),
+                    interval_s=operator.scrape_interval_s if interval_s is None else interval_s,
+                )
+            )
         recorder.mark("operator-start", state="end")
         return operator
+
+    def _scrape_components(self, cluster: Cluster, recorder: Recorder, interval_s: float | None) -> None:
+        if not cluster.metrics:
+            self.progress.say(f"cluster {cluster.name} does not tell where its components serve metrics: not scraped")
+        for name, address in _component_addresses(cluster).items():
+            place = OfProcess(process=name, address=address)
+            recorder.add_target(ScrapeTarget(name=name, place=place, interval_s=interval_s))
 
     def _let_look_into(
         self, operator: Operator | None, recorder: Recorder, wanted: Profiler, *, profiled: bool
@@ -217,8 +244,65 @@ class Run:
             recorder.journal.unlink()
             pytest.skip(f"nothing to profile: {target}")
 
+    @contextlib.contextmanager
+    def _prometheus(
+        self, item: pytest.Item, wanted: str, cluster: Cluster, operator: Operator | None, recorder: Recorder
+    ) -> Iterator[Live | None]:
+        """Yield the Prometheus that a test asks for; one of its own scrapes what the recorder scrapes."""
+        if wanted == "off":
+            yield None
+            return
+        name = _file_name(item.nodeid)
+        occasion = opening.Occasion(
+            run=self.id,
+            test=item.nodeid,
+            folder=self.folder / "prometheus" / name,
+            log=self._made("logs") / f"prometheus-{name}.log",
+            interval_s=self.settings.prometheus_interval_s,
+        )
+        if wanted in ("start", "keep"):
+            opened = opening.own(
+                cluster,
+                self.portal,
+                self._scraped(cluster, operator),
+                occasion,
+                keep=wanted == "keep",
+                progress=self.progress.say,
+                told=lambda lines: recorder.lines("prometheus", lines) if recorder.alive() else None,
+            )
+        else:
+            address = Address(
+                url=wanted, token_file=self.settings.prometheus_token, ca_file=self.settings.prometheus_ca
+            )
+            opened = opening.there(address, self.portal, occasion, progress=self.progress.say)
+        with contextlib.ExitStack() as running:
+            with _told():
+                live = running.enter_context(opened)
+            yield live
+
+    def _scraped(self, cluster: Cluster, operator: Operator | None) -> dict[str, opening.Target]:
+        """Return what the recorder scrapes, as Prometheus is told it."""
+        found = {}
+        if operator is not None and operator.metrics is not None:
+
+            def pid() -> int | None:
+                info = operator.info()
+                return info.pid if info is not None and info.running else None
+
+            found[operator.process] = opening.Target(address=operator.metrics, pid=pid)
+        if self.settings.scrape == "components":
+            found |= {name: opening.Target(address=address) for name, address in _component_addresses(cluster).items()}
+        return found
+
     def _open_scale(
-        self, item: pytest.Item, cluster: Cluster, operator: Operator | None, recorder: Recorder, *, profiled: bool
+        self,
+        item: pytest.Item,
+        cluster: Cluster,
+        operator: Operator | None,
+        recorder: Recorder,
+        *,
+        profiled: bool,
+        prometheus: Live | None,
     ) -> Scale:
         client = self.portal.client(cluster.access_as("harness"))
         namespace = self.portal.run(namespaces.create(client, test=item.name, run_id=self.id))
@@ -236,6 +320,7 @@ class Run:
             longest_hold_s=math.inf if self.settings.hold_s is None else self.settings.hold_s,
             driver=windows.inherited(),
             profiled=profiled,
+            prometheus=prometheus,
             budget=Budget(
                 declared=() if profiled else item.stash.get(BUDGET, ()),
                 enforced=self.settings.budgets,
@@ -385,13 +470,24 @@ class Run:
         self._screen.close()
 
 
+def _component_addresses(cluster: Cluster) -> dict[str, Address]:
+    """Return where the control plane's components serve their metrics, as far as the cluster tells."""
+    return {
+        name: Address(
+            url=endpoint.url, ca_file=endpoint.ca_file, cert_file=endpoint.cert_file, key_file=endpoint.key_file
+        )
+        for name, endpoint in cluster.metrics.items()
+    }
+
+
 def _profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
     """Return how to look into the operator; the run's word beats the definition's, unless it leaves it open."""
     if operator is None:
         return "the test runs without an operator"
     profiler = wanted if wanted in ("pyspy", "pprof") else operator.definition.profiler
     info = operator.info()
-    return plan(profiler, process=operator.process, pid=info.pid if info else None, pprof=operator.pprof)
+    pid = info.pid if info else None
+    return plan(profiler, process=operator.process, pid=pid, pprof=operator.pprof, stacks=operator.stacks)
 
 
 def _first_line(error: Exception) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from . import durations
 from .bench.subject import Subject
 from .cluster.definition import ClusterDefinition
 from .operator.definition import OperatorDefinition, load
@@ -29,6 +30,10 @@ class Wanted(NamedTuple):
     values: dict[str, str]
     start: str
     profile: Profiler
+    prometheus: str
+    """``off``, ``start``, ``keep`` or a URL."""
+    scrape_interval_s: float | None
+    """Time between two scrapes, s; 0: at phase edges only; None: as the operator's definition says, or 5 s."""
 
     @classmethod
     def of(cls, item: pytest.Item, settings: Settings) -> Wanted:
@@ -46,6 +51,8 @@ class Wanted(NamedTuple):
             values={**asked.get("values", {}), **settings.values},
             start=pick("start"),
             profile=pick("profile"),
+            prometheus=pick("prometheus"),
+            scrape_interval_s=_interval(asked, settings),
         )
 
     @property
@@ -69,6 +76,12 @@ class Wanted(NamedTuple):
         if self.nodes:
             definition = definition.with_nodes(self.nodes)
         return definition
+
+
+def _interval(asked: Mapping[str, Any], settings: Settings) -> float | None:
+    if "scrape_interval" in asked and "scrape_interval" not in settings.given:
+        return durations.seconds(asked["scrape_interval"])
+    return settings.scrape_interval_s
 
 
 def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> None:

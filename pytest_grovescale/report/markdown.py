@@ -10,6 +10,7 @@ from ..errors import NotMeasuredError
 from .bottleneck_table import bottlenecks_markdown
 from .checks_table import by_verdict
 from .function_table import profiles_markdown
+from .metric_table import metrics_markdown
 from .terminal import how_far
 from .wording import NONE, count, escape, percent, seconds, three
 
@@ -39,6 +40,7 @@ def _test(test: TestResult) -> str:
     ]
     lines += bottlenecks_markdown(test.phases)
     lines += _checks(test.checks)
+    lines += metrics_markdown(test.metrics)
     lines += profiles_markdown(test)
     facts = [f"{test.machine.cores} × {test.machine.cpu}", *(f"{name} {value}" for name, value in test.cluster.items())]
     lines += [escape(", ".join(facts[:8])), ""]

@@ -11,9 +11,11 @@ from ..errors import NotMeasuredError
 from .bottleneck_table import write_answers, write_bottlenecks
 from .checks_table import write_checks
 from .function_table import write_profiles
+from .metric_table import write_metrics
 from .tables import Column, Sheet
 from .traffic_table import write_per_object, write_traffic
 from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
+from .worker_table import write_workers
 
 _STYLE = {
     "passed": "green",
@@ -50,6 +52,8 @@ def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> s
         write_per_object(sheet, test)
         for phases in _few(test.phases):
             _reconciles(sheet, phases)
+        write_workers(sheet, test.phases)
+        write_metrics(sheet, test.metrics)
         write_profiles(sheet, test)
     _noop(sheet, test)
     _late(sheet, test.phases)

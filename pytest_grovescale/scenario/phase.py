@@ -93,6 +93,7 @@ class Phase:
         self._declared: dict[str, Declared] = {}
         self._allowance: Allowance | None = None
         self._hold_until: Allowance | None = None
+        self._edges_only = bool(twin_of) or idle_twin
         self._complete = False
         self._ended = False
         self._lasted_s = 0.0
@@ -114,14 +115,22 @@ class Phase:
     def hold(self, duration: str | float) -> None:
         """Keep the phase open for at least this long from now on, whatever its milestones do.
 
-        Shorter where the run cuts holds short (``--grovescale-hold``).
+        Shorter where the run cuts holds short (``--grovescale-hold``). Nothing is scraped while it is held: a scrape
+        costs the operator as much as a small no-op does.
         """
+        self.edges_only()
         self.begin()
         seconds = min(durations.seconds(duration), self._scale.longest_hold_s)
         self._scale.recorder.mark("hold", detail=durations.text(seconds))
         allowance = Allowance(seconds)
         if self._hold_until is None or allowance.left() > self._hold_until.left():
             self._hold_until = allowance
+
+    def edges_only(self) -> None:
+        """Scrape at the phase's edges only, or from here on at its end only."""
+        if self._allowance is not None and not self._edges_only:
+            self._scale.recorder.quiet_phase()
+        self._edges_only = True
 
     # ---- running
 
@@ -164,7 +173,12 @@ class Phase:
         milestones = self._scale.resolve(self._declared)
         self._scale.progress.phase(self.name, self.timeout_s)
         self._scale.recorder.begin_phase(
-            self.name, milestones, timeout=self.timeout_s, twin_of=self.twin_of, profile=self.profile
+            self.name,
+            milestones,
+            timeout=self.timeout_s,
+            twin_of=self.twin_of,
+            profile=self.profile,
+            edges_only=self._edges_only,
         )
         self._allowance = Allowance(self.timeout_s)
 

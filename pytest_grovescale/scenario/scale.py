@@ -11,22 +11,30 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from .. import durations
 from ..analysis.analyse import analyse
 from ..analysis.floors import FLOOR, floor_detail
+from ..analysis.metrics.history import MetricsHistory, history_of
 from ..analysis.result import CheckResult, PhaseResult, TestResult
 from ..checks.account import failure, line
+from ..checks.bundle import Bundle
+from ..checks.check import encode, text_of
 from ..checks.judge import judge, judge_all
-from ..checks.shape import AnyCheck, encode
+from ..checks.shape import AnyCheck
 from ..cluster.handle import Cluster
 from ..errors import InconclusiveWarning, NotMeasuredError, OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..kube.resources import Resource
 from ..operator.process import Operator
+from ..prometheus.answers import Answer
+from ..prometheus.live import Live
+from ..prometheus.statistics import Statistics
 from ..recording.conditions import Condition
 from ..recording.journal import read
 from ..recording.recorder import Recorder
 from ..workload.template import render
+from . import untracked
 from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
@@ -37,6 +45,8 @@ T = TypeVar("T")
 Parameter = str | int | float | bool
 
 TAIL_LINES = 30
+_LOOK_S = 0.01
+"""Between two looks at an action: so much later, at most, its end is noticed, and what waits for it begins."""
 
 
 class ProgressView(Protocol):
@@ -74,6 +84,7 @@ class Scale:
         driver: Line[AnyOrder] | None = None,
         budget: Budget = NO_BUDGET,
         profiled: bool = False,
+        prometheus: Live | None = None,
     ) -> None:
         self.run_id = run_id
         self.cluster = cluster
@@ -90,6 +101,7 @@ class Scale:
         self._parameters = dict(parameters)
         self._base = base
         self._driver = driver
+        self._prometheus = prometheus
         self.budget = budget
         self.profiled = profiled
         """Whether this is the pass with profilers, whose figures judge nothing."""
@@ -98,6 +110,7 @@ class Scale:
         for check, source in budget.declared:
             recorder.declare_check(encode(check), source)
         self._phases: list[str] = []
+        self._untracked = False
         self._result: tuple[int, TestResult] | None = None
 
     # ---- what tests use
@@ -147,10 +160,15 @@ class Scale:
         ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
         raises nothing: the pass before was held to it.
         """
-        found = judge(check, self.result(), baselines=self.budget.baselines, source=TEST)
+        if isinstance(check, Bundle):
+            raise UsageError(
+                f"{text_of(check)} stands for several checks",
+                next_step="Make each of them: for check in …: scale.check(check).",
+            )
+        found = judge(check, self.result(), baselines=self.budget.baselines, metrics=self.metrics, source=TEST)
         if self.profiled:
             return found
-        if found.phase and not check.phase:
+        if found.phase and getattr(check, "phase", None) == "":
             # Later phases could be meant too: it was judged by this one.
             check = msgspec.structs.replace(check, phase=found.phase)
         self.recorder.declare_check(encode(check), TEST)
@@ -169,6 +187,45 @@ class Scale:
             raise UsageError(f"floor({milestone!r}, {seconds}): not a time", next_step="Give seconds, more than 0.")
         self.recorder.mark(FLOOR, detail=floor_detail(milestone, seconds))
 
+    def promql(self, query: str, *, at: float | None = None) -> Answer:
+        """Return what Prometheus answers to a query: a Vector, Scalar, Matrix or Text.
+
+        ``at``: the moment of evaluation, s since the epoch; now by default. Raises QueryError with Prometheus' message
+        and the place in the query, PrometheusError when it does not answer, UsageError in a run without one.
+        """
+        return self._watched(self.prometheus.query(query, at=at))
+
+    def statistics(
+        self,
+        *,
+        gauge: Sequence[str] = (),
+        diff: Sequence[str] = (),
+        rate: Sequence[str] = (),
+        by: Sequence[str] = (),
+        window: str | float = "30s",
+    ) -> Statistics:
+        """Return the latest value, the increase over the window, and that per second, of any number of metrics.
+
+        All at once: one moment of evaluation, and no longer than one query takes. Each is summed by the labels ``by``,
+        and asked by its name or a selector:
+        ``scale.statistics(gauge=["workqueue_depth"], rate=["workqueue_adds_total"], by=["name"])``. No data, a failed
+        query and zero are different answers; see ``prometheus.statistics.Statistics``.
+        """
+        seconds = durations.seconds(window)
+        live = self.prometheus
+        return self._watched(live.statistics(gauge=gauge, diff=diff, rate=rate, by=by, window_s=seconds))
+
+    @property
+    def prometheus(self) -> Live:
+        """The run's Prometheus; its URL is ``.api.address.url``. Raises UsageError in a run without one."""
+        if self._prometheus is None:
+            raise UsageError(
+                "this run has no Prometheus",
+                next_step="Start one with --grovescale-prometheus=start or grovescale(prometheus='start'), or give "
+                "the URL of one that is there.",
+            )
+        return self._prometheus
+
     def restart_operator(self) -> None:
         """Stop the operator and start it again, same identity and ports; returns when it is ready.
 
@@ -183,18 +240,37 @@ class Scale:
         self.operator.restart(self.progress.say)
         self.recorder.mark("operator-restart", state="end", detail=self.operator.name)
 
+    def untracked(self) -> None:
+        """Bring the workload once more without the harness' tracking, and scrape the operator: for ``coexistence()``.
+
+        The last that a test does: its workload is deleted, and the operator started anew. A test that declares
+        ``coexistence()`` by marker or in ``budgets.yaml`` has it made when it has passed. See `scenario.untracked`.
+        """
+        if self.current is not None:
+            raise UsageError(
+                f"scale.untracked() inside of phase {self.current.name!r}", next_step="Call it after the last phase."
+            )
+        if not self._untracked and not self.profiled:
+            self._untracked = True
+            untracked.measure(self)
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses ``client``; a phase that is open is watched meanwhile.
 
         The coroutine is cancelled when the phase fails or Ctrl-C is pressed.
         """
+        if self.current is not None:
+            self.current.begin()
+        return self._watched(coroutine)
+
+    def _watched(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if self.current is None:
             return self._portal.run(coroutine)
-        self.current.begin()
         future = self._portal.submit(coroutine)
         try:
-            while not future.done():
-                self.current.look(0.05)
+            # The answer of a query, say, must not wait until the recorder has something to tell.
+            while not wait([future], timeout=_LOOK_S).done:
+                self.current.look(0)
         finally:
             _settle(future)
         return future.result()
@@ -206,6 +282,11 @@ class Scale:
             raise UsageError(
                 f"phase {phase.name!r} starts inside phase {self.current.name!r}",
                 next_step="Phases follow one another; leave the first one's block first.",
+            )
+        if self._untracked:
+            raise UsageError(
+                f"phase {phase.name!r} comes after scale.untracked(), which ends the recording of metrics",
+                next_step="Call scale.untracked() last.",
             )
         self._phases.append(phase.name)
         self.current = phase
@@ -261,7 +342,12 @@ class Scale:
 
     def judged(self) -> TestResult:
         """Return ``result()`` with the verdicts of all checks."""
-        return judge_all(self.result(), baselines=self.budget.baselines)
+        return judge_all(self.result(), baselines=self.budget.baselines, metrics=self.metrics)
+
+    def metrics(self) -> MetricsHistory:
+        """Return all scrapes recorded so far, of every target."""
+        self.result()  # what was recorded until now is on disk
+        return history_of(read(self.recorder.journal))
 
     def phase_result(self, name: str) -> PhaseResult:
         """Return one phase of ``result()``."""

@@ -20,9 +20,11 @@ class WorkloadHandle:
     """The objects of one rendered template. Actions open the current phase, if there is one, and are recorded."""
 
     def __init__(self, scale: Scale, rendered: Rendered) -> None:
+        self.rendered = rendered
         self.objects = rendered.objects
+        self.applied = False
+        """Whether it has ever been."""
         self._scale = scale
-        self._applied = False
         self._triggers = itertools.count(1)
         self.trigger: dict[str, str] = {}
         """What the last trigger changed, as arguments of `trigger_reconcile`."""
@@ -46,7 +48,7 @@ class WorkloadHandle:
 
     def apply(self, *, rate: float | None = None, concurrency: int = 20) -> None:
         """Create or update all objects: all at once, or at ``rate`` objects a second."""
-        self._applied = True
+        self.applied = True
         self._act(
             "apply",
             actions.apply(self._scale.client, self.objects, rate=rate, concurrency=concurrency),

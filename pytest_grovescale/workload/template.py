@@ -37,7 +37,8 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The template's absolute path."""
     objects: list[Object]
-    """In the template's order; each has a name, a namespace (cluster-scoped kinds ignore it) and the run's label."""
+    """In the template's order; each has a name, a namespace (cluster-scoped kinds ignore it) and, as a rule, the run's
+    label."""
     parameters: dict[str, Any]
 
 
@@ -48,8 +49,9 @@ def render(
     namespace: str,
     run_id: str,
     base: Path | None = None,
+    labelled: bool = True,
 ) -> Rendered:
-    """Return the objects of a template.
+    """Return the objects of a template, each with the run's label unless ``labelled`` is False.
 
     ``template`` is a path (relative to ``base``), or a name in ``base/workloads`` or the bundled workloads. Raises
     DefinitionError with ``file:line`` for a template that is missing or no jinja2, a parameter too many or too few,
@@ -66,7 +68,8 @@ def render(
     _refuse_unknown(path, parameters, known)
     values = {name: _json_safe(path, name, value) for name, value in parameters.items()}
     text = _text(environment, path, {**values, "namespace": namespace, "run_id": run_id}, known)
-    objects = [_owned(manifest.object, namespace, run_id) for manifest in _objects(path, text)]
+    labels = {RUN_LABEL: run_id} if labelled else {}
+    objects = [_owned(manifest.object, namespace, labels) for manifest in _objects(path, text)]
     if not objects:
         raise DefinitionError(f"{path}:1: renders to no object", next_step="Check its conditions and loops.")
     _refuse_duplicates(path, objects)
@@ -153,10 +156,11 @@ def _objects(path: Path, text: str) -> list[manifests.Manifest]:
         raise DefinitionError(f"{error.message}\n{excerpt}", next_step=error.next_step) from None
 
 
-def _owned(obj: Object, namespace: str, run_id: str) -> Object:
-    metadata = obj["metadata"]
-    labels = {**(metadata.get("labels") or {}), RUN_LABEL: run_id}
-    return {**obj, "metadata": {"namespace": namespace, **metadata, "labels": labels}}
+def _owned(obj: Object, namespace: str, labels: Mapping[str, str]) -> Object:
+    metadata = {"namespace": namespace, **obj["metadata"]}
+    if labels:
+        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    return {**obj, "metadata": metadata}
 
 
 def _refuse_duplicates(path: Path, objects: list[Object]) -> None:

@@ -61,6 +61,12 @@ def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def metrics_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run with two metrics endpoints, of which one failed."""
+    return pages.metrics_page(tmp_path_factory.mktemp("metrics"))
+
+
+@pytest.fixture(scope="session")
 def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a comparison in which B is slower."""
     return pages.comparison_page(tmp_path_factory.mktemp("comparison"))

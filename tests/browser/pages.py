@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
+
 from pytest_grovescale.analysis.analyse import analyse_run_over_time
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.analysis.profiles.chosen import cpu_profiles
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read
 from pytest_grovescale.report.html import files
+from tests.unit.analysis.endpoint import T0, Endpoint, working
 
 TESTS = Path(__file__).parents[1]
 RECORDING = TESTS / "unit" / "report" / "data" / "configmaps.jsonl"
@@ -27,6 +30,29 @@ def run_page(folder: Path, *, extra: str = "") -> Path:
     _record(folder, folded=(PROFILES / "asyncio.raw").read_text(encoding="utf-8") + extra)
     result, timelines = analyse_run_over_time(folder)
     return files.write_run(folder, result, timelines)
+
+
+def metrics_page(folder: Path) -> Path:
+    """Write the page of a run whose operator and one component were scraped all along; the latter failed once."""
+    began, *others = read(RECORDING)
+    scrapes = [
+        msgspec.structs.replace(record, at=began.at + (record.at - T0) // 40)
+        for endpoint in (working(), shaky())
+        for record in endpoint.records
+    ]
+    (folder / "recordings").mkdir()
+    writer = Writer(folder / "recordings" / "configmaps.jsonl")
+    for record in sorted([began, *others, *scrapes], key=lambda record: record.at):
+        writer.append(record)
+    writer.close()
+    return files.write_run(folder, *analyse_run_over_time(folder))
+
+
+def shaky() -> Endpoint:
+    """Return a component that did not answer in the middle."""
+    found = working("kube-scheduler", scrapes=4)
+    found.fails(4)
+    return found
 
 
 def comparison_page(folder: Path) -> Path:

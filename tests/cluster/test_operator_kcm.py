@@ -17,6 +17,7 @@ import pytest
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster import binaries, locks
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import endpoints, process
@@ -24,7 +25,6 @@ from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.following import Followed, follow
 from pytest_grovescale.operator.process import Operator
-from pytest_grovescale.recording.exposition import Scrape
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
@@ -74,7 +74,7 @@ def get(address: Address | None, path: str = "", *, token: bool = True) -> bytes
 
 def work_items(operator: Operator, queue: str) -> float:
     series = f'workqueue_work_duration_seconds_count{{name="{queue}"}}'
-    return float(Scrape().parse(get(operator.metrics).decode())[series])
+    return float(Reader().read(get(operator.metrics)).samples[series])
 
 
 async def settled(client: Client, kind: str, name: str, wanted: dict[str, Any]) -> None:
@@ -93,7 +93,7 @@ def _has(found: Followed, wanted: dict[str, Any]) -> bool:
 
 def forbidden(operator: Operator) -> list[str]:
     """Return the operator's series of requests that its rights did not allow."""
-    series = Scrape().parse(get(operator.metrics).decode())
+    series = Reader().read(get(operator.metrics)).samples
     return [name for name in series if name.startswith("rest_client_requests_total") and '"403"' in name]
 
 

@@ -13,7 +13,7 @@ import msgspec
 from ...analysis import figures
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult
-from .. import bottleneck_table, comparison_rows, wording
+from .. import bottleneck_table, comparison_rows, metric_table, wording
 from ..terminal import how_far, interval
 from . import answer, assets
 from .profiles import link
@@ -50,6 +50,7 @@ def environment() -> jinja2.Environment:
         "answer": answer.answer,
         "tones": answer.TONES,
         "how_far": how_far,
+        "scrape_failed": metric_table.failed,
         "interval": interval,
         "noop": figures.noop,
         "processes": processes,

@@ -52,6 +52,13 @@ def test_own_namespace_and_labels_stay(tmp_path: Path) -> None:
     assert obj["metadata"]["labels"] == {"run": "run-1", "x": "y", RUN_LABEL: "run-1"}
 
 
+def test_without_the_label_nothing_is_added_but_the_namespace(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml.j2"
+    path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: 'a-{{ run_id }}'}\n", encoding="utf-8")
+    (obj,) = render(str(path), {}, namespace="demo", run_id="plain", labelled=False).objects
+    assert obj["metadata"] == {"name": "a-plain", "namespace": "demo"}
+
+
 def test_many_objects_of_several_kinds(tmp_path: Path) -> None:
     text = (
         "{% for i in range(n) %}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p-{{ i }}}\n{% endfor %}\n"

@@ -29,6 +29,15 @@ function summed(rows) {
   return rows[0].values.map((_, index) => rows.reduce((sum, row) => sum + row.values[index], 0));
 }
 
+const METRICS = { series: whole, value: three, "per-second": (value) => `${three(value)}/s` };
+
+/** What metrics endpoints served: each value stands from one scrape to the next. */
+function curves(timeline, wanted) {
+  return timeline.metrics
+    .filter(wanted)
+    .map((curve) => ({ name: curve.name, series: curve.lines.map((line) => line.name), data: aligned(timeline, curve.lines), show: METRICS[curve.unit] }));
+}
+
 /** What a chart can show: name → series, times and values; the first is shown at first. */
 const CHOICES = {
   objects(timeline) {
@@ -54,6 +63,12 @@ const CHOICES = {
       shown("all identities", sums),
       ...[...identities].map(([name, rows]) => shown(`${name}, by verb`, rows.map((row) => ({ name: row.verb, values: row.values })))),
     ];
+  },
+  series(timeline) {
+    return curves(timeline, (curve) => curve.unit === "series");
+  },
+  families(timeline) {
+    return curves(timeline, (curve) => curve.unit !== "series");
   },
 };
 

@@ -1,0 +1,102 @@
+"""A second pass without tracking: the test's workload once more, with nothing of the harness on it.
+
+What an operator serves may depend on being watched: on the run's id in a label, on a namespace named after a test. So
+the workload is taken away and brought again, in a namespace with a plain name, its objects without the run's label and
+its trigger without the run's id; by an operator started anew, of which no counter is left; outside of all phases and
+milestones. It is applied, triggered and deleted, each until the operator is at rest, and the endpoint is scraped after
+each. Two things stay: the namespace has the run's label, by which it is found again should the run be killed, and the
+recorder's watches of the first namespace are still open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..analysis.metrics.history import OPERATOR
+from ..analysis.metrics.tracking import UNTRACKED, untracked
+from ..errors import UsageError
+from ..kube.client import Client
+from ..operator.manifests import Object
+from ..recording.scraping.targets import OfProcess, ScrapeTarget
+from ..workload import actions, namespace
+from ..workload.absence import wait_gone
+from ..workload.template import render
+from .settling import idle_cores, until_rest
+
+if TYPE_CHECKING:
+    from ..operator.process import Operator
+    from .scale import Scale
+    from .workloads import WorkloadHandle
+
+_GONE_S = 300.0
+_STUCK_S = 5.0
+_REST_S = 60.0
+"""An operator in a loop is never at rest; what it serves is looked at all the same."""
+_REST_OVER_S = 2.0
+
+
+def measure(scale: Scale) -> None:
+    """Make the pass and journal its scrapes; the test's own workload is gone afterwards, and the operator another.
+
+    Raises UsageError for a test without an operator that serves metrics, WorkloadError, and OperatorError when the
+    operator does not start or dies.
+    """
+    operator = scale.operator
+    if operator is None or operator.metrics is None:
+        raise UsageError(
+            "there is no endpoint to look at without tracking", next_step="Give the operator definition `metrics:`."
+        )
+    scale.progress.say("once more without tracking, for coexistence()")
+    scale.recorder.mark(UNTRACKED, state="begin")
+    scale.recorder.remove_target(OPERATOR)
+    applied = [workload for workload in scale.workloads if workload.applied]
+    scale.run(_remove(scale.client, [obj for workload in applied for obj in workload.objects]))
+    place = scale.run(namespace.create(scale.client, test=UNTRACKED, run_id=scale.run_id))
+    objects: list[Object] = []
+    try:
+        objects += _plain(applied, place)
+        operator.restart(scale.progress.say)
+        target = OfProcess(process=operator.process, address=operator.metrics)
+        scale.recorder.add_target(ScrapeTarget(name=untracked(OPERATOR), place=target, interval_s=0))
+        idle = idle_cores(operator)
+        for step in _steps(scale.client, objects, operator):
+            scale.run(step)
+            until_rest(operator, idle, limit_s=_REST_S, over_s=_REST_OVER_S)
+            scale.recorder.scrape(untracked(OPERATOR))
+    finally:
+        scale.run(
+            namespace.remove(
+                scale.client,
+                place,
+                run_id=scale.run_id,
+                objects=objects,
+                # Nobody is left to take finalizers off when the operator has died.
+                objects_timeout=_GONE_S if operator.alive() else _STUCK_S,
+                at_once=scale.cluster.backend == "local",
+                progress=scale.progress.say,
+            )
+        )
+        scale.recorder.remove_target(untracked(OPERATOR))
+        scale.recorder.mark(UNTRACKED, state="end")
+
+
+def _plain(applied: Sequence[WorkloadHandle], place: str) -> Iterator[Object]:
+    """Yield the objects of workloads as a user would write them, in another namespace."""
+    for workload in applied:
+        source, parameters = workload.rendered.source, workload.rendered.parameters
+        yield from render(source, parameters, namespace=place, run_id=UNTRACKED, labelled=False).objects
+
+
+def _steps(client: Client, objects: list[Object], operator: Operator) -> Iterator[Coroutine[None, None, None]]:
+    yield actions.apply(client, objects)
+    if operator.trigger_label:
+        yield actions.trigger(client, objects, operator.trigger_label, UNTRACKED, part="labels")
+    elif operator.trigger:
+        yield actions.trigger(client, objects, operator.trigger, UNTRACKED)
+    yield _remove(client, objects)
+
+
+async def _remove(client: Client, objects: list[Object]) -> None:
+    await actions.delete(client, objects)
+    await wait_gone(client, objects, timeout=_GONE_S)
