@@ -35,6 +35,7 @@ def _run(scale: Scale, variant: str, shared: Path) -> None:
         deploy.milestone("pods-ready", count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
+    scale.settle()
     with scale.phase("steady-state", timeout="2m") as steady:
         pcs.trigger_reconcile()
         steady.hold("30s")

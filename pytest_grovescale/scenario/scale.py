@@ -38,6 +38,7 @@ from . import untracked
 from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
+from .settling import idle_cores
 from .windows import AnyOrder, Line, serve
 from .workloads import WorkloadHandle
 
@@ -239,6 +240,22 @@ class Scale:
         self.recorder.mark("operator-restart", state="begin", detail=self.operator.name)
         self.operator.restart(self.progress.say)
         self.recorder.mark("operator-restart", state="end", detail=self.operator.name)
+
+    def settle(self, *, timeout: str | float = "60s") -> None:
+        """Return when the operator is at rest, between two phases: what one leaves to be done is not the next one's.
+
+        Rest is told by its CPU clock: three seconds alike, and not busy. One that never comes to rest, since it runs in
+        a loop, is waited for until ``timeout``; the next phase shows what it does.
+        """
+        if self.current is not None:
+            raise UsageError(
+                f"scale.settle() inside of phase {self.current.name!r}", next_step="Call it between two phases."
+            )
+        if self.operator is None:
+            return
+        self.recorder.mark("settle", state="begin", detail=self.operator.name)
+        cores = idle_cores(self.operator, limit_s=durations.seconds(timeout))
+        self.recorder.mark("settle", state="end", detail=f"{cores:.3f} cores")
 
     def untracked(self) -> None:
         """Bring the workload once more without the harness' tracking, and scrape the operator: for ``coexistence()``.

@@ -22,6 +22,7 @@ def test_noop(scale):
         deploy.milestone("available", pcs.status(availableReplicas=2))
         deploy.milestone("pods-ready", count("pods", 4, ready=True))
         pcs.apply()
+    scale.settle()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")

@@ -33,6 +33,7 @@ def test_small(scale):
                                                     fields=["spec.nodeName"], op=">="))
         deploy.milestone("available", pcs.status(availableReplicas=2))
         pcs.apply()
+    scale.settle()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")

@@ -23,6 +23,7 @@ def test_thousand_pods(scale: Scale) -> None:
         deploy.milestone("pods-ready", count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
+    scale.settle()
     with scale.phase("steady-state", timeout="2m") as steady:
         pcs.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))
