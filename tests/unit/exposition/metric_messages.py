@@ -5,19 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-
-def varint(number: int) -> bytes:
-    number &= 0xFFFFFFFFFFFFFFFF
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
+from tests.wire_messages import message, number, varint
 
 
 def zigzag(field: int, value: int) -> bytes:
@@ -26,11 +14,6 @@ def zigzag(field: int, value: int) -> bytes:
 
 def double(field: int, value: float) -> bytes:
     return varint(field << 3 | 1) + struct.pack("<d", value)
-
-
-def message(field: int, *content: bytes) -> bytes:
-    joined = b"".join(content)
-    return varint(field << 3 | 2) + varint(len(joined)) + joined
 
 
 def labels(pairs: Mapping[str, str]) -> bytes:

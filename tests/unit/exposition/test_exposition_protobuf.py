@@ -15,6 +15,7 @@ from pytest_grovescale.exposition.limits import Limits
 from pytest_grovescale.exposition.native import Span, absolute, by_index
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.exposition.series import parse, text
+from tests.wire_messages import message, number, varint
 
 from . import metric_messages as pb
 from .samples import PROTOBUF, PROTOBUF_TYPE, TEXT, TEXTS, UTF8_LABELS
@@ -61,21 +62,21 @@ def test_every_type() -> None:
     found = read(
         pb.family("c_total", pb.COUNTER, [pb.counter(1e6, {"b": "2", "a": "1"}, created)], "Help.", "s")
         + pb.family("g", pb.GAUGE, [pb.gauge(math.nan)])
-        + pb.family("u", pb.UNTYPED, [pb.message(5, pb.double(1, -0.0))])
+        + pb.family("u", pb.UNTYPED, [message(5, pb.double(1, -0.0))])
         + pb.family(
             "s",
             pb.SUMMARY,
             [
-                pb.message(
+                message(
                     4,
-                    pb.number(1, 3),
+                    number(1, 3),
                     pb.double(2, 1.5),
-                    pb.message(3, pb.double(1, 0.5), pb.double(2, math.nan)),
-                    pb.message(4, created),
+                    message(3, pb.double(1, 0.5), pb.double(2, math.nan)),
+                    message(4, created),
                 )
             ],
         )
-        + pb.family("h", pb.HISTOGRAM, [pb.histogram(pb.number(1, 3), pb.double(2, 2.5), pb.bucket(1, 1))])
+        + pb.family("h", pb.HISTOGRAM, [pb.histogram(number(1, 3), pb.double(2, 2.5), pb.bucket(1, 1))])
         + pb.family("gh", pb.GAUGE_HISTOGRAM, [pb.histogram(pb.double(4, 2.5), pb.bucket(math.inf, 2))])
         + pb.family("none", pb.GAUGE, [])
     )
@@ -109,16 +110,16 @@ def native(*content: bytes) -> NativeHistogram:
 
 
 def test_deltas_become_counts() -> None:
-    deltas = b"".join(pb.varint(step << 1 if step >= 0 else (-step << 1) - 1) for step in (2, -1, 0, 3))
+    deltas = b"".join(varint(step << 1 if step >= 0 else (-step << 1) - 1) for step in (2, -1, 0, 3))
     assert native(
-        pb.number(1, 11),
+        number(1, 11),
         pb.double(2, math.nan),
         pb.zigzag(5, -2),
         pb.double(6, 1e-128),
-        pb.number(7, 2),
+        number(7, 2),
         pb.span(12, -3, 2),
         pb.span(12, 2, 2),
-        pb.message(13, deltas),
+        message(13, deltas),
         pb.span(9, 5, 1),
         pb.zigzag(10, 1),
     ) == NativeHistogram(
@@ -134,7 +135,7 @@ def test_deltas_become_counts() -> None:
 
 def test_counts_with_fractions_are_taken_as_they_are() -> None:
     packed = struct.pack("<2d", 0.5, 2.0)
-    found = native(pb.double(4, 3.0), pb.double(8, 0.5), pb.span(12, 0, 2), pb.message(14, packed))
+    found = native(pb.double(4, 3.0), pb.double(8, 0.5), pb.span(12, 0, 2), message(14, packed))
     assert (found.count, found.zero_count, found.positive) == (3.0, 0.5, {0: 0.5, 1: 2.0})
 
 
@@ -171,9 +172,9 @@ def test_any_name_any_label(name: str, pairs: dict[str, str], value: float, help
 
 
 def test_fields_that_are_not_known_are_skipped() -> None:
-    unknown = pb.number(77, 1) + pb.double(78, 1) + pb.message(79, b"x") + pb.varint(80 << 3 | 5) + bytes(4)
+    unknown = number(77, 1) + pb.double(78, 1) + message(79, b"x") + varint(80 << 3 | 5) + bytes(4)
     body = pb.family("g", pb.GAUGE, [pb.gauge(2) + unknown])
-    assert read(pb.varint(body[0] + len(unknown)) + body[1:] + unknown).samples == {"g": "2"}
+    assert read(varint(body[0] + len(unknown)) + body[1:] + unknown).samples == {"g": "2"}
 
 
 def test_a_changed_message_is_read_anew_and_others_looked_up() -> None:
@@ -196,7 +197,7 @@ def test_a_changed_message_is_read_anew_and_others_looked_up() -> None:
         (pb.family("g", 1, [pb.gauge(1)]) + b"\x02\x0a\x05", "byte 19: a field is longer than its message"),
         (pb.family("", 1, []), "byte 0: a family '' of type 1; it needs a name"),
         (pb.family("x", 6, []), "byte 0: a family 'x' of type 6"),
-        (pb.varint(3) + b"\x0a\x01\xff", "byte 0: 'utf-8' codec can't decode"),
+        (varint(3) + b"\x0a\x01\xff", "byte 0: 'utf-8' codec can't decode"),
         (pb.family("x", pb.COUNTER, [pb.gauge(1)]), "byte 0: a metric of 'x' has no value of its type, counter"),
         (pb.family("x", 1, [pb.gauge(1), pb.gauge(2)]), "byte 0: the series x occurs twice"),
         (pb.family("x", 1, [pb.gauge(1)]) * 2, "byte 19: a series of 'x' occurs twice in the answer"),
@@ -210,10 +211,19 @@ def test_a_changed_message_is_read_anew_and_others_looked_up() -> None:
         (pb.family("x", 4, [pb.histogram(pb.span(12, 2**40, 0))]), "is no number of 32 bits"),
         (pb.family("x", 4, [pb.histogram(pb.double(6, math.inf))]), "a count that is no number"),
         (pb.family("x", 4, [pb.histogram(pb.double(4, math.inf), pb.span(12, 0, 0))]), "a count that is no number"),
-        (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 1), pb.message(14, b"123"))]), "more or less than 8 bytes"),
-        (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 0), pb.message(13, bytes(100_001)))]), "more than 10,000"),
+        (
+            pb.family("x", 4, [pb.histogram(pb.span(12, 0, 1), message(14, b"123"))]),
+            "more or less than 8 bytes",
+        ),
+        (
+            pb.family("x", 4, [pb.histogram(pb.span(12, 0, 0), message(13, bytes(100_001)))]),
+            "more than 10,000",
+        ),
         (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 0), pb.zigzag(13, 0) * 10_001)]), "more than 10,000"),
-        (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 0), pb.message(14, bytes(80_008)))]), "more than 10,000"),
+        (
+            pb.family("x", 4, [pb.histogram(pb.span(12, 0, 0), message(14, bytes(80_008)))]),
+            "more than 10,000",
+        ),
         (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 0) * 10_001)]), "more than 10,000"),
         (pb.family("x", 0, [pb.counter(1, created=pb.time(-1, 0))]), "is no time after 1970"),
         (pb.family("x", 0, [pb.counter(1, created=pb.time(1, 10**9))]), "is no time after 1970"),

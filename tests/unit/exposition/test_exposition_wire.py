@@ -21,6 +21,7 @@ from pytest_grovescale.wire import (
     varints,
     zigzag,
 )
+from tests import wire_messages as wire
 
 from . import metric_messages as pb
 
@@ -29,30 +30,30 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 
 
 def test_the_walk_yields_every_field_with_its_key() -> None:
-    body = pb.number(1, 2**64 - 1) + pb.double(2, 1.0) + pb.message(300, b"x") + pb.varint(4 << 3 | 5) + b"abcd"
+    body = wire.number(1, 2**64 - 1) + pb.double(2, 1.0) + wire.message(300, b"x") + wire.varint(4 << 3 | 5) + b"abcd"
     assert list(fields(body)) == [(8, 2**64 - 1), (17, struct.pack("<d", 1.0)), (2402, b"x"), (37, b"abcd")]
 
 
 @given(UINT64, st.binary(max_size=3), st.binary(max_size=3))
 def test_an_integer_is_read_where_it_stands(number: int, before: bytes, after: bytes) -> None:
-    written = pb.varint(number)
+    written = wire.varint(number)
     assert varint(before + written + after, len(before)) == (number, len(before + written))
 
 
 @given(st.lists(UINT64, max_size=4))
 def test_repeated_integers_may_be_packed(numbers: list[int]) -> None:
-    packed = b"".join(map(pb.varint, numbers))
+    packed = b"".join(map(wire.varint, numbers))
     assert varints(packed) == numbers
-    (found,) = grouped(pb.message(1, packed)).values()
+    (found,) = grouped(wire.message(1, packed)).values()
     assert found == [packed]
-    apart = grouped(b"".join(pb.number(1, number) for number in numbers))
+    apart = grouped(b"".join(wire.number(1, number) for number in numbers))
     assert [number for value in apart[8] for number in varints(value)] == numbers
     assert last(apart, 8) == (numbers[-1] if numbers else None)
 
 
 @given(INT64)
 def test_integers_below_zero(number: int) -> None:
-    assert signed(dict(fields(pb.number(1, number)))[8]) == number
+    assert signed(dict(fields(wire.number(1, number)))[8]) == number
     assert zigzag(dict(fields(pb.zigzag(1, number)))[8]) == number
 
 

@@ -5,28 +5,12 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Sequence
 
+from tests.wire_messages import message, number, varint
+
 
 def zipped(data: bytes) -> bytes:
     """The same bytes each time: they are names of tests."""
     return gzip.compress(data, mtime=0)
-
-
-def varint(number: int) -> bytes:
-    number &= 0xFFFFFFFFFFFFFFFF
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def message(field: int, content: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(content)) + content
 
 
 def packed(field: int, numbers: Iterable[int]) -> bytes:

@@ -12,8 +12,9 @@ from pytest_grovescale.analysis.profiles import profile_proto
 from pytest_grovescale.analysis.profiles.functions import function_table
 from pytest_grovescale.analysis.profiles.profile_proto import decode
 from pytest_grovescale.errors import RecordingError
+from tests.wire_messages import message, number, varint
 
-from .protobuf import message, number, profile, varint, zipped
+from .protobuf import profile, zipped
 from .recorded import CPU, GOROUTINES, HEAP, names, read_pprof
 
 
