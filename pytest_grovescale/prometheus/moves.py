@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
+from ..cluster.processes import descendants
 from ..operator.endpoints import Address, port_of, with_port
 from ..operator.listeners import ports_of
-from ..operator.readiness import answers, lineage
+from ..operator.readiness import answers
 
 
 def place_now(address: Address, pid: int) -> Address:
@@ -20,14 +19,8 @@ def place_now(address: Address, pid: int) -> Address:
     if port in own:
         return address
     # What it has started may serve metrics too: its own come first.
-    others = ports_of(_family(pid)) - own
+    others = ports_of(descendants(pid)) - own
     if port in others:
         return address
     moved = [msgspec.structs.replace(address, url=with_port(address.url, n)) for n in (*sorted(own), *sorted(others))]
     return next((candidate for candidate in moved if not answers(candidate)), address)
-
-
-def _family(pid: int) -> list[int]:
-    """Return a process and its descendants."""
-    present = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return [one for one in present if pid in lineage(one)]

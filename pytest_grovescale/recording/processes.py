@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
+
+from ..cluster.processes import descendants
 
 _PROC = Path("/proc")
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
@@ -130,24 +132,6 @@ def _memory(pid: int) -> tuple[int, int]:
         elif line.startswith(b"VmHWM:"):
             peak = int(line.split()[1]) * 1024
     return rss, peak
-
-
-def descendants(pid: int, *, apart: Collection[int] = ()) -> Iterator[int]:
-    """Yield all living descendants, without those ``apart`` and theirs.
-
-    Children hang on the thread that forked them, so each thread is asked.
-    """
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - 30 threads a process, each second
-        for thread in threads:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 - as above
-                children = file.read().split()
-            for child in map(int, children):
-                if child not in apart:
-                    yield child
-                    yield from descendants(child, apart=apart)
-    except (FileNotFoundError, ProcessLookupError):
-        return
 
 
 class _Listed(msgspec.Struct):

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ...cluster.processes import descendants
 from ...operator.endpoints import port_of, with_port
 from ...operator.listeners import ports_of
-from ..processes import Identity, descendants
+from ..processes import Identity
 from .connections import Where
 from .targets import AtUrl, OfProcess
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pytest_grovescale.cluster.processes import descendants
 from pytest_grovescale.recording.processes import (
     Identity,
     ProcessesFile,
-    descendants,
     identity,
     open_pidfd,
     ready_ns,
