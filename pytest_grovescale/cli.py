@@ -288,30 +288,28 @@ def _recordings(path: Path) -> list[Path]:
 
 def _analyse(options: argparse.Namespace) -> int:
     from .analysis.analyse import analyse_run_over_time
-    from .analysis.metrics.history import histories_in
     from .checks.judge import judge_run
     from .report import jsonfile
     from .report.html import files
 
     _recordings(options.folder)
-    result, timelines = analyse_run_over_time(options.folder)
-    result = judge_run(result, _baselines(), histories_in(options.folder))
+    run = analyse_run_over_time(options.folder)
+    result = judge_run(run.result, _baselines(), run.metrics_of)
     jsonfile.write(result, options.folder / "result.json")
     _say(f"wrote {options.folder / 'result.json'}")
-    _say(f"wrote {files.write_run(options.folder, result, timelines)}")
+    _say(f"wrote {files.write_run(options.folder, result, run.timelines)}")
     return 0
 
 
 def _report(options: argparse.Namespace) -> int:
     from .analysis.analyse import analyse_run_over_time
-    from .analysis.metrics.history import histories_in
     from .checks.judge import judge_run
     from .report.html import files
 
     _recordings(options.folder)
-    result, timelines = analyse_run_over_time(options.folder)
-    judged = judge_run(result, _baselines(), histories_in(options.folder))
-    _say(f"wrote {files.write_run(options.folder, judged, timelines, to=options.output)}")
+    run = analyse_run_over_time(options.folder)
+    judged = judge_run(run.result, _baselines(), run.metrics_of)
+    _say(f"wrote {files.write_run(options.folder, judged, run.timelines, to=options.output)}")
     return 0
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from .analysis.analyse import analyse_run_over_time
 from .analysis.baseline import rows, usable
-from .analysis.metrics.history import histories_in
 from .analysis.result import Result
 from .analysis.timeline import Timeline
 from .bench.baselines import Baselines
@@ -27,8 +26,8 @@ UNJUDGED = "grovescale.unjudged"
 def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter) -> None:
     """Write result.json and report.html for all recordings of a run and print their tables."""
     try:
-        result, timelines = analyse_run_over_time(folder)
-        result = judge_run(result, lambda nodeid: baselines_of(baselines, nodeid), histories_in(folder))
+        run = analyse_run_over_time(folder)
+        result = judge_run(run.result, lambda nodeid: baselines_of(baselines, nodeid), run.metrics_of)
     except RecordingError as error:
         reporter.write_line(f"grovescale: no result: {error}", red=True)
         return
@@ -44,7 +43,7 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(markdown.summary(result))
-    _write_page(folder, result, timelines, reporter)
+    _write_page(folder, result, run.timelines, reporter)
 
 
 def _write_page(

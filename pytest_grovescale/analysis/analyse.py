@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import RecordingError
 from ..recording import journal
@@ -12,6 +13,7 @@ from ..recording.records import AnyRecord, Closed, CpuRead
 from .contents import Contents
 from .floors import floors_of
 from .gaps import warnings, watch_results
+from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import watch_lag
 from .paths import without_paths
@@ -36,10 +38,11 @@ def analyse(records: Iterable[AnyRecord], *, recording: str = "") -> TestResult:
     ``recording`` is its path relative to the run's folder, taken into the result as it is. Raises RecordingError
     when there are no records at all.
     """
-    return result_of(_contents(records), recording=recording)
+    return result_of(contents_of(records), recording=recording)
 
 
-def _contents(records: Iterable[AnyRecord]) -> Contents:
+def contents_of(records: Iterable[AnyRecord]) -> Contents:
+    """Return what a recording holds, sorted by subject: results and scrapes are read from there."""
     contents = Contents()
     for record in records:
         contents.feed(record)
@@ -92,24 +95,38 @@ def analyse_run(folder: Path) -> Result:
 
     A recording that cannot be read becomes a warning. Raises RecordingError when there is none that can.
     """
-    return analyse_run_over_time(folder)[0]
+    return analyse_run_over_time(folder).result
 
 
-def analyse_run_over_time(folder: Path) -> tuple[Result, dict[str, Timeline]]:
-    """Return the result of a run as `analyse_run` does, and the timelines of its tests by `TestResult.recording`."""
+class RunOverTime(NamedTuple):
+    """The result of a run, and what it was made of: of each test, by `TestResult.recording`."""
+
+    result: Result
+    timelines: dict[str, Timeline]
+    metrics: dict[str, MetricsHistory]
+
+    def metrics_of(self, test: TestResult) -> MetricsHistory:
+        """Return a test's scrapes."""
+        return self.metrics[test.recording]
+
+
+def analyse_run_over_time(folder: Path) -> RunOverTime:
+    """Return the result of a run as `analyse_run` does, and what it was made of."""
     tests: list[TestResult] = []
     problems: list[str] = []
     timelines: dict[str, Timeline] = {}
+    metrics: dict[str, MetricsHistory] = {}
     for path in sorted((folder / RECORDINGS).glob("*.jsonl")):
         name = path.relative_to(folder).as_posix()
         try:
-            contents = _contents(_sound_part(path, problems))
+            contents = contents_of(_sound_part(path, problems))
             tests.append(result_of(contents, recording=name))
         except RecordingError as error:
             problems.append(f"{name}: {error.message}")
         else:
             timelines[name] = timeline_of(contents, tests[-1])
-    return with_tables(merge(tests, problems), folder), timelines
+            metrics[name] = contents.metrics
+    return RunOverTime(with_tables(merge(tests, problems), folder), timelines, metrics)
 
 
 def _sound_part(path: Path, problems: list[str]) -> Iterator[AnyRecord]:

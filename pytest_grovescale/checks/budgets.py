@@ -25,7 +25,7 @@ import msgspec
 from ..definitions import load, where
 from ..errors import DefinitionError, UsageError
 from .arguments import unknown
-from .bundle import BUNDLES, Bundle
+from .bundle import BUNDLES, AnyBundle
 from .check import Check
 from .shape import AnyCheck
 
@@ -87,7 +87,9 @@ def marked(arguments: Sequence[object]) -> list[Declared]:
     for argument in arguments:
         if not isinstance(argument, Check):
             raise UsageError(f"{argument!r} is not a check", next_step=f"There are: {', '.join(_KINDS)}.")
-    checks = (check for argument in arguments for check in (argument if isinstance(argument, Bundle) else [argument]))
+    checks = (
+        check for argument in arguments for check in (argument if isinstance(argument, AnyBundle) else [argument])
+    )
     return [Declared(typing.cast(AnyCheck, check), "marker") for check in checks]
 
 
@@ -100,12 +102,12 @@ def _checks(path: Path, place: tuple[str | int, ...], entry: str | dict[str, Any
         if arguments is not None and not isinstance(arguments, dict):
             raise _wrong(path, (*place, name), f"takes arguments by name, as {{max: {arguments}}}")
         found = _check(path, (*place, name), kind, arguments or {})
-        yield from found if isinstance(found, Bundle) else [found]
+        yield from found if isinstance(found, AnyBundle) else [found]
 
 
 def _check(
-    path: Path, place: tuple[str | int, ...], kind: type[AnyCheck | Bundle], arguments: Arguments
-) -> AnyCheck | Bundle:
+    path: Path, place: tuple[str | int, ...], kind: type[AnyCheck | AnyBundle], arguments: Arguments
+) -> AnyCheck | AnyBundle:
     fields = msgspec.structs.fields(kind)
     for name in arguments:
         if name not in {field.name for field in fields}:

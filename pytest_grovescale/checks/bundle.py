@@ -9,6 +9,7 @@ for check in grep498(controllers=["one", "two"]):
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -32,15 +33,7 @@ _ERRORS = "grove_operator_reconcile_errors_total"
 _OBJECTS = ("namespace", "name", "pod", "podclique", "podcliqueset", "uid", "path", "message", "operation")
 
 
-class Bundle(Check, frozen=True):
-    """Base of all bundles: data like a check, and stands for those that it yields."""
-
-    def __iter__(self) -> Iterator[AnyMetricCheck]:
-        """Yield the checks."""
-        raise NotImplementedError
-
-
-class Grep498(Bundle, tag="grep498", frozen=True, kw_only=True):
+class Grep498(Check, tag="grep498", frozen=True, kw_only=True):
     """What the proposal GREP-498 (v2) promises of Grove's own metrics: families ``grove_operator_*``.
 
     At most 33 series (3 controllers × 3 kinds of target, 3 controllers × 8 types of error), all there with 0 from the
@@ -52,6 +45,7 @@ class Grep498(Bundle, tag="grep498", frozen=True, kw_only=True):
     """Values of the label ``controller``."""
 
     def __iter__(self) -> Iterator[AnyMetricCheck]:
+        """Yield the checks that it stands for."""
         own = "grove_operator_*"
         yield Series(max=len(self.controllers) * (len(TARGET_KINDS) + len(ERROR_TYPES)), family=own)
         yield Labels(
@@ -75,4 +69,7 @@ class Grep498(Bundle, tag="grep498", frozen=True, kw_only=True):
 
 grep498 = Grep498
 
-BUNDLES: dict[str, type[Bundle]] = {"grep498": Grep498}
+AnyBundle: TypeAlias = Grep498
+"""Every bundle is data like a check, and iterates over the checks that it stands for."""
+
+BUNDLES: dict[str, type[AnyBundle]] = {"grep498": Grep498}

@@ -12,12 +12,12 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from .. import durations
-from ..analysis.analyse import analyse
+from ..analysis.analyse import contents_of, result_of
 from ..analysis.floors import FLOOR, floor_detail
-from ..analysis.metrics.history import MetricsHistory, history_of
+from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, PhaseResult, TestResult
 from ..checks.account import failure, line
-from ..checks.bundle import Bundle
+from ..checks.bundle import AnyBundle
 from ..checks.check import encode, text_of
 from ..checks.judge import judge, judge_all
 from ..checks.shape import AnyCheck
@@ -112,7 +112,7 @@ class Scale:
             recorder.declare_check(encode(check), source)
         self._phases: list[str] = []
         self._untracked = False
-        self._result: tuple[int, TestResult] | None = None
+        self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
 
     # ---- what tests use
 
@@ -161,7 +161,7 @@ class Scale:
         ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
         raises nothing: the pass before was held to it.
         """
-        if isinstance(check, Bundle):
+        if isinstance(check, AnyBundle):
             raise UsageError(
                 f"{text_of(check)} stands for several checks",
                 next_step="Make each of them: for check in …: scale.check(check).",
@@ -350,12 +350,7 @@ class Scale:
 
     def result(self) -> TestResult:
         """Return the analysis of everything recorded so far."""
-        if self.recorder.alive():
-            self.recorder.flush()
-        size = self.recorder.journal.stat().st_size
-        if self._result is None or self._result[0] != size:
-            self._result = (size, analyse(read(self.recorder.journal)))
-        return self._result[1]
+        return self._analysed()[0]
 
     def judged(self) -> TestResult:
         """Return ``result()`` with the verdicts of all checks."""
@@ -363,8 +358,16 @@ class Scale:
 
     def metrics(self) -> MetricsHistory:
         """Return all scrapes recorded so far, of every target."""
-        self.result()  # what was recorded until now is on disk
-        return history_of(read(self.recorder.journal))
+        return self._analysed()[1]
+
+    def _analysed(self) -> tuple[TestResult, MetricsHistory]:
+        if self.recorder.alive():
+            self.recorder.flush()
+        size = self.recorder.journal.stat().st_size
+        if self._read is None or self._read[0] != size:
+            contents = contents_of(read(self.recorder.journal))
+            self._read = (size, (result_of(contents), contents.metrics))
+        return self._read[1]
 
     def phase_result(self, name: str) -> PhaseResult:
         """Return one phase of ``result()``."""

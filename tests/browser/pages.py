@@ -28,7 +28,7 @@ def run_page(folder: Path, *, extra: str = "") -> Path:
     ``extra``: folded stacks to be added to the profile by py-spy.
     """
     _record(folder, folded=(PROFILES / "asyncio.raw").read_text(encoding="utf-8") + extra)
-    result, timelines = analyse_run_over_time(folder)
+    result, timelines, _ = analyse_run_over_time(folder)
     return files.write_run(folder, result, timelines)
 
 
@@ -45,7 +45,7 @@ def metrics_page(folder: Path) -> Path:
     for record in sorted([began, *others, *scrapes], key=lambda record: record.at):
         writer.append(record)
     writer.close()
-    return files.write_run(folder, *analyse_run_over_time(folder))
+    return files.write_run(folder, *analyse_run_over_time(folder)[:2])
 
 
 def shaky() -> Endpoint:
@@ -63,7 +63,7 @@ def comparison_page(folder: Path) -> Path:
         lines = [_shifted(line) if name == "b" else line for line in folded.splitlines()]
         (folder / name).mkdir()
         _record(folder / name, folded="\n".join(lines) + "\n")
-        runs.append((folder / name, cpu_profiles(analyse_run_over_time(folder / name)[0])))
+        runs.append((folder / name, cpu_profiles(analyse_run_over_time(folder / name).result)))
     pairs = files.profile_pairs(runs[0], runs[1], page=folder / files.NAME)
     return files.write_comparison(folder, [slower()], pairs)
 

@@ -256,7 +256,7 @@ def run_folder(folder: Path) -> Path:
 
 
 def test_a_page_is_written_whole_into_the_runs_folder(tmp_path: Path) -> None:
-    result, timelines = analyse_run_over_time(run_folder(tmp_path))
+    result, timelines, _ = analyse_run_over_time(run_folder(tmp_path))
     page = files.write_run(tmp_path, result, timelines)
     assert page == tmp_path / "report.html"
     assert page.read_text(encoding="utf-8").rstrip().endswith("</html>")
@@ -265,7 +265,7 @@ def test_a_page_is_written_whole_into_the_runs_folder(tmp_path: Path) -> None:
 
 def test_a_page_elsewhere_links_back(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    result, timelines = analyse_run_over_time(run_folder(tmp_path / "run"))
+    result, timelines, _ = analyse_run_over_time(run_folder(tmp_path / "run"))
     page = files.write_run(tmp_path / "run", result, timelines, to=tmp_path / "x.html")
     assert 'href="run/recordings/configmaps.jsonl"' in page.read_text(encoding="utf-8")
 
