@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from ..cluster.processes import descendants
@@ -18,9 +20,13 @@ def place_now(address: Address, pid: int) -> Address:
     own, port = ports_of([pid]), port_of(address.url)
     if port in own:
         return address
-    # What it has started may serve metrics too: its own come first.
+    if (moved := _answering(address, own)) is not None:
+        # Before a child's, even one that it was found at: its own may have been too busy to answer then.
+        return moved
     others = ports_of(descendants(pid)) - own
-    if port in others:
-        return address
-    moved = [msgspec.structs.replace(address, url=with_port(address.url, n)) for n in (*sorted(own), *sorted(others))]
-    return next((candidate for candidate in moved if not answers(candidate)), address)
+    return address if port in others else _answering(address, others) or address
+
+
+def _answering(address: Address, ports: Iterable[int]) -> Address | None:
+    candidates = (msgspec.structs.replace(address, url=with_port(address.url, port)) for port in sorted(ports))
+    return next((candidate for candidate in candidates if not answers(candidate)), None)
