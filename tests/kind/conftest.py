@@ -1,0 +1,25 @@
+"""Tests on real kind clusters: ``make test-kind`` gives them an engine and images, elsewhere they are skipped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+NODE_IMAGE = "GROVESCALE_TEST_KIND"
+"""Environment variable with the name of a node image that the engine has."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("kind") and not os.environ.get(NODE_IMAGE):
+        pytest.skip("needs a container engine and a node image: make test-kind")
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of this test's own, for clusters that it starts and kills."""
+    folder = tmp_path / "own state"
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(folder))
+    return folder

@@ -1,0 +1,92 @@
+"""The main job, 1000 pods, on kind: the operator as a process of this machine, and as a pod."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.analysis.backends import backends_table
+from pytest_grovescale.cluster import state
+from tests.kind import kind_clusters, scale_run
+from tests.kind.scale_run import Ran
+
+pytestmark = pytest.mark.kind
+
+PODS = 1000
+OPERATORS = ("reference", "reference-pod")
+ARCHIVE = "GROVESCALE_TEST_OPERATOR_ARCHIVE"
+"""Environment variable with the path of an archive of the reference operator's image."""
+
+Runs = Callable[[str], Ran]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Each operator's run, made when it is first asked for."""
+    made: dict[str, Ran] = {}
+
+    def of(operator: str) -> Ran:
+        if operator not in made:
+            image = [f"--grovescale-set=archive={os.environ[ARCHIVE]}"] if operator == "reference-pod" else []
+            made[operator] = scale_run.run(operator, tmp_path_factory.mktemp(operator), *image)
+        return made[operator]
+
+    return of
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_thousand_pods_are_created_left_alone_and_deleted(runs: Runs, operator: str) -> None:
+    ran = runs(operator)
+    assert [(phase.name, phase.outcome) for phase in ran.test.phases] == [
+        ("deploy", "passed"),
+        ("steady-state", "passed"),
+        ("delete", "passed"),
+    ]
+    assert all(phase.traffic_source == "audit" and phase.audit_complete for phase in ran.test.phases)
+    assert ran.created("deploy", "pods") == PODS
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_pod_was_on_a_simulated_node(runs: Runs, operator: str) -> None:
+    places = runs(operator).test.pod_places
+    assert places is not None
+    assert not places.elsewhere
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_milestones_have_the_servers_clock_and_the_operator_a_cpu_figure(runs: Runs, operator: str) -> None:
+    deploy = runs(operator).phase("deploy")
+    assert {milestone.name for milestone in deploy.milestones if milestone.server_s is not None} >= {"pods-created"}
+    (cpu,) = [row for row in deploy.cpu if row.process == "operator"]
+    assert cpu.seconds is not None
+    assert cpu.seconds > 0
+
+
+def test_the_operator_writes_the_same_wherever_it_runs(runs: Runs) -> None:
+    table = backends_table([runs(operator).test for operator in OPERATORS])
+    assert table.verdict == "equal", [row for row in table.rows if row.differs]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_nothing_is_left(runs: Runs, operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = runs(operator)
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(ran.state))
+    assert state.names() == []
+    assert scale_run.containers_of(ran.state) == []
+    assert scale_run.processes_of(ran.state) == []
+
+
+def test_what_were_left_would_be_seen(tmp_path: Path, state_dir: Path) -> None:
+    cluster = kind_clusters.acquire(kind_clusters.definition(tmp_path, nodes=1), "gs-left")
+    try:
+        assert scale_run.containers_of(state_dir) == [kind_clusters.container(cluster)]
+        assert scale_run.processes_of(state_dir) != []
+        assert state.names() == ["gs-left"]
+    finally:
+        cluster.release()
+    assert state.names() == []
+    assert scale_run.containers_of(state_dir) == []
+    assert scale_run.processes_of(state_dir) == []

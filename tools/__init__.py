@@ -1,0 +1,1 @@
+"""What the project itself needs and does not ship."""

@@ -1,0 +1,3 @@
+module grovescale.dev/pause
+
+go 1.24

@@ -1,0 +1,36 @@
+"""Which node image the tests run on: kind's own where it can be had, else one that is built here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_grovescale.cluster import versions
+from pytest_grovescale.cluster.kind import node_image
+
+from . import contents
+from .engine import RECIPE_LABEL, Engine
+from .node_image import build
+from .processes import Progress
+
+
+def ensure(engine: Engine, kubernetes: str, cache: Path, progress: Progress) -> str:
+    """Return the name of a node image that the engine has; raises EngineMissing where there can be none.
+
+    It is the one that the backend ``kind`` takes by itself: that one looks for an image built here first.
+    """
+    ours = node_image.own(kubernetes)
+    there = engine.label(ours, RECIPE_LABEL)
+    if there == recipe(kubernetes):
+        return ours
+    published = node_image.published(kubernetes)
+    if engine.has(published) or engine.pull(published, progress):
+        if there:
+            engine.docker("image", "rm", ours)
+        return published
+    build.build(engine, ours, kubernetes, recipe(kubernetes), cache, progress)
+    return ours
+
+
+def recipe(kubernetes: str) -> str:
+    """Return what tells two builds apart: versions, and the files that say how."""
+    return contents.digest([Path(build.__file__).parent], versions.KIND, versions.ETCD, kubernetes)
