@@ -14,7 +14,7 @@ import msgspec
 
 from ..errors import BinaryError
 from . import debian, download, gobuild, locks, platforms, versions
-from .definition import ClusterDefinition
+from .definition import ClusterDefinition, Kind
 
 Progress = Callable[[str], None]
 
@@ -61,7 +61,20 @@ def cache_root() -> Path:
 
 def resolve(definition: ClusterDefinition, *, progress: Progress) -> dict[str, Binary]:
     """Return everything that a cluster needs, making what is missing. Raises BinaryError."""
-    return find(versions.NEEDED, definition.kubernetes, given=definition.binaries, progress=progress)
+    return find(needed(definition), definition.kubernetes, given=definition.binaries, progress=progress)
+
+
+def needed(definition: ClusterDefinition) -> tuple[str, ...]:
+    """Return the names of the binaries that a cluster needs on this machine."""
+    match definition.backend:
+        case "local":
+            return versions.NEEDED
+        case "kind":
+            settings = definition.kind or Kind()
+            return ("kind", "kwok") if settings.kwok == "host" else ("kind",)
+        case "existing":
+            # With `auto` it turns out there whether one is needed.
+            return ("kwok",) if definition.existing is not None and definition.existing.kwok == "host" else ()
 
 
 def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], progress: Progress) -> dict[str, Binary]:

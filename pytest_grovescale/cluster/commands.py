@@ -31,6 +31,7 @@ def up(
     name: str = "",
     kubernetes: str = "",
     nodes: int | None = None,
+    allowed_contexts: Sequence[str] = (),
     say: Say,
     write: Write,
 ) -> int:
@@ -40,7 +41,7 @@ def up(
         definition = definition.with_version(kubernetes)
     if nodes is not None:
         definition = definition.with_nodes(nodes)
-    running = handle.acquire(definition, name=name or definition.name, progress=say)
+    running = handle.acquire(definition, name=name or definition.name, allowed_contexts=allowed_contexts, progress=say)
     running.release(keep=True)
     say(f"cluster {running.name} stays until: grovescale down {running.name}")
     say(f"use it in tests with: pytest --grovescale --grovescale-cluster={running.name}")
@@ -103,11 +104,13 @@ def _describe(name: str) -> str:
     folder = state.directory(name)
     facts = state.facts(folder)
     if state.owner(folder) is None:
-        return f"{name}: stale, its supervisor was killed; clear it with: grovescale down {name}"
+        return f"{name}: stale, its supervisor was killed or could not clear up; clear it with: grovescale down {name}"
     if facts is None:
         return f"{name}: starting"
     kept = "kept until down" if (folder / "kept").exists() else "ends with its last user"
     lines = [f"{name}: {facts.backend}, Kubernetes {facts.kubernetes}, {facts.nodes} nodes, {facts.server}, {kept}"]
+    if facts.container is not None:
+        lines.append(f"  {_container(facts.container)}")
     for lease_name in lease.names(folder):
         holder = lease.holder(folder, lease_name)
         if holder is not None and lease.is_held(folder, lease_name):
@@ -120,6 +123,13 @@ def _describe(name: str) -> str:
         rows.append((info.name, str(info.pid), running, age, str(info.restarts)))
     table = _table(("PROCESS", "PID", "MEMORY", "AGE", "RESTARTS"), rows)
     return "\n".join([*lines, *(f"  {line}" for line in table.splitlines())])
+
+
+def _container(container: state.Container) -> str:
+    # Only a cluster in a container needs an engine to be asked.
+    from .kind import node_container
+
+    return node_container.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -16,6 +16,7 @@ from . import versions
 
 KIND = "fixtures/clusters"
 
+_LEASE_SECONDS = 40
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -101,8 +102,43 @@ class Kwok(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Stages played for pods at a time."""
     node_parallelism: int = 16
     lease_seconds: int = 0
-    """Duration of node leases, renewed at a quarter of it; 0: none, which saves their writes."""
+    """Duration of node leases, renewed at a quarter of it; 0: none on ``local``, which saves their writes, and 40, as a
+    kubelet's, where a node-lifecycle controller gives up nodes whose leases run out."""
     extra_args: dict[str, str] = {}
+
+
+EngineName = Literal["auto", "docker", "podman"]
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What only the backend ``kind`` has: a control plane in a container of this machine."""
+
+    cluster: str = ""
+    """Name of a kind cluster that is there; it is joined, and stays. Empty: one is made, and deleted at the end."""
+    engine: EngineName = "auto"
+    """``auto``: as ``$KIND_EXPERIMENTAL_PROVIDER`` says, else Docker, else Podman."""
+    image: str = ""
+    """Node image, which decides the Kubernetes version; empty: one that was built here for the definition's version,
+    else the one that kind's authors publish for it."""
+    config: str = ""
+    """File with a kind configuration, merged in; relative to this file."""
+    kwok: Literal["host", "cluster"] = "host"
+    """Where kwok runs: beside the cluster as a process of this machine, or as a pod in it."""
+    kwok_image: str = ""
+    """Of that pod; loaded into the node where the engine has it. Empty: one that was built here, else the published."""
+
+
+class Existing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What only the backend ``existing`` has: a cluster that somebody else made and others may use."""
+
+    context: str = ""
+    """Of the kubeconfig; empty: its current one."""
+    kubeconfig: str = ""
+    """File; empty: ``$KUBECONFIG`` or the user's own."""
+    in_cluster: bool = False
+    """Take the credentials of the pod that this runs in."""
+    kwok: Literal["auto", "host", "there"] = "auto"
+    """Who plays the kubelets: a kwok of ours (``host``), one that is ``there``; ``auto``: looks whether one is."""
 
 
 class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,7 +146,7 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     name: str
     description: str = ""
-    backend: Literal["local"] = "local"
+    backend: Literal["local", "kind", "existing"] = "local"
     kubernetes: str = versions.DEFAULT_KUBERNETES
     """``1.36.3``, or ``1.36`` for the pinned patch of it."""
     nodes: list[NodePool]
@@ -120,6 +156,8 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     controller_manager: ControllerManager = ControllerManager()
     scheduler: Scheduler = Scheduler()
     kwok: Kwok = Kwok()
+    kind: Kind | None = None
+    existing: Existing | None = None
     binaries: dict[str, str] = {}
     """Binary → path, for those that are not to be looked up."""
 
@@ -141,6 +179,13 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     def with_version(self, version: str) -> ClusterDefinition:
         """Return the definition with another Kubernetes version; raises UsageError for one not supported."""
+        if self.backend == "existing":
+            raise UsageError(
+                "the Kubernetes version of a cluster that is there cannot be chosen", next_step="Leave it out."
+            )
+        if self.kind is not None and (self.kind.cluster or self.kind.image):
+            decides = "a cluster that is there" if self.kind.cluster else f"the node image {self.kind.image}"
+            raise UsageError(f"{decides} decides the Kubernetes version", next_step="Leave the other version out.")
         return msgspec.structs.replace(self, kubernetes=versions.kubernetes(version))
 
     def with_binaries(self, binaries: dict[str, str]) -> ClusterDefinition:
@@ -149,12 +194,25 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 def load_definition(name: str, *, base: Path | None = None) -> ClusterDefinition:
-    """Return the definition that a user means by a path or the name of a bundled one.
+    """Return the definition that a user means by a path, the name of a bundled one, or ``existing:CONTEXT``.
 
     Raises DefinitionError, ``file:line: path: what is wrong``.
     """
-    path = bundled.find(KIND, name, base=base)
-    return _checked(load(path, ClusterDefinition), path)
+    backend, colon, context = name.partition(":")
+    of_context = bool(colon) and backend == "existing"
+    path = bundled.find(KIND, backend if of_context else name, base=base)
+    found = _checked(load(path, ClusterDefinition), path)
+    return _in_context(found, context) if of_context else found
+
+
+def _in_context(found: ClusterDefinition, context: str) -> ClusterDefinition:
+    settings = found.existing or Existing()
+    if not context or settings.in_cluster or found.backend != "existing":
+        raise UsageError(
+            f"existing:{context} names no context of a kubeconfig",
+            next_step="Write existing:CONTEXT, or `existing` for what the definition file says.",
+        )
+    return msgspec.structs.replace(found, existing=msgspec.structs.replace(settings, context=context))
 
 
 def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
@@ -189,8 +247,21 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
     for index, stage in enumerate(stages):
         _check_stage(stage, fail, ("stages", index))
     _check_numbers(written, fail)
+    # Imported here: it is about this module's shapes.
+    from .existing import checking as existing
+    from .kind import checking as kind
+
+    written = existing.check(written, path, fail)
+    written = _with_leases(kind.check(written, path, fail))
     binaries = {name: _binary(path, name, written.binaries[name], fail) for name in written.binaries}
     return msgspec.structs.replace(written, kubernetes=version, nodes=pools, stages=stages, binaries=binaries)
+
+
+def _with_leases(written: ClusterDefinition) -> ClusterDefinition:
+    kwok = written.kwok
+    if written.backend == "local" or kwok.lease_seconds:
+        return written
+    return msgspec.structs.replace(written, kwok=msgspec.structs.replace(kwok, lease_seconds=_LEASE_SECONDS))
 
 
 def _check_pool(pool: NodePool, keys: tuple[str | int, ...], fail: Any) -> None:

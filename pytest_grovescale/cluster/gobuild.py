@@ -30,14 +30,18 @@ _EXPECTED_S = {
     "kube-controller-manager": 51,
     "kube-scheduler": 5,
     "kubectl": 18,
+    "kubeadm": 12,
+    "kubelet": 18,
     "etcd": 24,
     "kwok": 93,
     "prometheus": 130,
+    "kind": 12,
 }
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+    "kind": "sigs.k8s.io/kind",
 }
 # Without the clients of two dozen clouds: its targets are told to it in files.
 _TAGS = {"prometheus": "remove_all_sd"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
-from . import binaries, launch, lease, locks, platforms, processes, protocol, state
+from . import at_end, binaries, launch, lease, locks, ownership, platforms, processes, protocol, state
 from .definition import ClusterDefinition
 from .lease import Lease
 from .platforms import UnsupportedPlatform
@@ -49,7 +49,18 @@ class Cluster:
         self.kubernetes = facts.kubernetes
         self.binaries = dict(facts.binaries)
         self.metrics = dict(facts.metrics)
+        self.others_use_it = facts.others_use_it
+        self.pools = dict(facts.pools)
+        self.on_loopback = facts.on_loopback
+        self.owner = ownership.of(directory)
+        """Who makes objects on it, for those that others use too."""
+        self.container = facts.container
         self._lease = held
+
+    @property
+    def lease_id(self) -> str:
+        """Under which this process uses it; namespaces are labelled with it, to be found should the process die."""
+        return self._lease.id
 
     def access_as(self, role: str) -> Access:
         """Return the access of ``harness`` (as ``access``) or ``recorder``; raises UsageError for another role."""
@@ -58,9 +69,19 @@ class Cluster:
         return state.access(self.directory, role)
 
     def start_process(self, spec: ProcessSpec) -> ProcessInfo:
-        """Run a process under the cluster's supervisor; it is stopped when this lease ends, however it ends."""
+        """Run a process under the cluster's supervisor; it is stopped when this lease ends, however it ends.
+
+        Unless others share it by then (``share_process``).
+        """
         answer = protocol.ask(self.directory, protocol.StartProcess(spec=spec, lease=self._lease.id))
         return _process(answer)
+
+    def share_process(self, name: str) -> ProcessInfo:
+        """Keep a process that another holder of the cluster started from ending with that one's lease. Idempotent.
+
+        Raises ClusterError when it does not run, or is being stopped.
+        """
+        return _process(protocol.ask(self.directory, protocol.ShareProcess(name=name, lease=self._lease.id)))
 
     def stop_process(self, name: str) -> ProcessInfo:
         """Stop a process (SIGTERM, its grace, SIGKILL) and return once it has ended. Idempotent."""
@@ -70,6 +91,15 @@ class Cluster:
     def processes(self) -> dict[str, ProcessInfo]:
         """Return all processes of the cluster by name: its components and what was started on it."""
         return state.process_list(self.directory)
+
+    def trouble(self) -> str:
+        """Return in words what is wrong with the container that it runs in; empty: nothing, or it runs in none."""
+        if self.container is None:
+            return ""
+        # Asked for when something has gone wrong, and only on kind.
+        from .kind import node_container
+
+        return node_container.trouble(self.container)
 
     def keep(self) -> None:
         """Let the cluster stay when nobody holds a lease on it, until ``grovescale down``."""
@@ -90,6 +120,7 @@ class Cluster:
 
     def _give_back(self) -> None:
         owner = state.owner(self.directory)
+        patience = _GONE_S + at_end.longest_s(self.directory)
         self._lease.release()
         try:
             answer = protocol.ask(self.directory, protocol.Bye(lease=self._lease.id))
@@ -99,10 +130,10 @@ class Cluster:
         else:
             ending = answer.ending
         if ending:
-            self._wait_gone(owner)
+            self._wait_gone(owner, patience)
 
-    def _wait_gone(self, owner: state.Owner | None) -> None:
-        if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, _GONE_S):
+    def _wait_gone(self, owner: state.Owner | None, patience_s: float) -> None:
+        if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, patience_s):
             raise ClusterError(
                 f"cluster {self.name} does not end", next_step=f"Stop it with: grovescale down {self.name}"
             )
@@ -127,23 +158,39 @@ def is_running(name: str) -> bool:
     return state.facts(folder) is not None and state.owner(folder) is not None
 
 
-def acquire(definition: ClusterDefinition, *, name: str | None = None, run_id: str = "", progress: Progress) -> Cluster:
+def acquire(
+    definition: ClusterDefinition,
+    *,
+    name: str | None = None,
+    run_id: str = "",
+    allowed_contexts: Sequence[str] = (),
+    progress: Progress,
+) -> Cluster:
     """Return a cluster as the definition says: the running one of that name, or a new one.
 
     ``name`` None makes one up. ``run_id``: namespaces labelled ``grovescale.io/run=<run_id>`` are removed from a
-    cluster that stays, should this process die without releasing it. Raises ClusterError, BinaryError.
+    cluster that stays, should this process die without releasing it. ``allowed_contexts``: those of a kubeconfig that
+    may be used although they are not on this machine. Raises ClusterError, BinaryError, UsageError.
     """
     platforms.require_linux()
     chosen = name or f"c-{secrets.token_hex(4)}"
     folder = state.directory(chosen)
-    found = binaries.resolve(definition, progress=progress)
+    definition = launch.settled(definition)
+    # Outside the lock: what is made for seven minutes is no start yet.
+    binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)
     with locks.held(
         state.start_lock(folder), waiting=lambda: progress(f"cluster {chosen}: another run is starting it")
     ):
         joined = _join_running(folder, run_id)
         if joined is None:
-            plan = launch.Plan(name=chosen, folder=folder, definition=definition, binaries=found, run_id=run_id)
+            plan = launch.Plan(
+                name=chosen,
+                folder=folder,
+                definition=definition,
+                run_id=run_id,
+                allowed_contexts=tuple(allowed_contexts),
+            )
             facts, held = launch.start(plan, progress)
             return Cluster(folder, facts, held)
     cluster, digest = joined
@@ -219,8 +266,12 @@ def clear_stale(*, progress: Progress) -> None:
             continue
         with lock:
             if state.owner(folder) is None:
-                for line in state.clear_stale(folder):
-                    progress(f"left by a killed run of cluster {name}: {line}")
+                try:
+                    for line in state.clear_stale(folder):
+                        progress(f"left by a killed run of cluster {name}: {line}")
+                except ClusterError as error:
+                    # Of another cluster, which must not keep this one from starting; it stays for the next try.
+                    progress(f"left by a killed run of cluster {name}: {error}")
             locks.remove(state.start_lock(folder))
     for folder in state.orphaned_data():
         progress(f"left by a killed run: removed {folder}")

@@ -1,4 +1,4 @@
-"""Starting a cluster: its supervisor, its components, its nodes; or nothing, if anything fails on the way."""
+"""Starting a cluster, of whatever backend: its lease, its supervisor, itself; or nothing, if anything fails."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..errors import ClusterError
-from ..kube.portal import Portal
-from . import components, lease, local, ports, processes, protocol, state
-from .binaries import Binary
+from . import at_end, lease, ports, processes, protocol, state
 from .definition import ClusterDefinition
 from .lease import Lease
+from .ports import PortTaken
 from .protocol import SupervisorGone
 
 Progress = Callable[[str], None]
@@ -31,8 +30,26 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     folder: Path
     definition: ClusterDefinition
-    binaries: Mapping[str, Binary]
     run_id: str = ""
+    allowed_contexts: tuple[str, ...] = ()
+    """Contexts of a kubeconfig that may be used although they are not on this machine."""
+
+
+Backend = Callable[[Plan, Progress], state.Facts]
+"""Brings a cluster up in its folder, which is there and empty but for our lease, and says what it is.
+
+It starts a supervisor, and writes down what undoes the rest (``at_end.plan``) before it does it. When it raises, the
+caller ends the supervisor and has that done.
+"""
+
+
+def settled(definition: ClusterDefinition) -> ClusterDefinition:
+    """Return the definition with all settled that it leaves to its surroundings. Raises ClusterError."""
+    if definition.backend == "existing":
+        from .existing import reaching
+
+        return reaching.settled(definition)
+    return definition
 
 
 def digest(definition: ClusterDefinition) -> str:
@@ -42,26 +59,41 @@ def digest(definition: ClusterDefinition) -> str:
 
 def start(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
     """Start a cluster and return once its nodes are Ready. Call with the start lock held and nothing there."""
+    bring_up = _backend(plan.definition.backend)
     attempts = 0
     while True:
         attempts += 1
         try:
-            return _start_once(plan, progress)
-        except local.PortTaken as error:
+            return _start_once(plan, bring_up, progress)
+        except PortTaken as error:
             if attempts == _PORT_ATTEMPTS:
                 raise
             progress(f"cluster {plan.name}: {error.message}; once more with other ports")
 
 
-def _start_once(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
+def _backend(name: str) -> Backend:
+    # Each imports what it alone needs, and only when it is used.
+    match name:
+        case "kind":
+            from .kind import start as kind
+
+            return kind.start
+        case "existing":
+            from .existing import start as existing
+
+            return existing.start
+        case _:
+            from .local import start as local
+
+            return local.start
+
+
+def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[state.Facts, Lease]:
     plan.folder.mkdir(mode=0o700, parents=True)
     # Before there is a supervisor: it ends as soon as it sees none.
     held = lease.take(plan.folder, run_id=plan.run_id)
     try:
-        start = _begin(plan)
-        with Portal() as portal:
-            timings = portal.run(local.run(start, progress))
-        facts = _facts(plan, start, timings)
+        facts = bring_up(plan, progress)
         state.write(plan.folder / "cluster.json", facts)
     except BaseException:
         held.release()
@@ -69,38 +101,16 @@ def _start_once(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
             end(plan.folder, owner)
         state.clear_stale(plan.folder)
         raise
-    progress(
-        f"cluster {plan.name}: {plan.definition.node_count} nodes Ready after {timings.all_s:.1f} s "
-        f"(API server {timings.ready_s:.1f} s)"
-    )
     return facts, held
-
-
-def _begin(plan: Plan) -> components.Start:
-    """Start the supervisor and write what the components need meanwhile."""
-    leased = ports.lease(len(components.PORTS))
-    try:
-        start = components.Start(
-            name=plan.name,
-            folder=plan.folder,
-            definition=plan.definition,
-            binaries={name: Path(binary.path) for name, binary in plan.binaries.items()},
-            ports=dict(zip(components.PORTS, (port.number for port in leased), strict=True)),
-        )
-        with supervisor(plan.folder, leased):
-            components.write_files(start)
-    finally:
-        # The supervisor holds them from here on.
-        ports.release(leased)
-    return start
 
 
 def end(folder: Path, owner: state.Owner) -> None:
     """Make a supervisor stop its cluster, and wait until it is gone."""
+    patience = _GONE_S + at_end.longest_s(folder)
     # Nobody answers: it is starting, or on its way out.
     with contextlib.suppress(SupervisorGone):
         protocol.ask(folder, protocol.Down())
-    if not processes.wait_gone(owner.pid, owner.started_ticks, _GONE_S):
+    if not processes.wait_gone(owner.pid, owner.started_ticks, patience):
         processes.kill(owner.pid, owner.started_ticks)
         processes.wait_gone(owner.pid, owner.started_ticks, _GONE_S)
 
@@ -134,49 +144,3 @@ def supervisor(folder: Path, leased: list[ports.PortLease]) -> Iterator[None]:
             raise ClusterError(f"the supervisor did not start:\n{text}", next_step="Please report this.")
     finally:
         os.close(reading)
-
-
-def _facts(plan: Plan, start: components.Start, timings: local.Timings) -> state.Facts:
-    definition = plan.definition
-    found = plan.binaries
-    api = definition.api_server
-    flat: dict[str, str | int | float | bool] = {
-        "backend": definition.backend,
-        "definition": definition.name,
-        "kubernetes": found["kube-apiserver"].version,
-        "etcd": found["etcd"].version,
-        "kwok": found["kwok"].version,
-        "nodes": definition.node_count,
-        "priority_and_fairness": api.priority_and_fairness,
-        "max_requests_inflight": api.max_requests_inflight,
-        "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
-        "apiserver_gomaxprocs": api.gomaxprocs or len(os.sched_getaffinity(0)),
-        "apiserver_gogc": api.gogc or 100,
-        "controller_manager_qps": definition.controller_manager.limits.qps,
-        "controller_manager_controllers": ",".join(definition.controller_manager.controllers),
-        "scheduler_qps": definition.scheduler.limits.qps,
-        "kwok_pod_parallelism": definition.kwok.pod_parallelism,
-        "kwok_lease_seconds": definition.kwok.lease_seconds,
-        "stages": ",".join(Path(stage).stem for stage in definition.stages),
-        "data_on_tmpfs": state.data_folder(start.folder) is not None,
-        "audit_level": "Metadata",
-        "api_server_ready_s": round(timings.ready_s, 3),
-        "nodes_ready_s": round(timings.nodes_ready_s, 3),
-        "start_s": round(timings.all_s, 3),
-    }
-    for section in ("api_server", "controller_manager", "scheduler", "kwok"):
-        for flag, value in getattr(definition, section).extra_args.items():
-            flat[f"{section}.{flag}"] = value
-    return state.Facts(
-        name=start.name,
-        backend=definition.backend,
-        definition_digest=digest(definition),
-        server=f"https://127.0.0.1:{start.ports['kube-apiserver']}",
-        kubernetes=found["kube-apiserver"].version,
-        nodes=definition.node_count,
-        identities={**{user: user for user in components.IDENTITIES}, "kube-apiserver": components.SERVER_IDENTITY},
-        audit_log=str(start.folder / "audit.log"),
-        facts=flat,
-        binaries={name: binary.path for name, binary in found.items()},
-        metrics=components.metrics_endpoints(start),
-    )

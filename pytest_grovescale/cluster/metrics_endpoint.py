@@ -12,5 +12,7 @@ class MetricsEndpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     ca_file: str = ""
     """Vouches for an ``https`` server."""
     cert_file: str = ""
-    """Client certificate, PEM; empty: it lets anyone in who reaches its port."""
+    """Client certificate, PEM. Without one, and without a token, it lets anyone in who reaches its port."""
     key_file: str = ""
+    token_file: str = ""
+    """Bearer token, for a server that asks who is reading."""

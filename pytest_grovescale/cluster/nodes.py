@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import yaml
@@ -15,11 +15,17 @@ import yaml
 from ..errors import ClusterError
 from ..kube import watch
 from ..kube.client import Client
-from ..kube.errors import AlreadyExists, ApiError, ServerUnavailable
+from ..kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound, ServerUnavailable
+from ..kube.resources import Resource
 from .definition import ClusterDefinition, NodePool
+from .ownership import CLUSTER_LABEL
+
+T = TypeVar("T")
 
 POOL_LABEL = "grovescale.io/pool"
-_PATH = "/api/v1/nodes"
+_NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
+_PATH = _NODES.path()
+_NOT_READY = "node.kubernetes.io/not-ready"
 _AT_A_TIME = 16
 _ATTEMPTS = 25
 
@@ -33,32 +39,58 @@ class _Status(msgspec.Struct, frozen=True):
     conditions: list[_Condition] = []
 
 
+class _Taint(msgspec.Struct, frozen=True):
+    key: str
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    taints: list[_Taint] = []
+
+
 class _Metadata(msgspec.Struct):
     name: str
 
 
 class _Node(msgspec.Struct):
     metadata: _Metadata
+    spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
 _decode = msgspec.json.Decoder(_Node).decode
 
 
-def manifests(definition: ClusterDefinition) -> Iterator[dict[str, Any]]:
-    """Yield every node of a cluster, pool by pool."""
+def labels(cluster: str) -> dict[str, str]:
+    """Return the labels that all simulated nodes of a cluster have, and no other nodes."""
+    return {CLUSTER_LABEL: cluster}
+
+
+def selector(cluster: str) -> str:
+    """Return the label selector of a cluster's simulated nodes."""
+    return f"{CLUSTER_LABEL}={cluster}"
+
+
+def prefixed(definition: ClusterDefinition, cluster: str) -> dict[str, str]:
+    """Return pool prefix → prefix with the cluster's name in front: no two clusters' nodes have one name then."""
+    return {pool.prefix: f"{cluster}-{pool.prefix}" for pool in definition.nodes}
+
+
+def manifests(
+    definition: ClusterDefinition, *, cluster: str, prefixes: Mapping[str, str] = {}
+) -> Iterator[dict[str, Any]]:
+    """Yield every node of a cluster, pool by pool. ``prefixes``: what names begin with, where not with the pool's."""
     for pool in definition.nodes:
         template = yaml.safe_load(Path(pool.template).read_text(encoding="utf-8"))
         for number in range(pool.count):
-            yield node(template, pool, number)
+            yield node(template, pool, number, cluster=cluster, prefix=prefixes.get(pool.prefix, ""))
 
 
-def node(template: dict[str, Any], pool: NodePool, number: int) -> dict[str, Any]:
+def node(template: dict[str, Any], pool: NodePool, number: int, *, cluster: str, prefix: str = "") -> dict[str, Any]:
     """Return one node: the template with the pool's labels, taints and capacity over it."""
-    name = f"{pool.prefix}-{number}"
+    name = f"{prefix or pool.prefix}-{number}"
     metadata, spec, status = (dict(template.get(part) or {}) for part in ("metadata", "spec", "status"))
-    labels = {"kubernetes.io/hostname": name, POOL_LABEL: pool.prefix, **pool.labels}
-    metadata |= {"name": name, "labels": {**(metadata.get("labels") or {}), **labels}}
+    own = {"kubernetes.io/hostname": name, POOL_LABEL: pool.prefix, **pool.labels, **labels(cluster)}
+    metadata |= {"name": name, "labels": {**(metadata.get("labels") or {}), **own}}
     if pool.taints:
         spec["taints"] = [*(spec.get("taints") or []), *msgspec.to_builtins(pool.taints)]
     capacity = {key: str(value) for key, value in {**(status.get("capacity") or {}), **pool.capacity}.items()}
@@ -66,24 +98,49 @@ def node(template: dict[str, Any], pool: NodePool, number: int) -> dict[str, Any
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 
 
-async def create(client: Client, definition: ClusterDefinition) -> None:
+async def create(
+    client: Client, definition: ClusterDefinition, *, cluster: str, prefixes: Mapping[str, str] = {}
+) -> None:
     """Create all nodes; those that are there already stay as they are."""
-    waiting = iter([msgspec.json.encode(manifest) for manifest in manifests(definition)])
+    await put(client, manifests(definition, cluster=cluster, prefixes=prefixes))
+
+
+async def put(client: Client, some: Iterable[Mapping[str, Any]]) -> None:
+    """Create nodes from their manifests, as ``create`` does."""
+    await _each([msgspec.json.encode(one) for one in some], lambda body: _create(client, body))
+
+
+async def remove(client: Client, selector: str) -> int:
+    """Delete the nodes that a label selector means, and return how many there were."""
+    found = await client.list(_NODES, label_selector=selector)
+    await _each([str(item["metadata"]["name"]) for item in found.items], lambda name: _delete(client, name))
+    return len(found.items)
+
+
+async def _each(items: Iterable[T], action: Callable[[T], Awaitable[None]]) -> None:
+    waiting = iter(list(items))
     errors: list[ApiError] = []
 
     async def work() -> None:
-        for body in waiting:
+        for item in waiting:
             if errors:
                 # One is enough to say what is wrong with all of them.
                 return
             try:
-                await _create(client, body)
+                await action(item)
             except ApiError as error:
                 errors.append(error)
 
     await asyncio.gather(*(work() for _ in range(_AT_A_TIME)))
     if errors:
         raise errors[0]
+
+
+async def _delete(client: Client, name: str) -> None:
+    try:
+        await client.request("DELETE", f"{_PATH}/{name}")
+    except NotFound:
+        return
 
 
 async def _create(client: Client, body: bytes) -> None:
@@ -102,8 +159,11 @@ async def _create(client: Client, body: bytes) -> None:
             return
 
 
-async def wait_ready(client: Client, count: int, *, timeout_s: float) -> None:
-    """Return when ``count`` nodes are Ready; raises ClusterError after ``timeout_s`` seconds, naming the late."""
+async def wait_ready(client: Client, count: int, *, timeout_s: float, selector: str = "") -> None:
+    """Return when ``count`` of the nodes that a label selector means are Ready.
+
+    Raises ClusterError after ``timeout_s`` seconds, naming the late.
+    """
     ready: set[str] = set()
     seen: set[str] = set()
     deadline = time.monotonic() + timeout_s
@@ -112,7 +172,7 @@ async def wait_ready(client: Client, count: int, *, timeout_s: float) -> None:
         seen.clear()
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                await _follow(client, count, ready, seen)
+                await _follow(client, count, selector, ready, seen)
         except TimeoutError:
             late = ", ".join(sorted(seen - ready)[:5])
             raise ClusterError(
@@ -125,23 +185,37 @@ async def wait_ready(client: Client, count: int, *, timeout_s: float) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _follow(client: Client, count: int, ready: set[str], seen: set[str]) -> None:
+async def _follow(client: Client, count: int, selector: str, ready: set[str], seen: set[str]) -> None:
+    try:
+        await _watched(client, count, selector, ready, seen)
+    except (Invalid, BadRequest):
+        # Before 1.32 a watch does not begin with what is there.
+        listing = await client.list(_NODES, label_selector=selector)
+        for item in listing.items:
+            _note(msgspec.convert(item, _Node), ready, seen)
+        if len(ready) < count:
+            await _watched(client, count, selector, ready, seen, since=listing.resource_version)
+
+
+async def _watched(
+    client: Client, count: int, selector: str, ready: set[str], seen: set[str], *, since: str = ""
+) -> None:
+    events = watch.stream(client, _PATH, label_selector=selector, resource_version=since, initial_events=not since)
     # Closed here, not by the garbage collector some time: it holds a connection.
-    stream = cast("AsyncGenerator[watch.WatchEvent, None]", watch.stream(client, _PATH, initial_events=True))
-    async with aclosing(stream) as events:
-        async for event in events:
+    async with aclosing(cast("AsyncGenerator[watch.WatchEvent, None]", events)) as changes:
+        async for event in changes:
             if event.type != "BOOKMARK":
-                _note(event, ready, seen)
+                _note(_decode(event.object), ready, seen, gone=event.type == "DELETED")
             if len(ready) >= count:
                 return
 
 
-def _note(event: watch.WatchEvent, ready: set[str], seen: set[str]) -> None:
-    found = _decode(event.object)
+def _note(found: _Node, ready: set[str], seen: set[str], *, gone: bool = False) -> None:
     name = found.metadata.name
     seen.add(name)
     is_ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
-    if is_ready and event.type != "DELETED":
+    # Where a node-lifecycle controller runs it takes this taint off a moment later; until then no pod is put there.
+    if is_ready and not gone and all(taint.key != _NOT_READY for taint in found.spec.taints):
         ready.add(name)
     else:
         ready.discard(name)

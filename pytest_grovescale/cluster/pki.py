@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..whole_files import write_private
 
+_ALL = "system:masters"
 _LIFETIME = datetime.timedelta(days=365)
 # A clock that is a little behind must not refuse a certificate made a moment ago.
 _BACKDATED = datetime.timedelta(minutes=10)
@@ -60,19 +61,6 @@ def create(clients: Sequence[str], *, service_ip: str) -> Pki:
         .sign(ca_key, hashes.SHA256())
     )
 
-    def issue(name: x509.Name, usage: x509.ObjectIdentifier, hosts: Sequence[x509.GeneralName] = ()) -> Pair:
-        key = ec.generate_private_key(ec.SECP256R1())
-        builder = (
-            _builder(name, ca_name, key.public_key())
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(_usage(authority=False), critical=True)
-        )
-        if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-        return Pair(_cert_pem(builder.sign(ca_key, hashes.SHA256())), _key_pem(key))
-
     hosts = [
         x509.DNSName("localhost"),
         x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
@@ -84,11 +72,23 @@ def create(clients: Sequence[str], *, service_ip: str) -> Pki:
     )
     return Pki(
         ca_pem=_cert_pem(ca),
-        server=issue(_name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, hosts),
-        clients={user: issue(_name(user, "system:masters"), ExtendedKeyUsageOID.CLIENT_AUTH) for user in clients},
+        server=_issue(ca_name, ca_key, _name("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, hosts),
+        clients={user: _issue(ca_name, ca_key, _name(user, _ALL), ExtendedKeyUsageOID.CLIENT_AUTH) for user in clients},
         service_account_key_pem=_key_pem(signer),
         service_account_public_pem=public.decode(),
     )
+
+
+def client(user: str, *, ca_pem: str, ca_key_pem: str) -> Pair:
+    """Return a certificate of somebody who may do everything, from the authority of a cluster that is there.
+
+    Raises ValueError for what is no certificate and its key, TypeError for a key of another kind than RSA and EC.
+    """
+    authority = x509.load_pem_x509_certificate(ca_pem.encode())
+    key = serialization.load_pem_private_key(ca_key_pem.encode(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise TypeError(f"a key of type {type(key).__name__} signs no certificates here")
+    return _issue(authority.subject, key, _name(user, _ALL), ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 def write(pki: Pki, folder: Path) -> None:
@@ -100,6 +100,26 @@ def write(pki: Pki, folder: Path) -> None:
     texts |= {f"{name}.key": pair.key_pem for name, pair in pairs.items()}
     for name, text in texts.items():
         write_private(folder / name, text)
+
+
+def _issue(
+    ca_name: x509.Name,
+    ca_key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
+    name: x509.Name,
+    usage: x509.ObjectIdentifier,
+    hosts: Sequence[x509.GeneralName] = (),
+) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(name, ca_name, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(_usage(authority=False), critical=True)
+    )
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    return Pair(_cert_pem(builder.sign(ca_key, hashes.SHA256())), _key_pem(key))
 
 
 def _name(common_name: str, group: str = "") -> x509.Name:

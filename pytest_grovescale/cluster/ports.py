@@ -22,6 +22,10 @@ RANGE = range(18000, 28000)
 _ATTEMPTS = 2000
 
 
+class PortTaken(ClusterError):
+    """Somebody else took a port between its choice and its use; another start, with other ports, may work."""
+
+
 class PortLease(msgspec.Struct, frozen=True):
     """One port; ours while any process keeps ``lock`` open."""
 

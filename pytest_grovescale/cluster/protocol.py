@@ -68,6 +68,13 @@ class StartProcess(msgspec.Struct, frozen=True, tag="start_process"):
     """Stopping order: highest first."""
 
 
+class ShareProcess(msgspec.Struct, frozen=True, tag="share_process"):
+    """A running process gets one more owner: it is stopped when the last of its owners' leases has ended."""
+
+    name: str
+    lease: str
+
+
 class StopProcess(msgspec.Struct, frozen=True, tag="stop_process"):
     name: str
 
@@ -86,7 +93,7 @@ class Down(msgspec.Struct, frozen=True, tag="down"):
     """Stop everything, whoever holds a lease."""
 
 
-Request = Hello | Bye | StartProcess | StopProcess | Keep | StatusWanted | Down
+Request = Hello | Bye | StartProcess | ShareProcess | StopProcess | Keep | StatusWanted | Down
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ import msgspec
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
 from ..whole_files import write_private
-from . import processes
+from . import at_end, processes
 from .metrics_endpoint import MetricsEndpoint
 from .protocol import ProcessInfo
 
@@ -43,6 +43,14 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """Start ticks count from a boot, so they name a process within that one only."""
 
 
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """The container, on this machine, that is the cluster's one real node."""
+
+    engine: str
+    """Executable that speaks to it: ``docker`` or ``podman``."""
+    name: str
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that is ready; content of ``cluster.json``."""
 
@@ -60,6 +68,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What runs it, name → path on this machine; empty where that is not known."""
     metrics: dict[str, MetricsEndpoint] = {}
     """Where its components serve their metrics, as far as this machine can reach them."""
+    others_use_it: bool = False
+    """People other than this user may run tests on it, or anything else: turns are taken with a Lease object there."""
+    pools: dict[str, int] = {}
+    """Prefix → number of the simulated nodes, ``<prefix>-0`` and so on, of a cluster that has other nodes as well."""
+    on_loopback: bool = True
+    """Whether its API server is on this machine: only then does it reach what listens on loopback here."""
+    container: Container | None = None
+    """Where its processes, and those of its real pods, can be looked at from outside."""
 
 
 def root() -> Path:
@@ -192,6 +208,9 @@ def clear_stale(folder: Path) -> list[str]:
                 raise ClusterError(
                     f"process {pid} of a former cluster cannot be killed", next_step="Restart the machine."
                 )
+    if at_end.planned(folder):
+        at_end.run(folder)
+        found.append("cleared up after it")
     if folder.exists():
         found.append(f"removed {folder}")
         remove(folder)

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ClusterError
-from . import lease, processes, protocol, state
+from . import at_end, lease, processes, protocol, state
 from .protocol import Answer, ProcessInfo, ProcessSpec
 
 _LOOK_S = 0.2
@@ -40,7 +40,8 @@ class Supervised:
 
     def __init__(self, spec: ProcessSpec, owner: str, rank: int) -> None:
         self.spec = spec
-        self.owner = owner
+        self.owners = {owner} - {""}
+        """Leases; it is stopped when the last of them has ended. One that never had any is the cluster's own."""
         self.rank = rank
         self.wanted = True
         self.restarts = 0
@@ -114,25 +115,33 @@ class Supervisor:
         holder = self._leases.pop(name)
         (self._directory / lease.FOLDER / name).unlink(missing_ok=True)
         _log(f"lease {name} {'released' if clean else 'left behind: its holder died'}")
-        mine = [supervised for supervised in self._table.values() if supervised.owner == name]
-        if holder.run_id and not clean:
-            self._unclean.add(holder.run_id)
-        self._spawn_task(self._after_lease(mine, holder.run_id))
+        owned = [supervised for supervised in self._table.values() if name in supervised.owners]
+        for supervised in owned:
+            supervised.owners.discard(name)
+        left = "" if clean else name
+        self._spawn_task(self._after_lease([one for one in owned if not one.owners], holder.run_id, left))
 
-    async def _after_lease(self, mine: list[Supervised], run_id: str) -> None:
-        await self._stop_all(mine)
-        # Others of the same run (xdist workers) may still use its namespaces: the last one's end counts.
-        in_use = any(holder.run_id == run_id for holder in self._leases.values())
-        if run_id in self._unclean and not in_use:
+    async def _after_lease(self, unowned: list[Supervised], run_id: str, left: str) -> None:
+        """Stop what nobody owns any more, and sweep up; ``left``: the lease, if its holder died."""
+        await self._stop_all(unowned)
+        if run_id and left:
+            self._unclean.add(run_id)
+        if any(holder.run_id == run_id for holder in self._leases.values()):
+            # Others of the same run (xdist workers) go on in namespaces of their own.
+            if run_id and left:
+                self._sweep(run_id, left)
+        elif run_id in self._unclean:
             self._unclean.discard(run_id)
             if self._leases or self._kept():
                 self._sweep(run_id)
 
-    def _sweep(self, run_id: str) -> None:
+    def _sweep(self, run_id: str, lease_id: str = "") -> None:
+        which = [run_id, lease_id] if lease_id else [run_id]
         spec = ProcessSpec(
-            name=f"sweep-{run_id}",
-            argv=[sys.executable, "-m", "pytest_grovescale.cluster.sweep", str(self._directory), run_id],
-            env={**_minimal_environment(), "PYTHONPATH": str(Path(__file__).parents[2])},
+            name="-".join(["sweep", *which]),
+            argv=[sys.executable, "-m", "pytest_grovescale.cluster.sweep", str(self._directory), *which],
+            # All of it: a plugin that gives credentials may want any variable of the user's.
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
             log=str(self._directory / "logs" / "sweep.log"),
         )
         _log(f"sweeping up after run {run_id}")
@@ -269,6 +278,8 @@ class Supervisor:
                 kept = self._directory / "kept"
                 kept.touch() if on else kept.unlink(missing_ok=True)
                 return Answer()
+            case protocol.ShareProcess(name, owner):
+                return Answer(process=self._share(name, owner))
             case protocol.StopProcess(name):
                 if name not in self._table:
                     raise ClusterError(f"there is no process {name!r} on this cluster")
@@ -289,6 +300,16 @@ class Supervisor:
         self._table[spec.name] = supervised
         self._publish()
         return supervised.info()
+
+    def _share(self, name: str, owner: str) -> ProcessInfo:
+        shared = self._table.get(name)
+        if shared is None or not shared.running or not shared.wanted:
+            raise ClusterError(f"no process {name!r} runs on this cluster")
+        if owner not in self._leases:
+            raise ClusterError(f"the lease {owner} is gone")
+        if shared.owners:
+            shared.owners.add(owner)
+        return shared.info()
 
     def _status(self) -> protocol.Status:
         return protocol.Status(
@@ -344,6 +365,12 @@ def main(directory: Path, ready_fd: int) -> None:
         os.close(ready_fd)
 
     asyncio.run(Supervisor(directory).run(listener, ready))
+    try:
+        at_end.run(directory)
+    except ClusterError as error:
+        # Kept for the next start, or `grovescale down`, which try again and can say so.
+        _log(str(error))
+        return
     state.remove(directory)
 
 

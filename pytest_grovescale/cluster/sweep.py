@@ -1,5 +1,7 @@
 """Removes what a killed run left on a cluster that stays: ``python -m pytest_grovescale.cluster.sweep DIRECTORY RUN``.
 
+With a lease's id as a third argument: what was made under that lease only, by one of the run's workers.
+
 The supervisor starts it once the run's processes are stopped. All namespaces labelled with the run go, with all that
 is in them; finalizers are taken off what hangs, since the operator that would have done so is gone.
 """
@@ -7,19 +9,22 @@ is in them; finalizers are taken off what hangs, since the operator that would h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ..errors import ClusterError
-from ..kube.access import from_kubeconfig
+from ..kube import contents
 from ..kube.client import Client
-from ..kube.errors import ApiError, Conflict, NotFound, ServerUnavailable
+from ..kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
 from ..kube.resources import Resource
+from . import state
 
 RUN_LABEL = "grovescale.io/run"
+LEASE_LABEL = "grovescale.io/lease"
 
 _PATIENCE_S = 3.0
 """How long objects have to go by themselves (pods wait for their simulated kubelet) before finalizers come off."""
@@ -27,11 +32,27 @@ _TIMEOUT_S = 300.0
 _EVERY_S = 0.3
 _AT_A_TIME = 16
 
+_NOT_OURS = (Forbidden, NotFound)
+"""A kind that this identity may not touch, which is the namespace controller's then; one whose CRD went meanwhile."""
 
-async def sweep(client: Client, run_id: str, *, timeout_s: float = _TIMEOUT_S) -> list[str]:
-    """Remove all namespaces of a run and return their names; raises ClusterError when one does not go in time."""
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    finalizers: list[str] = []
+
+
+class _Found(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+async def sweep(client: Client, run_id: str, lease_id: str = "", *, timeout_s: float = _TIMEOUT_S) -> list[str]:
+    """Remove all namespaces of a run, or those of it that were made under a lease, and return their names.
+
+    Raises ClusterError when one is still there ``timeout_s`` seconds after the deletion of all in it was asked for.
+    """
     resource = await client.resource("Namespace", "v1")
-    listing = await client.list(resource, label_selector=f"{RUN_LABEL}={run_id}")
+    selector = f"{RUN_LABEL}={run_id}" + (f",{LEASE_LABEL}={lease_id}" if lease_id else "")
+    listing = await client.list(resource, label_selector=selector)
     namespaces = [str(item["metadata"]["name"]) for item in listing.items]
     for namespace in namespaces:
         try:
@@ -39,26 +60,43 @@ async def sweep(client: Client, run_id: str, *, timeout_s: float = _TIMEOUT_S) -
         except (NotFound, Conflict):
             # Gone, or going already.
             continue
-    deadline = time.monotonic() + timeout_s
-    await asyncio.gather(*(_empty(client, resource, namespace, deadline) for namespace in namespaces))
+    await asyncio.gather(*(empty(client, resource, namespace, timeout_s=timeout_s) for namespace in namespaces))
     return namespaces
 
 
-async def _empty(client: Client, namespaces: Resource, namespace: str, deadline: float) -> None:
-    """Delete what is in a namespace that is being deleted, and wait until it is gone."""
+async def empty(client: Client, namespaces: Resource, namespace: str, *, timeout_s: float) -> None:
+    """Delete what is in a namespace that is being deleted, and wait until it is gone.
+
+    Raises ClusterError, with what holds it, where it is still there ``timeout_s`` seconds after that.
+    """
     # Not left to the namespace controller: it lets 5 s pass before it looks.
-    async for kind, items in _contents(client, namespace):
-        if items and "deletecollection" in kind.verbs:
-            await client.delete_collection(kind, namespace)
+    for kind in await contents.kinds(client):
+        with contextlib.suppress(*_NOT_OURS):
+            if "deletecollection" in kind.verbs and await contents.holds(client, kind, namespace):
+                await contents.clear(client, kind, namespace)
+    # From here on: how long all this took depends on how much there was.
+    deadline = time.monotonic() + timeout_s
     strip_at = time.monotonic() + _PATIENCE_S
     while await client.exists(namespaces, namespace):
         if time.monotonic() > deadline:
+            held = "; ".join(await _holders(client, namespaces, namespace))
             raise ClusterError(
-                f"namespace {namespace} does not go", next_step=f"See: kubectl get namespace {namespace} -o yaml"
+                f"namespace {namespace} does not go: {held}",
+                next_step=f"See: kubectl get namespace {namespace} -o yaml",
             )
         if time.monotonic() > strip_at:
             await _strip(client, namespace)
+            strip_at = time.monotonic() + _PATIENCE_S
         await asyncio.sleep(_EVERY_S)
+
+
+async def _holders(client: Client, namespaces: Resource, namespace: str) -> list[str]:
+    """Return what the namespace controller says that it waits for: finalizers, an API that does not answer."""
+    with contextlib.suppress(NotFound):
+        conditions = (await client.get(namespaces, namespace)).get("status", {}).get("conditions", [])
+        if lines := [f"{c['type']}: {c.get('message', '')}" for c in conditions if c.get("status") == "True"]:
+            return lines
+    return ["nothing says why; does kube-controller-manager run?"]
 
 
 async def _strip(client: Client, namespace: str) -> None:
@@ -67,36 +105,22 @@ async def _strip(client: Client, namespace: str) -> None:
 
     async def free(kind: Resource, name: str) -> None:
         async with gate:
-            try:
+            with contextlib.suppress(NotFound):
                 await client.patch(kind, name, namespace, body={"metadata": {"finalizers": None}})
-            except NotFound:
-                return
 
-    async for kind, items in _contents(client, namespace):
-        stuck = [str(item["metadata"]["name"]) for item in items if item["metadata"].get("finalizers")]
-        await asyncio.gather(*(free(kind, name) for name in stuck))
-
-
-async def _contents(client: Client, namespace: str) -> AsyncIterator[tuple[Resource, list[dict[str, Any]]]]:
-    """Yield every kind that can be listed and deleted with its objects in a namespace, each in one version."""
-    seen: set[str] = set()
-    for kind in await client.resources(refresh=True):
-        if not kind.namespaced or kind.qualified in seen or not {"list", "delete"} <= set(kind.verbs):
-            continue
-        seen.add(kind.qualified)
-        try:
-            yield kind, (await client.list(kind, namespace)).items
-        except NotFound:
-            # Its CRD went meanwhile.
-            continue
+    for kind in await contents.kinds(client):
+        with contextlib.suppress(*_NOT_OURS):
+            async for page in contents.objects(client, kind, namespace, _Found):
+                stuck = [found.metadata.name for found in page if found.metadata.finalizers]
+                await asyncio.gather(*(free(kind, name) for name in stuck))
 
 
-async def _main(directory: Path, run_id: str) -> int:
+async def _main(directory: Path, run_id: str, lease_id: str = "") -> int:
     deadline = time.monotonic() + _TIMEOUT_S
-    async with Client(from_kubeconfig(directory / "kubeconfig"), user_agent="grovescale-sweep") as client:
+    async with Client(state.access(directory, "harness"), user_agent="grovescale-sweep") as client:
         while True:
             try:
-                found = await sweep(client, run_id)
+                found = await sweep(client, run_id, lease_id)
             except ServerUnavailable as error:
                 # The API server may be on its way back after a crash.
                 if time.monotonic() > deadline:
@@ -116,4 +140,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(_main(Path(sys.argv[1]), sys.argv[2])))
+    sys.exit(asyncio.run(_main(Path(sys.argv[1]), *sys.argv[2:])))

@@ -35,7 +35,7 @@ def shared(say: Say = lambda text: None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def exclusive(say: Say = lambda text: None) -> Iterator[int]:
-    """Hold a turn alone on this machine, as far as this user's runs go.
+    """Hold a turn alone on this machine, as far as runs with the same state folder go (``state.root``): one user's.
 
     Yields the lock's descriptor: a child that inherits it, and is told its number by ``INHERITED``, holds the turn too.
     """

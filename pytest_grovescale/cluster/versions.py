@@ -3,7 +3,8 @@
 Release addresses are the projects' own: https://kubernetes.io/releases/download/ (binaries, a .sha256 beside each),
 https://github.com/etcd-io/etcd/releases (archives, with SHA256SUMS), https://github.com/kubernetes-sigs/kwok/releases
 (binaries; GitHub's release API gives the sha256 of each as its digest),
-https://github.com/prometheus/prometheus/releases (archives, with sha256sums.txt).
+https://github.com/prometheus/prometheus/releases (archives, with sha256sums.txt),
+https://github.com/kubernetes-sigs/kind/releases (binaries, a .sha256sum beside each; the notes name the node images).
 """
 
 from __future__ import annotations
@@ -21,16 +22,29 @@ DEFAULT_KUBERNETES = "1.36.3"
 ETCD = "3.6.14"
 KWOK = "0.8.0"
 PROMETHEUS = "3.13.5"
+KIND = "0.32.0"
+
+NODE_IMAGES = {
+    "1.36": "kindest/node:v1.36.1@sha256:3489c7674813ba5d8b1a9977baea8a6e553784dab7b84759d1014dbd78f7ebd5",
+    "1.35": "kindest/node:v1.35.5@sha256:ce977ae6d65918d0b58a5f8b5e940429c2ce42fa3a5619ec2bbc60b949c0ac95",
+    "1.34": "kindest/node:v1.34.8@sha256:02722c2dedddcfc00febf5d27fbeb9b7b2c14294c82109ff4a85d89ac9ba3256",
+}
+"""Minor version → the node image that was published for this kind: not each patch of Kubernetes has one."""
 
 KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NEEDED = ("etcd", *KUBERNETES_BINARIES, "kwok")
-OPTIONAL = ("kubectl", "prometheus")
+OPTIONAL = ("kind", "kubectl", "prometheus")
 
 # Other versions that were not made here are taken as they come, within these.
-_ACCEPTED = {"etcd": ((3, 5, 13), (3, 7)), "kwok": ((0, 7), (0, 9)), "prometheus": ((2, 40), (4,))}
+_ACCEPTED = {
+    "etcd": ((3, 5, 13), (3, 7)),
+    "kwok": ((0, 7), (0, 9)),
+    "prometheus": ((2, 40), (4,)),
+    "kind": ((0, 32), (1,)),
+}
 
 _GO = {"1.36": (1, 26), "1.35": (1, 25), "1.34": (1, 24)}
-_GO_OTHERS = {"etcd": (1, 25), "kwok": (1, 26), "prometheus": (1, 26)}
+_GO_OTHERS = {"etcd": (1, 25), "kwok": (1, 26), "prometheus": (1, 26), "kind": (1, 24)}
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +87,7 @@ def minor(version: str) -> str:
 
 def pinned(name: str, kubernetes_version: str) -> str:
     """Return the version of a binary that goes with a Kubernetes version."""
-    return {"etcd": ETCD, "kwok": KWOK, "prometheus": PROMETHEUS}.get(name, kubernetes_version)
+    return {"etcd": ETCD, "kwok": KWOK, "prometheus": PROMETHEUS, "kind": KIND}.get(name, kubernetes_version)
 
 
 def accepted(name: str, version: str, kubernetes_version: str) -> bool:
@@ -116,6 +130,9 @@ def release(name: str, version: str, architecture: str) -> Release:
             checksum_url=f"https://api.github.com/repos/{repository}/tags/v{version}",
             checksum="github",
         )
+    if name == "kind":
+        url = f"https://github.com/kubernetes-sigs/kind/releases/download/v{version}/kind-linux-{architecture}"
+        return Release(url=url, checksum_url=f"{url}.sha256sum", checksum="sums")
     url = f"https://dl.k8s.io/release/v{version}/bin/linux/{architecture}/{name}"
     return Release(url=url, checksum_url=f"{url}.sha256", checksum="plain")
 

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from ..errors import ClusterError
+from . import exec_plugin, proxy
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -33,10 +34,18 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Read again when the server answers 401: bound tokens expire."""
     tls_server_name: str = ""
     insecure: bool = False
+    proxy: str = ""
+    """URL of an HTTP proxy that all requests go through; empty: none does."""
     namespace: str = "default"
     kubeconfig: str = ""
-    """File that this was resolved from; with ``context`` it is resolved anew when the server answers 401."""
+    """File, or several as in ``$KUBECONFIG``, that this was resolved from; when the server answers 401 the credentials
+    of ``context`` in it are resolved anew."""
     context: str = ""
+
+    @property
+    def renewable(self) -> bool:
+        """Whether there is anything to get fresh credentials from."""
+        return bool(self.token_file or self.kubeconfig)
 
     def __repr__(self) -> str:
         kind = "certificate" if self.client_cert_pem else "token" if self.token or self.token_file else "anonymous"
@@ -46,42 +55,124 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         yield self.server
 
 
-def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Access:
+def from_kubeconfig(path: Path | str | None = None, context: str | None = None, *, credentials: bool = True) -> Access:
     """Return the access that a kubeconfig's context stands for, exec plugins and auth providers included.
 
     ``path`` None means ``$KUBECONFIG`` or ``~/.kube/config``; ``context`` None the current one. Resolution is left
-    to the official client library. Raises ClusterError with the library's own words.
+    to the official client library, but for exec plugins and proxies. ``credentials`` False: say where it is only, and
+    run no plugin. Raises ClusterError with the words of whoever failed.
     """
     # Imported here: 0.2 s that a run on its own cluster never needs.
     from kubernetes.client import Configuration
     from kubernetes.config import ConfigException, kube_config
 
-    file = str(path) if path else kube_config.KUBE_CONFIG_DEFAULT_LOCATION
-    configuration = Configuration()
-    try:
-        kube_config.load_kube_config(file, context=context, client_configuration=configuration, persist_config=False)
-        contexts, active = kube_config.list_kube_config_contexts(file)
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, ValueError) as error:
+    files = _files(path)
+    if not any(Path(name).is_file() for name in files.split(os.pathsep)):
         raise ClusterError(
-            f"{file}: cannot be used{f' with context {context!r}' if context else ''}: {error}",
+            f"there is no kubeconfig: {files}",
+            next_step="Set $KUBECONFIG, or name one in the cluster definition; in a pod: existing: {in_cluster: true}.",
+        )
+    try:
+        merged = kube_config.KubeConfigMerger(files).config
+        loader = kube_config.KubeConfigLoader(merged, active_context=context or None, config_base_path=None)
+        active = loader.current_context
+        cluster = merged["clusters"].get_with_name(active["context"]["cluster"])["cluster"]
+        user = _user(merged, active["context"].get("user", ""))
+        if credentials:
+            _refuse_impersonation(user)
+            _run_plugin(user, cluster)
+        elif user is not None:
+            user.value.clear()
+        configuration = Configuration()
+        loader.load_and_set(configuration)
+    except ClusterError as error:
+        raise ClusterError(f"{_unusable(files, context)}: {error.message}", next_step=error.next_step) from error
+    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise ClusterError(
+            f"{_unusable(files, context)}: {error}",
             next_step="Check it with: kubectl --kubeconfig FILE config get-contexts.",
         ) from error
-    chosen = next((c for c in contexts if c["name"] == context), active) if context else active
     # The library renamed the key (kubernetes 36: BearerToken); a user with a password comes as "Basic …" too.
     keys = configuration.api_key
     header = str(keys.get("BearerToken") or keys.get("authorization") or "")
+    server = configuration.host.rstrip("/")
     return Access(
-        server=configuration.host.rstrip("/"),
+        server=server,
         ca_pem=_text(configuration.ssl_ca_cert),
         client_cert_pem=_text(configuration.cert_file),
         client_key_pem=_text(configuration.key_file),
         token=header.removeprefix("Bearer "),
         tls_server_name=configuration.tls_server_name or "",
         insecure=not configuration.verify_ssl,
-        namespace=chosen["context"].get("namespace", "default"),
-        kubeconfig=file,
-        context=chosen["name"],
+        proxy=_proxy(server, cluster.value.get("proxy-url", "")),
+        namespace=active["context"].get("namespace", "default"),
+        kubeconfig=files,
+        context=active["name"],
     )
+
+
+def plugin_of(access: Access) -> exec_plugin.Plugin | None:
+    """Return the exec plugin that an access' credentials come from, for a kubeconfig of another program; None: none."""
+    if not access.kubeconfig:
+        return None
+    # Imported here, as above.
+    from kubernetes.config import kube_config
+
+    merged = kube_config.KubeConfigMerger(access.kubeconfig).config
+    context = merged["contexts"].get_with_name(access.context)["context"]
+    user = _user(merged, context.value.get("user", ""))
+    if user is None or not _needs_plugin(user):
+        return None
+    return exec_plugin.plugin(user.value["exec"], Path(user.path).absolute().parent)
+
+
+def _files(path: Path | str | None) -> str:
+    """Return the files of a kubeconfig, separated as in ``$KUBECONFIG``, absolute: others resolve them again."""
+    given = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
+    return os.pathsep.join(str(Path(name).expanduser().absolute()) for name in given.split(os.pathsep) if name)
+
+
+def _unusable(files: str, context: str | None) -> str:
+    return f"{files}: cannot be used" + (f" with context {context!r}" if context else "")
+
+
+def _user(merged: Any, name: str) -> Any:
+    """Return the library's node of a user's section; None for a context without one."""
+    found = merged["users"].get_with_name(name, safe=True) if name and merged.safe_get("users") else None
+    return found["user"] if found is not None and found.safe_get("user") else None
+
+
+def _refuse_impersonation(user: Any) -> None:
+    # Passed over, requests would be made with more rights than kubectl makes them with.
+    if user is not None and user.safe_get("as"):
+        raise ClusterError(
+            f"its user acts as {user['as']!r}, and impersonation is not spoken here",
+            next_step="Use a context with credentials of that user's own.",
+        )
+
+
+def _needs_plugin(user: Any) -> bool:
+    # As client-go has it: credentials that are there come first.
+    return bool(user.safe_get("exec")) and not (user.safe_get("token") or user.safe_get("tokenFile"))
+
+
+def _run_plugin(user: Any, cluster: Any) -> None:
+    """Put the credentials that an exec plugin gives in the place of its section, where the library finds them."""
+    if user is None or not _needs_plugin(user):
+        return
+    section = user.value.pop("exec")
+    found = exec_plugin.run(
+        exec_plugin.plugin(section, Path(user.path or ".").absolute().parent), cluster=dict(cluster.value)
+    )
+    if found.token:
+        user.value["token"] = found.token
+    if found.client_certificate_data:
+        user.value["client-certificate-data"] = base64.b64encode(found.client_certificate_data.encode()).decode()
+        user.value["client-key-data"] = base64.b64encode(found.client_key_data.encode()).decode()
+
+
+def _proxy(server: str, given: str) -> str:
+    return proxy.checked(given) if given else proxy.for_server(server, os.environ)
 
 
 def in_cluster(folder: Path = _SERVICE_ACCOUNT) -> Access:
@@ -92,16 +183,21 @@ def in_cluster(folder: Path = _SERVICE_ACCOUNT) -> Access:
             "not inside a pod: KUBERNETES_SERVICE_HOST or the service account's token is missing",
             next_step="Name a kubeconfig context instead.",
         )
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     return Access(
-        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        server=server,
+        proxy=proxy.for_server(server, os.environ),
         ca_pem=_text(str(folder / "ca.crt")),
         token_file=str(folder / "token"),
         namespace=_text(str(folder / "namespace")).strip() or "default",
     )
 
 
-def to_kubeconfig(access: Access, *, name: str) -> str:
-    """Return a kubeconfig (YAML) with one cluster, user and context, all called ``name``."""
+def to_kubeconfig(access: Access, *, name: str, plugin: exec_plugin.Plugin | None = None) -> str:
+    """Return a kubeconfig (YAML) with one cluster, user and context, all called ``name``.
+
+    ``plugin``: named in the place of the credentials that it gave, which expire.
+    """
     cluster: dict[str, Any] = {"server": access.server}
     if access.ca_pem:
         cluster["certificate-authority-data"] = base64.b64encode(access.ca_pem.encode()).decode()
@@ -109,6 +205,23 @@ def to_kubeconfig(access: Access, *, name: str) -> str:
         cluster["tls-server-name"] = access.tls_server_name
     if access.insecure:
         cluster["insecure-skip-tls-verify"] = True
+    if access.proxy:
+        cluster["proxy-url"] = access.proxy
+    context = {"cluster": name, "user": name, "namespace": access.namespace}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": _credentials(access, plugin)}],
+        "contexts": [{"name": name, "context": context}],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _credentials(access: Access, plugin: exec_plugin.Plugin | None) -> dict[str, Any]:
+    if plugin is not None:
+        return {"exec": msgspec.to_builtins(plugin)}
     user: dict[str, Any] = {}
     if access.client_cert_pem:
         user["client-certificate-data"] = base64.b64encode(access.client_cert_pem.encode()).decode()
@@ -117,16 +230,7 @@ def to_kubeconfig(access: Access, *, name: str) -> str:
         user["tokenFile"] = access.token_file
     elif access.token:
         user["token"] = access.token
-    context = {"cluster": name, "user": name, "namespace": access.namespace}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": name,
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": context}],
-    }
-    return yaml.safe_dump(document, sort_keys=False)
+    return user
 
 
 def ssl_context(access: Access) -> ssl.SSLContext | None:
@@ -157,10 +261,22 @@ def bearer(access: Access) -> str:
 
 
 def renewed(access: Access) -> Access:
-    """Return the access with fresh credentials, as after a 401; itself where there is nothing to renew from."""
+    """Return the access with fresh credentials, as after a 401; itself where there is nothing to renew from.
+
+    Only the credentials: whoever changes the kubeconfig meanwhile does not send a run to another cluster. Raises
+    ClusterError where its context means another server now.
+    """
     if not access.kubeconfig:
         return access
-    return from_kubeconfig(Path(access.kubeconfig), access.context or None)
+    fresh = from_kubeconfig(access.kubeconfig, access.context or None)
+    if fresh.server != access.server:
+        raise ClusterError(
+            f"{access.kubeconfig}: context {access.context!r} meant {access.server} and means {fresh.server} now",
+            next_step="Start again for the other cluster.",
+        )
+    return msgspec.structs.replace(
+        access, token=fresh.token, client_cert_pem=fresh.client_cert_pem, client_key_pem=fresh.client_key_pem
+    )
 
 
 def _text(path: str | None) -> str:

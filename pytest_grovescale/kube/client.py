@@ -16,9 +16,10 @@ from typing import Any, Literal, Self
 import aiohttp
 import msgspec
 
+from ..errors import ClusterError
 from . import resources
 from .access import Access, bearer, renewed, ssl_context
-from .errors import ApiError, NotFound, TooManyRequests, Unauthorized, from_response, no_answer
+from .errors import ApiError, NotFound, Status, TooManyRequests, Unauthorized, from_response, no_answer
 from .resources import Resource, UnknownResource
 
 Object = dict[str, Any]
@@ -29,7 +30,13 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-_READ_ERRORS = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, ConnectionResetError)
+_READ_ERRORS = (
+    aiohttp.ClientConnectionError,
+    aiohttp.ClientPayloadError,
+    # The proxy's refusal to connect, not the API server's answer.
+    aiohttp.ClientHttpProxyError,
+    ConnectionResetError,
+)
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +65,9 @@ class Client:
         self._user_agent = user_agent
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
+        self._retired: list[aiohttp.ClientSession] = []
+        """Sessions with a former client certificate; what was begun on them is brought to its end."""
+        self._renewing = asyncio.Lock()
         self._authorization = ""
         self._resources: list[Resource] | None = None
 
@@ -82,8 +92,9 @@ class Client:
                 keepalive_timeout=60,
             ),
             headers={"User-Agent": self._user_agent, "Accept": "application/json"},
-            # Proxies of the environment must not come between a test and its loopback cluster.
+            # What of the environment's proxies applies is settled with the access, once.
             trust_env=False,
+            proxy=self.access.proxy or None,
         )
         # aiohttp repeats GET, PUT and DELETE by itself when a kept-alive connection turns out closed, uncounted;
         # its own test client switches that off in this way, there is no public one.
@@ -91,14 +102,31 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections. Idempotent."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        sessions = [*self._retired, *([self._session] if self._session is not None else [])]
+        self._session, self._retired = None, []
+        for session in sessions:
+            await session.close()
 
-    async def _renew(self) -> None:
-        await self.close()
-        self.access = await asyncio.to_thread(renewed, self.access)
-        await self.open()
+    async def renew(self, refused: Access) -> None:
+        """Get fresh credentials after a 401 to ``refused``; nothing where another request has just done so.
+
+        Open streams go on: they were let in. Raises Unauthorized where there are none to be had, and says why.
+        """
+        async with self._renewing:
+            if self.access is not refused:
+                return
+            try:
+                fresh = await asyncio.to_thread(renewed, refused)
+                self._authorization = bearer(fresh)
+            except (ClusterError, OSError) as error:
+                text = f"the credentials are no longer valid, and there are no fresh ones: {error}"
+                raise Unauthorized(Status(code=401, message=text)) from error
+            # A copy, even where nothing changed: who was refused as well then knows that it has been tried.
+            self.access = msgspec.structs.replace(fresh)
+            self.retries["401"] += 1
+            if fresh.client_cert_pem != refused.client_cert_pem and self._session is not None:
+                self._retired.append(self._session)
+                await self.open()
 
     def session(self) -> aiohttp.ClientSession:
         """Return the open session, for streams (see ``watch.py``)."""
@@ -123,8 +151,10 @@ class Client:
     ) -> bytes:
         """Send one request and return the answer's body. ``timeout`` in seconds is for each attempt."""
         label = f"{method} {path}"
+        renewed_once = False
         for attempt in range(_ATTEMPTS):
             last = attempt == _ATTEMPTS - 1
+            used = self.access
             try:
                 return await self._once(method, path, params, body, content_type, accept, timeout)
             except TooManyRequests as error:
@@ -134,10 +164,10 @@ class Client:
                 await asyncio.sleep(error.retry_after if error.retry_after is not None else 1.0)
             except Unauthorized:
                 # Refused before anything happened, so a second try is safe; bound tokens and plugins expire.
-                if attempt or not (self.access.token_file or self.access.kubeconfig):
+                if renewed_once or last or not used.renewable:
                     raise
-                self.retries["401"] += 1
-                await self._renew()
+                renewed_once = True
+                await self.renew(used)
             except _READ_ERRORS as error:
                 if last or method != "GET" or isinstance(error, aiohttp.ClientConnectorError):
                     raise no_answer(label, error) from error
@@ -239,12 +269,20 @@ class Client:
         return _decode(await self.request("POST", path, params=_validation(strict), body=msgspec.json.encode(obj)))
 
     async def apply(
-        self, obj: Object, *, field_manager: str = "grovescale", force: bool = True, strict: bool = True
+        self,
+        obj: Object,
+        *,
+        field_manager: str = "grovescale",
+        force: bool = True,
+        strict: bool = True,
+        dry_run: bool = False,
     ) -> Object:
-        """Server-side apply."""
+        """Server-side apply. ``dry_run``: only say what the object would be, defaults and all."""
         resource = await self._resource_of(obj)
         path = resource.path(_namespace(resource, obj, self.access), obj["metadata"]["name"])
         params = {"fieldManager": field_manager, "force": str(force).lower()} | _validation(strict)
+        if dry_run:
+            params["dryRun"] = "All"
         body = msgspec.json.encode(obj)
         return _decode(
             # JSON is YAML: the server takes it under this type in every version.
@@ -279,30 +317,18 @@ class Client:
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
         grace_seconds: int | None = None,
         uid: str = "",
+        resource_version: str = "",
     ) -> None:
-        """Delete an object; with ``uid`` only if it still is that very one (else Conflict)."""
+        """Delete an object; with ``uid`` only if it still is that very one, with ``resource_version`` only if nobody
+        has changed it since (else Conflict).
+        """
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        if any(preconditions.values()):
+            options["preconditions"] = {key: value for key, value in preconditions.items() if value}
         await self.request("DELETE", resource.path(namespace, name), body=msgspec.json.encode(options))
-
-    async def delete_collection(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        label_selector: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-    ) -> None:
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        await self.request(
-            "DELETE",
-            resource.path(namespace),
-            params=selectors(label_selector, ""),
-            body=msgspec.json.encode(options),
-        )
 
     async def token(self, service_account: str, namespace: str, *, seconds: int = 86400) -> str:
         """Return a bound token of a ServiceAccount (TokenRequest)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -17,6 +18,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     code: int = 0
     details: dict[str, Any] | None = None
+
+
+# As apiserver writes them: admission/plugin/webhook/errors/statuserror.go and .../policy/validating/dispatcher.go.
+_ADMISSION = (
+    re.compile(r'admission webhook "([^"]+)" denied the request'),
+    re.compile(r'failed calling webhook "([^"]+)"'),
+    re.compile(r"ValidatingAdmissionPolicy '([^']+)'"),
+)
 
 
 class ApiError(GrovescaleError):
@@ -39,6 +48,12 @@ class ApiError(GrovescaleError):
     def causes(self) -> list[str]:
         """Field errors, ``spec.replicas: Invalid value: …``, as the server lists them."""
         return [f"{c.get('field', '')}: {c.get('message', '')}".strip(": ") for c in self.details.get("causes", [])]
+
+    @property
+    def admission(self) -> str:
+        """Name of the admission webhook or policy that did not let the request through; empty: it was none."""
+        found = (pattern.search(self.message) for pattern in _ADMISSION)
+        return next((match[1] for match in found if match), "")
 
 
 class BadRequest(ApiError):

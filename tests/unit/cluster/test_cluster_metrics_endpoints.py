@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_grovescale.cluster import components, state
+from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.definition import load_definition
+from pytest_grovescale.cluster.local import components
 from pytest_grovescale.cluster.metrics_endpoint import MetricsEndpoint
 
 FOLDER = Path("/state/clusters/one")

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from pytest_grovescale.cluster import components, nodes
+from pytest_grovescale.cluster import kwok, nodes, ownership
 from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition, Kwok, NodePool, Taint, load_definition
+from pytest_grovescale.cluster.local import components
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"a": "template", "b": "template"}},
@@ -22,11 +23,11 @@ def test_pool_stands_over_the_template() -> None:
     pool = NodePool(
         prefix="gpu", count=2, capacity={"cpu": 64, "nvidia.com/gpu": 8}, labels={"b": "pool"}, taints=[Taint(key="t")]
     )
-    made = nodes.node(TEMPLATE, pool, 1)
+    made = nodes.node(TEMPLATE, pool, 1, cluster="mine")
     assert made["metadata"]["name"] == "gpu-1"
     assert made["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
-    labels = {"a": "template", "b": "pool", "kubernetes.io/hostname": "gpu-1", nodes.POOL_LABEL: "gpu"}
-    assert made["metadata"]["labels"] == labels
+    own = {"kubernetes.io/hostname": "gpu-1", nodes.POOL_LABEL: "gpu", ownership.CLUSTER_LABEL: "mine"}
+    assert made["metadata"]["labels"] == {"a": "template", "b": "pool", **own}
     assert made["spec"]["taints"] == [{"key": "t", "value": "", "effect": "NoSchedule"}]
     assert made["status"]["capacity"] == {"cpu": "64", "pods": "110", "nvidia.com/gpu": "8"}
     assert made["status"]["allocatable"] == made["status"]["capacity"]
@@ -34,7 +35,7 @@ def test_pool_stands_over_the_template() -> None:
 
 
 def test_template_is_not_changed() -> None:
-    nodes.node(TEMPLATE, NodePool(prefix="a", count=1, labels={"c": "d"}), 0)
+    nodes.node(TEMPLATE, NodePool(prefix="a", count=1, labels={"c": "d"}), 0, cluster="mine")
     assert TEMPLATE["metadata"]["labels"] == {"a": "template", "b": "template"}
 
 
@@ -42,8 +43,16 @@ def test_all_pools_are_made_with_names_of_their_own() -> None:
     default = load_definition("default").with_nodes(3)
     second = msgspec.structs.replace(default.nodes[0], prefix="other", count=2)
     both = msgspec.structs.replace(default, nodes=[*default.nodes, second])
-    names = [manifest["metadata"]["name"] for manifest in nodes.manifests(both)]
+    names = [manifest["metadata"]["name"] for manifest in nodes.manifests(both, cluster="mine")]
     assert names == ["node-0", "node-1", "node-2", "other-0", "other-1"]
+
+
+def test_beside_others_nodes_have_the_clusters_name_in_theirs() -> None:
+    default = load_definition("default").with_nodes(2)
+    made = list(nodes.manifests(default, cluster="mine", prefixes=nodes.prefixed(default, "mine")))
+    assert [one["metadata"]["name"] for one in made] == ["mine-node-0", "mine-node-1"]
+    assert [one["metadata"]["labels"]["kubernetes.io/hostname"] for one in made] == ["mine-node-0", "mine-node-1"]
+    assert {one["metadata"]["labels"][nodes.POOL_LABEL] for one in made} == {"node"}
 
 
 def start(definition: ClusterDefinition) -> components.Start:
@@ -77,7 +86,7 @@ def test_limits_of_the_definition_reach_the_components() -> None:
     assert "GOMAXPROCS" not in plan["etcd"].env
     assert "--node-lease-duration-seconds=40" in plan["kwok"].argv
     assert {"--kube-api-qps=5000", "--kube-api-burst=10000"} <= set(plan["kube-controller-manager"].argv)
-    configuration = next(yaml.safe_load_all(components._kwok_config(definition)))
+    configuration = next(yaml.safe_load_all(kwok.configuration(definition)))
     assert configuration["options"]["podPlayStageParallelism"] == 3
 
 

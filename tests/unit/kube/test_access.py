@@ -5,13 +5,22 @@ from __future__ import annotations
 import base64
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
 from pytest_grovescale.errors import ClusterError
-from pytest_grovescale.kube.access import Access, bearer, from_kubeconfig, in_cluster, renewed, to_kubeconfig
+from pytest_grovescale.kube.access import (
+    Access,
+    bearer,
+    from_kubeconfig,
+    in_cluster,
+    plugin_of,
+    renewed,
+    to_kubeconfig,
+)
 
 
 def test_kubeconfig_round_trip(tmp_path: Path) -> None:
@@ -73,6 +82,13 @@ def test_missing_context_names_the_file_and_the_next_step(tmp_path: Path) -> Non
     assert "get-contexts" in caught.value.next_step
 
 
+def test_no_kubeconfig_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'absent'}:{tmp_path / 'too'}")
+    with pytest.raises(ClusterError, match=r"there is no kubeconfig: .*absent:.*too") as caught:
+        from_kubeconfig()
+    assert "in_cluster" in caught.value.next_step
+
+
 def test_token_file_is_read_at_use(tmp_path: Path) -> None:
     file = tmp_path / "token"
     access = Access(server="https://a:1", token_file=str(file))
@@ -101,3 +117,92 @@ def test_nothing_secret_in_the_repr() -> None:
     access = Access(server="https://a:1", token=secret, client_key_pem=secret, client_cert_pem="x")
     assert secret not in repr(access)
     assert secret not in f"{access}"
+
+
+def _kubeconfig(file: Path, *accesses: tuple[str, Access], user: Mapping[str, object] | None = None) -> Path:
+    """Write a kubeconfig with a context for each access; the first is the current one."""
+    documents = [yaml.safe_load(to_kubeconfig(access, name=name)) for name, access in accesses]
+    for document in documents[1:]:
+        for part in ("clusters", "users", "contexts"):
+            documents[0][part] += document[part]
+    if user is not None:
+        documents[0]["users"][0]["user"] = dict(user)
+    file.write_text(yaml.safe_dump(documents[0]), encoding="utf-8")
+    return file
+
+
+def test_a_context_that_is_switched_meanwhile_changes_nothing(tmp_path: Path) -> None:
+    both = ("one", Access(server="https://a:1", token="t")), ("two", Access(server="https://b:2", token="u"))
+    found = from_kubeconfig(_kubeconfig(tmp_path / "config", *both))
+    _kubeconfig(tmp_path / "config", *reversed(both))
+    assert from_kubeconfig(tmp_path / "config").server == "https://b:2"
+    assert renewed(found) == found
+
+
+def test_a_context_that_means_another_cluster_by_now_renews_nothing(tmp_path: Path) -> None:
+    found = from_kubeconfig(_kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1", token="t"))))
+    _kubeconfig(tmp_path / "config", ("one", Access(server="https://b:2", token="u")))
+    with pytest.raises(ClusterError, match="meant https://a:1 and means https://b:2 now"):
+        renewed(found)
+
+
+def test_several_files_are_one_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _kubeconfig(tmp_path / "first", ("one", Access(server="https://a:1", token="t")))
+    second = _kubeconfig(tmp_path / "second", ("two", Access(server="https://b:2", token="u")))
+    monkeypatch.setenv("KUBECONFIG", f"{first}:{second}")
+    found = from_kubeconfig(context="two")
+    assert (found.server, found.kubeconfig) == ("https://b:2", f"{first}:{second}")
+    monkeypatch.delenv("KUBECONFIG")
+    assert bearer(renewed(found)) == "Bearer u"
+
+
+def test_where_it_is_can_be_asked_without_running_a_plugin(tmp_path: Path) -> None:
+    never = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"}}
+    file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=never)
+    assert from_kubeconfig(file, credentials=False).server == "https://a:1"
+    with pytest.raises(ClusterError, match="exec plugin /no/such/plugin is not there"):
+        from_kubeconfig(file)
+
+
+def test_an_exec_plugin_is_passed_on_to_other_programs_instead_of_what_it_gave(tmp_path: Path) -> None:
+    script = tmp_path / "plugin"
+    script.write_text(
+        '#!/bin/sh\necho \'{"apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "secret"}}\'\n'
+    )
+    script.chmod(0o700)
+    user = {
+        "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "interactiveMode": "Never"}
+    }
+    found = from_kubeconfig(_kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=user))
+    assert found.token == "secret"
+    text = to_kubeconfig(found, name="copy", plugin=plugin_of(found))
+    assert "secret" not in text
+    assert yaml.safe_load(text)["users"][0]["user"]["exec"]["command"] == str(script)
+
+
+def test_no_plugin_where_there_are_credentials(tmp_path: Path) -> None:
+    file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1", token="t")))
+    assert plugin_of(from_kubeconfig(file)) is None
+
+
+def test_impersonation_is_not_passed_over(tmp_path: Path) -> None:
+    user = {"token": "t", "as": "someone-small"}
+    file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=user)
+    with pytest.raises(ClusterError, match="acts as 'someone-small'"):
+        from_kubeconfig(file)
+
+
+def test_a_kubeconfigs_proxy_beats_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://environment:1")
+    plain = _kubeconfig(tmp_path / "plain", ("one", Access(server="https://a:1", token="t")))
+    assert from_kubeconfig(plain).proxy == "http://environment:1"
+    own = _kubeconfig(tmp_path / "own", ("one", Access(server="https://a:1", token="t", proxy="http://own:2")))
+    assert from_kubeconfig(own).proxy == "http://own:2"
+    local = _kubeconfig(tmp_path / "local", ("one", Access(server="https://127.0.0.1:1", token="t")))
+    assert from_kubeconfig(local).proxy == ""
+
+
+def test_the_servers_name_in_its_certificate_is_passed_on(tmp_path: Path) -> None:
+    access = Access(server="https://127.0.0.1:1", token="t", tls_server_name="api.example.com")
+    file = _kubeconfig(tmp_path / "config", ("one", access))
+    assert from_kubeconfig(file).tls_server_name == "api.example.com"

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from ..kube.access import Access, to_kubeconfig
-from ..whole_files import write_private
-from . import pki, state
-from .definition import ClusterDefinition
-from .metrics_endpoint import MetricsEndpoint
-from .protocol import ProcessSpec
+from ...kube.access import Access, to_kubeconfig
+from ...whole_files import write_private
+from .. import kwok, pki, state
+from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
+from ..definition import ClusterDefinition
+from ..metrics_endpoint import MetricsEndpoint
+from ..protocol import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
 """Client certificates; user names in the audit log are these words."""
@@ -32,19 +33,10 @@ _OPEN = ("kwok", "etcd")
 """Whose ``/metrics`` asks for a client certificate, and whose does not."""
 
 _SERVICE_RANGE, _SERVICE_IP = "10.0.0.0/16", "10.0.0.1"
-_POD_RANGE = "10.128.0.0/9"
 # Data and history are thrown away at the end: nothing is won by a long goodbye. The API server would take 1.1 s for
 # its own; the audit log is written before each request is answered.
 _GRACE_S = 3.0
 _GRACES_S = {"kube-apiserver": 0.4}
-_AUDIT_MAX_MB = 100_000
-
-_AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
-}
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +61,9 @@ def write_files(start: Start) -> None:
     for role in ("harness", "recorder"):
         state.write_access(folder, role, access(folder, start.ports["kube-apiserver"], role))
     shutil.copy(folder / "pki" / "harness.kubeconfig", folder / "kubeconfig")
-    (folder / "audit-policy.yaml").write_text(yaml.safe_dump(_AUDIT_POLICY), encoding="utf-8")
+    (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY), encoding="utf-8")
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(_scheduler_config(start)), encoding="utf-8")
-    (folder / "kwok.yaml").write_text(_kwok_config(definition), encoding="utf-8")
+    (folder / kwok.CONFIG).write_text(kwok.configuration(definition), encoding="utf-8")
     state.make_data_folder(folder)
 
 
@@ -112,7 +104,9 @@ def specs(start: Start) -> dict[str, ProcessSpec]:
         "kube-apiserver": _api_server(start),
         "kube-controller-manager": _controller_manager(start),
         "kube-scheduler": _scheduler(start),
-        "kwok": _kwok(start),
+        "kwok": kwok.arguments(
+            start.definition.kwok, kubeconfig="pki/kwok.kubeconfig", port=start.ports["kwok"], nodes=kwok.ALL_NODES
+        ),
     }
     return {
         name: ProcessSpec(
@@ -166,7 +160,7 @@ def _api_server(start: Start) -> list[str]:
         f"--service-cluster-ip-range={_SERVICE_RANGE}",
         "--audit-policy-file=audit-policy.yaml",
         "--audit-log-path=audit.log",
-        f"--audit-log-maxsize={_AUDIT_MAX_MB}",
+        f"--audit-log-maxsize={AUDIT_MAX_MB}",
         f"--enable-priority-and-fairness={_flag(api.priority_and_fairness)}",
         f"--max-requests-inflight={api.max_requests_inflight}",
         f"--max-mutating-requests-inflight={api.max_mutating_requests_inflight}",
@@ -204,20 +198,6 @@ def _scheduler(start: Start) -> list[str]:
     ]
 
 
-def _kwok(start: Start) -> list[str]:
-    kwok = start.definition.kwok
-    return [
-        "--kubeconfig=pki/kwok.kubeconfig",
-        "--config=kwok.yaml",
-        "--manage-all-nodes=true",
-        "--node-ip=127.0.0.1",
-        f"--cidr={_POD_RANGE}",
-        f"--server-address=127.0.0.1:{start.ports['kwok']}",
-        f"--node-lease-duration-seconds={kwok.lease_seconds}",
-        *_extra(kwok.extra_args),
-    ]
-
-
 def _serving() -> list[str]:
     return ["--tls-cert-file=pki/server.crt", "--tls-private-key-file=pki/server.key", "--client-ca-file=pki/ca.crt"]
 
@@ -244,21 +224,6 @@ def _scheduler_config(start: Start) -> dict[str, Any]:
         },
         "leaderElection": {"leaderElect": False},
     }
-
-
-def _kwok_config(definition: ClusterDefinition) -> str:
-    options = {
-        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
-        "kind": "KwokConfiguration",
-        "metadata": {"name": "kwok"},
-        "options": {
-            "manageAllNodes": True,
-            "podPlayStageParallelism": definition.kwok.pod_parallelism,
-            "nodePlayStageParallelism": definition.kwok.node_parallelism,
-        },
-    }
-    stages = [Path(stage).read_text(encoding="utf-8") for stage in definition.stages]
-    return "\n---\n".join([yaml.safe_dump(options), *stages])
 
 
 def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:

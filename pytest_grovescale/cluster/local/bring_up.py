@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
-from ..errors import ClusterError, GrovescaleError
-from ..kube.client import Client
-from ..kube.errors import ApiError
-from . import components, nodes, processes, protocol, state
+from ...errors import ClusterError, GrovescaleError
+from ...kube.client import Client
+from ...kube.errors import ApiError
+from .. import nodes, processes, protocol, state
+from ..ports import PortTaken
+from ..protocol import ProcessInfo, ProcessSpec, StartProcess
+from . import components
 from .components import PORTS, Start
-from .protocol import ProcessInfo, ProcessSpec, StartProcess
 
 Progress = Callable[[str], None]
 
@@ -27,10 +29,6 @@ _START_S = 120.0
 _EVERY_S = 0.02
 _LET_GO_S = 0.3
 _TAIL_LINES = 30
-
-
-class PortTaken(ClusterError):
-    """Somebody else took a port between its choice and its use; another start, with other ports, may work."""
 
 
 class Timings(msgspec.Struct, kw_only=True):
@@ -90,9 +88,9 @@ async def _bring_up(
     begin("kwok", "kube-scheduler", "kube-controller-manager")
     ready = asyncio.create_task(_until_ready(client, timings, began))
     try:
-        await nodes.create(client, start.definition)
+        await nodes.create(client, start.definition, cluster=start.name)
         progress(f"cluster {start.name}: {count} nodes created, waiting until they are Ready")
-        await nodes.wait_ready(client, count, timeout_s=_START_S)
+        await nodes.wait_ready(client, count, timeout_s=_START_S, selector=nodes.selector(start.name))
         timings.nodes_ready_s = time.monotonic() - began
         with _named("not everything was ready", start):
             async with asyncio.timeout(_START_S):

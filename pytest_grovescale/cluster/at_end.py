@@ -1,0 +1,81 @@
+"""What is done when a cluster ends, after its processes: a container removed, objects deleted from a cluster of others.
+
+Written down before that which it undoes is made, and kept in the cluster's folder: the supervisor runs it at the end,
+and the next start, or ``grovescale down``, where a killed supervisor left it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from ..errors import ClusterError
+from ..whole_files import write_private
+
+_FILE = "at_end.json"
+_TAIL_LINES = 10
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One command; it must succeed, too, where there is nothing left to do."""
+
+    argv: list[str]
+    env: dict[str, str]
+    """The whole environment."""
+    log: str
+    """File that gets its output, appended; outside of the folder, should it be wanted afterwards."""
+    timeout_s: float
+
+
+def planned(folder: Path) -> list[Command]:
+    """Return the commands of a cluster, in the order in which they run."""
+    try:
+        return msgspec.json.decode((folder / _FILE).read_bytes(), type=list[Command])
+    except FileNotFoundError:
+        return []
+
+
+def plan(folder: Path, command: Command) -> None:
+    """Add a command before all others: what was made last goes first."""
+    _write(folder, [command, *planned(folder)])
+
+
+def longest_s(folder: Path) -> float:
+    """Return how long all of it may take, s."""
+    return sum(command.timeout_s for command in planned(folder))
+
+
+def run(folder: Path) -> None:
+    """Run what is planned, and forget what succeeded. Raises ClusterError at the first that fails; the rest stays."""
+    commands = planned(folder)
+    while commands:
+        _run(commands[0])
+        commands = commands[1:]
+        _write(folder, commands)
+
+
+def _run(command: Command) -> None:
+    text = " ".join(command.argv)
+    log = Path(command.log)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("ab") as output:
+            subprocess.run(
+                command.argv,
+                env=command.env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=command.timeout_s,
+                check=True,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:] if log.is_file() else []
+        told = "\n".join([f"cannot clear up after the cluster: {error}", *(f"  {line}" for line in lines)])
+        raise ClusterError(told, next_step=f"See why, then: grovescale down --all. It runs again: {text}") from error
+
+
+def _write(folder: Path, commands: list[Command]) -> None:
+    write_private(folder / _FILE, msgspec.json.encode(commands))

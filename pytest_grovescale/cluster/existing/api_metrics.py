@@ -1,0 +1,69 @@
+"""Where the API server of a cluster that is there serves its metrics, if these can be told from another one's.
+
+Behind one address several API servers may stand, each with counters of its own: read in turn they would look like
+restarts. How many there are they say themselves, each by a Lease in kube-system
+(https://kubernetes.io/docs/concepts/architecture/leases/#api-server-identity).
+"""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from ...kube.access import Access
+from ...kube.client import Client
+from ...kube.errors import ApiError
+from ...whole_files import write_private
+from ..metrics_endpoint import MetricsEndpoint
+
+NAME = "kube-apiserver"
+PATH = "/metrics"
+
+_LEASES = "apiserver.kubernetes.io/identity=kube-apiserver"
+_FOLDER = "api-metrics"
+_NAMESPACE = "kube-system"
+
+
+async def servers(client: Client) -> int:
+    """Return how many API servers there are; 0 where that is not told, or not to us."""
+    try:
+        leases = await client.list(await client.resource("Lease"), _NAMESPACE, label_selector=_LEASES)
+    except ApiError:
+        return 0
+    return sum(is_held(item["spec"]) for item in leases.items)
+
+
+def endpoint(folder: Path, access: Access) -> MetricsEndpoint | None:
+    """Return where metrics are served and the files, in ``folder``, that let a reader in; None: no reader gets there.
+
+    A reader of metrics knows neither proxies nor servers under another's name. A token that a plugin gave is as it was
+    at the start: once it has ended, scrapes fail, and say so.
+    """
+    if access.proxy or access.tls_server_name or access.insecure:
+        return None
+    place = folder / _FOLDER
+    place.mkdir(mode=0o700, exist_ok=True)
+    secrets = {
+        "ca.crt": access.ca_pem,
+        "tls.crt": access.client_cert_pem,
+        "tls.key": access.client_key_pem,
+        "token": access.token,
+    }
+    files = {name: str(place / name) for name, text in secrets.items() if text}
+    for name, file in files.items():
+        write_private(Path(file), secrets[name])
+    return MetricsEndpoint(
+        url=f"{access.server}{PATH}",
+        ca_file=files.get("ca.crt", ""),
+        cert_file=files.get("tls.crt", ""),
+        key_file=files.get("tls.key", ""),
+        token_file=access.token_file or files.get("token", ""),
+    )
+
+
+def is_held(spec: dict[str, Any]) -> bool:
+    """Return whether a Lease is renewed: one that an API server left stays for an hour."""
+    renewed = datetime.datetime.fromisoformat(spec["renewTime"])
+    age = datetime.datetime.now(datetime.UTC) - renewed
+    return age < datetime.timedelta(seconds=spec["leaseDurationSeconds"])

@@ -1,0 +1,66 @@
+"""What is told of a cluster that is there, once our nodes on it are Ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...kube.access import Access
+from .. import launch, nodes, state
+from ..definition import ClusterDefinition
+from ..launch import Plan
+from ..metrics_endpoint import MetricsEndpoint
+from . import api_metrics, kubelets, reaching
+from .kubelets import Players
+from .surroundings import Found
+
+
+def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: int, taken_s: float) -> state.Facts:
+    """Return what is noted of the cluster with every recording, and kept for those who join it."""
+    definition = plan.definition
+    prefixes = nodes.prefixed(definition, plan.name)
+    flat: dict[str, str | int | float | bool] = {
+        "backend": definition.backend,
+        "definition": definition.name,
+        "context": access.context or "in-cluster",
+        "kubernetes": found.kubernetes,
+        "nodes": definition.node_count,
+        "kwok_runs": players,
+        "nodes_ready_s": round(taken_s, 3),
+        "start_s": round(taken_s, 3),
+    }
+    if players == "host":
+        flat |= _played_by_us(definition)
+    if found.lacking:
+        flat["not_allowed"] = "; ".join(found.lacking)
+    return state.Facts(
+        name=plan.name,
+        backend=definition.backend,
+        definition_digest=launch.digest(definition),
+        server=access.server,
+        kubernetes=found.kubernetes,
+        nodes=definition.node_count,
+        identities={"harness": found.identity, "recorder": found.identity} if found.identity else {},
+        audit_log="",
+        facts=flat,
+        metrics=_metrics(plan.folder, access, found, players, port=port),
+        others_use_it=True,
+        pools={prefixes[pool.prefix]: pool.count for pool in definition.nodes},
+        on_loopback=reaching.on_loopback(access),
+    )
+
+
+def _metrics(folder: Path, access: Access, found: Found, players: Players, *, port: int) -> dict[str, MetricsEndpoint]:
+    known = {}
+    if players == "host":
+        known[kubelets.NAME] = MetricsEndpoint(url=f"http://127.0.0.1:{port}/metrics")
+    if found.api_metrics and (endpoint := api_metrics.endpoint(folder, access)) is not None:
+        known[api_metrics.NAME] = endpoint
+    return known
+
+
+def _played_by_us(definition: ClusterDefinition) -> dict[str, str | int | float | bool]:
+    return {
+        "kwok_pod_parallelism": definition.kwok.pod_parallelism,
+        "kwok_lease_seconds": definition.kwok.lease_seconds,
+        "stages": ",".join(Path(stage).stem for stage in definition.stages),
+    }

@@ -1,0 +1,204 @@
+"""What tests have put on a cluster of others, and its removal, once all of their own processes have ended.
+
+Nothing is searched for: namespaces and nodes are known by their labels, all else by the ledger (``ownership.py``).
+What does not go within a limit is named, with what holds it, and keeps nothing else from going. Done again, it finds
+what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from ...errors import ClusterError, GrovescaleError
+from ...kube import contents
+from ...kube.client import Client, Object
+from ...kube.errors import Conflict, Forbidden, NotFound, ServerUnavailable
+from ...kube.resources import Resource, UnknownResource
+from .. import nodes, ownership, sweep
+from ..ownership import Made, Owner
+
+_NAMESPACE_S = 60.0
+_NAMESPACE_AGAIN_S = 3.0
+"""How long a namespace has to go, and one that had its time before."""
+_GONE_S = 30.0
+_EVERY_S = 0.3
+_TRIES = 5
+
+_MANAGED = "grovescale.io/managed"
+_CRD = "CustomResourceDefinition"
+
+
+class Removal(msgspec.Struct, kw_only=True):
+    """What became of it, in words."""
+
+    removed: list[str] = []
+    kept: list[str] = []
+    """What somebody else needs."""
+    stuck: list[str] = []
+
+
+async def remove(client: Client, owner: Owner) -> Removal:
+    """Remove namespaces, then noted objects, the last one first, then nodes; return what went and what did not."""
+    found = Removal()
+    await _namespaces(client, owner, found)
+    for made in ownership.noted(owner):
+        await _told(_noted(client, made, owner, found), made.title, found)
+    await _told(_nodes(client, owner, found), "nodes", found)
+    return found
+
+
+async def _told(work: Awaitable[None], what: str, found: Removal) -> None:
+    """Do one part; what goes wrong with it keeps nothing else from going."""
+    try:
+        await work
+    except ServerUnavailable:
+        raise
+    except GrovescaleError as error:
+        found.stuck.append(f"{what}: {error.message}")
+
+
+# ---- namespaces
+
+
+async def _namespaces(client: Client, owner: Owner, found: Removal) -> None:
+    resource = await client.resource("Namespace", "v1")
+    listing = await client.list(resource, label_selector=owner.selector)
+    await asyncio.gather(
+        *(
+            _told(_namespace(client, resource, item, found), f"Namespace {item['metadata']['name']}", found)
+            for item in listing.items
+        )
+    )
+
+
+async def _namespace(client: Client, resource: Resource, item: Object, found: Removal) -> None:
+    metadata = item["metadata"]
+    name = str(metadata["name"])
+    with contextlib.suppress(NotFound, Conflict):
+        # Conflict: it is going already.
+        await client.delete(resource, name, uid=metadata["uid"])
+    await _kill_pods(client, name)
+    await sweep.empty(client, resource, name, timeout_s=_patience(metadata))
+    found.removed.append(f"Namespace {name}")
+
+
+def _patience(metadata: Object) -> float:
+    since = metadata.get("deletionTimestamp")
+    if not since:
+        return _NAMESPACE_S
+    age = (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(since)).total_seconds()
+    return max(_NAMESPACE_AGAIN_S, _NAMESPACE_S - age)
+
+
+async def _kill_pods(client: Client, namespace: str) -> None:
+    """Delete the pods of a namespace without the grace in which their kubelet, which is gone, would end them."""
+    pods = await client.resource("Pod", "v1")
+    try:
+        await contents.clear(client, pods, namespace, grace_seconds=0)
+    except Forbidden:
+        # Kubernetes' own pod garbage collection does it, once their nodes are gone.
+        return
+
+
+# ---- what was noted
+
+
+async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> None:
+    """Remove one object, if it is still ours; where others own it too, only our name comes off it."""
+    try:
+        resource = await client.resource(made.kind, made.api_version)
+    except UnknownResource:
+        # Its CRD went, and it with that.
+        return
+    namespace = made.namespace or None
+    for _ in range(_TRIES):
+        try:
+            metadata = (await client.get(resource, made.name, namespace))["metadata"]
+            labels = metadata.get("labels") or {}
+            if owner.label not in labels:
+                return
+            if users := await _users(client, made, owner, labels, found):
+                await client.patch(resource, made.name, namespace, body=_disowned(metadata, owner))
+                found.kept.append(f"{made.title}: {users}")
+                return
+            await _delete(client, resource, made, metadata)
+        except NotFound:
+            return
+        except Conflict:
+            # Changed between our look and our word: it may be somebody else's, too, by now.
+            continue
+        found.removed.append(made.title)
+        return
+    raise ClusterError("changes all the time")
+
+
+async def _users(client: Client, made: Made, owner: Owner, labels: Object, found: Removal) -> str:
+    """Return who else needs an object, in words; empty: nobody."""
+    if others := ownership.others(labels, owner):
+        return f"cluster {', '.join(others)} uses it too"
+    if made.kind != _CRD or not (held := await _custom_object(client, made)):
+        return ""
+    if found.stuck:
+        # It may be one of ours: next time tells.
+        raise ClusterError(f"waits for what does not go; objects of it are left, as {held}")
+    return f"there are objects of it that no test has made, as {held}"
+
+
+async def _custom_object(client: Client, made: Made) -> str:
+    """Return the name of an object of a CRD's kind, wherever one is left; empty: none."""
+    crd = (await client.get(await client.resource(made.kind, made.api_version), made.name))["spec"]
+    version = next((version["name"] for version in crd["versions"] if version["served"]), "")
+    path = f"/apis/{crd['group']}/{version}/{crd['names']['plural']}"
+    try:
+        answer = msgspec.json.decode(await client.request("GET", path, params={"limit": "1"}), type=dict[str, Any])
+    except NotFound:
+        return ""
+    except Forbidden:
+        # With a CRD go all its objects: not where there may be some that are not ours.
+        return "may be, where we may not look"
+    for item in answer.get("items") or []:
+        metadata = item["metadata"]
+        return "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+    return ""
+
+
+def _disowned(metadata: Object, owner: Owner) -> Object:
+    """Return the patch that takes our name off an object, and with the last name that it is a harness' at all."""
+    labels: dict[str, str | None] = {owner.label: None}
+    if not ownership.others(metadata.get("labels") or {}, owner):
+        labels[_MANAGED] = None
+    return {"metadata": {"resourceVersion": metadata["resourceVersion"], "labels": labels}}
+
+
+async def _delete(client: Client, resource: Resource, made: Made, metadata: Object) -> None:
+    namespace = made.namespace or None
+    if "deletionTimestamp" not in metadata:
+        await client.delete(
+            resource, made.name, namespace, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
+        )
+    if made.kind == "Namespace":
+        await _kill_pods(client, made.name)
+        await sweep.empty(client, resource, made.name, timeout_s=_patience(metadata))
+        return
+    deadline = time.monotonic() + _GONE_S
+    while await client.exists(resource, made.name, namespace):
+        if time.monotonic() > deadline:
+            held = ", ".join(metadata.get("finalizers") or []) or "none"
+            raise ClusterError(f"is still there {_GONE_S:g} s after its deletion (finalizers: {held})")
+        await asyncio.sleep(_EVERY_S)
+
+
+# ---- nodes
+
+
+async def _nodes(client: Client, owner: Owner, found: Removal) -> None:
+    count = await nodes.remove(client, owner.selector)
+    if count:
+        found.removed.append(f"{count} nodes")

@@ -1,0 +1,67 @@
+"""Which cluster is meant, and whether it may be used: decided once, before anything is sent to it."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ...errors import UsageError
+from ...kube import proxy
+from ...kube.access import Access, from_kubeconfig, in_cluster
+from ..definition import ClusterDefinition, Existing
+
+
+def settled(definition: ClusterDefinition) -> ClusterDefinition:
+    """Return the definition with the kubeconfig and the context named that it means by naming none.
+
+    So two starts mean the same cluster only if they do, whatever became the current context in between. Raises
+    ClusterError.
+    """
+    settings = definition.existing or Existing()
+    if settings.in_cluster:
+        return definition
+    meant = from_kubeconfig(settings.kubeconfig or None, settings.context or None, credentials=False)
+    named = msgspec.structs.replace(settings, kubeconfig=meant.kubeconfig, context=meant.context)
+    return msgspec.structs.replace(definition, existing=named)
+
+
+def access(settings: Existing, *, allowed: Collection[str]) -> Access:
+    """Return the access to the cluster that a definition means: one context's, whatever becomes the current one.
+
+    Raises UsageError for a context that is neither on loopback nor among the ``allowed`` ones; ClusterError for one
+    that cannot be resolved.
+    """
+    if settings.in_cluster:
+        return in_cluster()
+    # Without its credentials first: an exec plugin of a cluster that is not to be used is not even run.
+    meant = from_kubeconfig(settings.kubeconfig or None, settings.context or None, credentials=False)
+    if not on_loopback(meant) and meant.context not in allowed:
+        name = meant.context
+        raise UsageError(
+            f"context {name!r} is the cluster at {meant.server}"
+            + (f" (through the proxy {meant.proxy})" if meant.proxy else "")
+            + ", which is not on this machine; nothing was sent to it",
+            next_step=f"If tests may run there: --grovescale-allow-context={name}, or grovescale up "
+            f"--allow-context={name}.",
+        )
+    return from_kubeconfig(meant.kubeconfig, meant.context)
+
+
+def on_loopback(access: Access) -> bool:
+    """Return whether an API server is on this machine: each address that its name has is a loopback one."""
+    parts = urlsplit(access.server)
+    host = parts.hostname or ""
+    if access.proxy:
+        # Whose loopback that is, the proxy decides.
+        return False
+    if proxy.is_loopback(host):
+        return True
+    try:
+        found = socket.getaddrinfo(host, parts.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)

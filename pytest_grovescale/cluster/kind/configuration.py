@@ -1,0 +1,98 @@
+"""The configuration that kind makes a cluster from: ours, and the user's own merged in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from . import static_pods
+
+API_VERSION = "kind.x-k8s.io/v1alpha4"
+
+_NODES_OF_DEFAULT_SUBNET = 250
+"""kind's own pod network is a /16, and each node is given a /24 of it."""
+
+_WIDE_SUBNET = "10.192.0.0/10"
+_SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
+_LOOPBACK = "127.0.0.1"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a configuration is made from."""
+
+    name: str
+    image: str
+    addons: bool
+    """Whether the image can start kube-proxy, CNI and DNS."""
+    node_count: int
+    """Simulated nodes; each needs a pod network as long as a controller hands them out."""
+    files: Path
+    """Folder of ``static_pods.write``."""
+    audit: Path
+    """Folder of the audit log."""
+    api_port: int
+    """On loopback."""
+    metrics_ports: Mapping[str, int]
+    """Component → port on loopback, for those of ``static_pods.METRICS_PORTS``."""
+    own: Mapping[str, Any]
+    """The user's configuration, checked; empty where there is none."""
+
+
+def configuration(wanted: Wanted) -> str:
+    """Return the file (YAML). What the user says of the network, of nodes and by patches stays as it is."""
+    nodes = [dict(node) for node in wanted.own.get("nodes") or [{"role": "control-plane"}]]
+    merged = {
+        **wanted.own,
+        "kind": "Cluster",
+        "apiVersion": API_VERSION,
+        "name": wanted.name,
+        "networking": _networking(wanted),
+        "nodes": [_node(node, wanted) for node in nodes],
+        # Ours first: of what both patch, the later one counts.
+        "kubeadmConfigPatches": [yaml.safe_dump(_init(wanted)), *(wanted.own.get("kubeadmConfigPatches") or [])],
+    }
+    return yaml.safe_dump(merged, sort_keys=False)
+
+
+def _networking(wanted: Wanted) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if wanted.node_count > _NODES_OF_DEFAULT_SUBNET:
+        found["podSubnet"] = _WIDE_SUBNET
+    if not wanted.addons:
+        found |= {"disableDefaultCNI": True, "kubeProxyMode": "none"}
+    return (
+        found | (wanted.own.get("networking") or {}) | {"apiServerAddress": _LOOPBACK, "apiServerPort": wanted.api_port}
+    )
+
+
+def _node(node: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+    node = node | {"image": wanted.image}
+    if node.get("role", "control-plane") != "control-plane":
+        return node
+    mounts = [
+        {"hostPath": str(wanted.files), "containerPath": static_pods.IN_NODE, "readOnly": True},
+        {"hostPath": str(wanted.audit), "containerPath": static_pods.AUDIT_IN_NODE},
+    ]
+    mappings = [
+        {"containerPort": static_pods.METRICS_PORTS[name], "hostPort": port, "listenAddress": _LOOPBACK}
+        for name, port in wanted.metrics_ports.items()
+    ]
+    return node | {
+        "extraMounts": [*(node.get("extraMounts") or []), *mounts],
+        "extraPortMappings": [*(node.get("extraPortMappings") or []), *mappings],
+    }
+
+
+def _init(wanted: Wanted) -> dict[str, Any]:
+    patch: dict[str, Any] = {
+        "kind": "InitConfiguration",
+        "patches": {"directory": f"{static_pods.IN_NODE}/{static_pods.PATCHES}"},
+    }
+    if not wanted.addons:
+        # The list replaces kind's own, which holds preflight alone.
+        patch["skipPhases"] = _SKIPPED
+    return patch

@@ -1,0 +1,213 @@
+"""Processes in containers, seen from this host: those of a pod's container, and the control plane's in a kind node.
+
+A container's processes are processes of the host that runs the engine; their cgroup's path names the container. So
+their CPU clocks can be read as exactly as those of any other. Not where the engine runs in a virtual machine, or where
+this process is itself confined to a pid namespace of its own: then nothing is found, and nothing is made up.
+
+``python -m pytest_grovescale.cluster.kind.container_processes FOLDER`` is what the cluster's supervisor runs: it writes
+``container_processes.json``, of the form of ``processes.json``, and follows restarts of components and of the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ...errors import ClusterError
+from ...whole_files import write_private
+from .. import processes, state
+from ..protocol import ProcessInfo, ProcessSpec
+from . import engine, environment
+
+FILE = "container_processes.json"
+NAME = "container-processes"
+"""Its name at the supervisor."""
+
+COMPONENTS = (
+    "kube-apiserver",
+    "etcd",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "containerd",
+)
+
+_COMM = 15
+"""The kernel keeps so much of a program's name, proc_pid_comm(5)."""
+_AGAIN_S = 0.5
+_PATIENCE_S = 30.0
+"""A component that is not seen for so long is not there."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A process, for certain."""
+
+    pid: int
+    started_ticks: int
+
+    def info(self, name: str, *, log: str = "") -> ProcessInfo:
+        """Return it as the recorder reads it."""
+        return ProcessInfo(name=name, pid=self.pid, started_ticks=self.started_ticks, log=log, running=True)
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's container; what the program is told."""
+
+    executable: str
+    name: str
+
+
+def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -> dict[str, Found]:
+    """Return the first process of each container, by the container's id; those that are not seen are left out.
+
+    The first process is the one whose parent is not in the container.
+    """
+    members: dict[str, set[int]] = {}
+    for pid in _pids(proc):
+        cgroups = _read(proc / str(pid) / "cgroup")
+        for container_id in container_ids:
+            if container_id in cgroups:
+                members.setdefault(container_id, set()).add(pid)
+    found: dict[str, Found] = {}
+    for container_id, pids in members.items():
+        roots = [process for pid in sorted(pids) if (process := _root(pid, pids, proc)) is not None]
+        if roots:
+            found[container_id] = roots[0]
+    return found
+
+
+def components(init: int, proc: Path = Path("/proc")) -> dict[str, Found]:
+    """Return the control plane's components below a node's first process, by name."""
+    by_comm = {name[:_COMM]: name for name in COMPONENTS}
+    found: dict[str, Found] = {}
+    for pid in processes.descendants(init):
+        name = by_comm.get(_read(proc / str(pid) / "comm").strip(), "")
+        stat = _stat(pid, proc)
+        if name and stat is not None:
+            found.setdefault(name, Found(pid, stat[1]))
+    return found
+
+
+def init_of(node: Node, proc: Path = Path("/proc")) -> int | None:
+    """Return the first process of a node's container; None when it is not one of this host's, or does not run.
+
+    Raises ClusterError when the engine does not answer.
+    """
+    told = engine.call(of_node(node), "container", "inspect", "--format", "{{.Id}} {{.State.Pid}}", node.name)
+    container_id, _, pid = told.strip().partition(" ")
+    # An engine in a virtual machine tells that machine's pids, which here may be anybody's.
+    seen = pid not in ("", "0") and container_id in _read(proc / pid / "cgroup")
+    return int(pid) if seen else None
+
+
+def spec(folder: Path, container: state.Container, log: Path) -> ProcessSpec:
+    """Return what the supervisor of a cluster is to run so that the node's components are followed."""
+    node = Node(executable=container.engine, name=container.name)
+    state.write(folder / _TASK, node)
+    return ProcessSpec(
+        name=NAME,
+        argv=[sys.executable, "-m", "pytest_grovescale.cluster.kind.container_processes", str(folder)],
+        env=environment.to_delete(of_node(node), os.environ) | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        log=str(log),
+        restart=True,
+    )
+
+
+_TASK = "container_processes_of.json"
+
+
+def follow(node: Node, file: Path) -> Iterator[str]:
+    """Write the components' processes whenever they change; yield, in words, what cannot be seen. Without end."""
+    known: dict[str, Found] = {}
+    while True:
+        try:
+            init = init_of(node)
+        except ClusterError as error:
+            yield error.message
+            init = None
+        if init is not None:
+            known = _settled(init, known, file)
+            _until_one_ends([init, *(process.pid for process in known.values())])
+        else:
+            yield f"the processes of {node.name} are none of this host's, or it does not run"
+            time.sleep(_AGAIN_S)
+
+
+def _settled(init: int, before: dict[str, Found], file: Path) -> dict[str, Found]:
+    """Return the components once all that were there before are there again, or their time is over."""
+    deadline = time.monotonic() + _PATIENCE_S
+    known: dict[str, Found] = {}
+    while True:
+        found = components(init)
+        if found != known:
+            known = found
+            infos = {name: process.info(name) for name, process in known.items()}
+            write_private(file, msgspec.json.encode(infos))
+        if (known and set(before or COMPONENTS) <= set(known)) or time.monotonic() > deadline:
+            return known
+        time.sleep(_AGAIN_S)
+
+
+def _until_one_ends(pids: Iterable[int]) -> None:
+    poll = select.poll()
+    with contextlib.ExitStack() as open_descriptors:
+        for pid in pids:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                return
+            open_descriptors.callback(os.close, descriptor)
+            poll.register(descriptor, select.POLLIN)
+        poll.poll()
+
+
+def of_node(node: Node) -> engine.Engine:
+    """Return the engine that runs a node's container, to be asked; what it says of itself is left out."""
+    name: Literal["docker", "podman"] = "podman" if Path(node.executable).name.startswith("podman") else "docker"
+    return engine.Engine(name=name, executable=node.executable, version="", cgroup_version="", rootless=False)
+
+
+def _pids(proc: Path) -> list[int]:
+    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()]
+
+
+def _root(pid: int, members: set[int], proc: Path) -> Found | None:
+    stat = _stat(pid, proc)
+    return Found(pid, stat[1]) if stat is not None and stat[0] not in members else None
+
+
+def _stat(pid: int, proc: Path) -> tuple[int, int] | None:
+    """Return parent and start time of a process that runs, fields 4 and 22 of proc_pid_stat(5)."""
+    text = _read(proc / str(pid) / "stat")
+    fields = text[text.rfind(")") + 2 :].split()
+    return (int(fields[1]), int(fields[19])) if fields and fields[0] not in "ZX" else None
+
+
+def _read(file: Path) -> str:
+    # Processes end while we look.
+    with contextlib.suppress(OSError):
+        return file.read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def main(folder: Path) -> None:
+    """Follow the node of a cluster's folder until ended; what cannot be seen is said once."""
+    node = msgspec.json.decode((folder / _TASK).read_bytes(), type=Node)
+    said = ""
+    for text in follow(node, folder / FILE):
+        if text != said:
+            said = text
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

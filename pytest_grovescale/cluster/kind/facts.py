@@ -1,0 +1,116 @@
+"""What is told of a kind cluster that is ready: versions, engine, limits in force, and where its metrics are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .. import launch, state
+from ..binaries import Binary
+from ..definition import ClusterDefinition, Kind
+from ..launch import Plan
+from ..metrics_endpoint import MetricsEndpoint
+from . import identities, population
+from .population import Populated, Populating
+
+Flat = dict[str, str | int | float | bool]
+
+
+def facts(
+    plan: Plan, wanted: Populating, done: Populated, found: Mapping[str, Binary], ports: Mapping[str, int]
+) -> state.Facts:
+    """Return the facts. ``found``: binaries of this machine; ``ports``: on loopback, by component."""
+    definition, ground = plan.definition, wanted.ground
+    prefixes = population.prefixes(definition, plan.name, made=ground.made)
+    return state.Facts(
+        name=plan.name,
+        backend=definition.backend,
+        definition_digest=launch.digest(definition),
+        server=ground.server,
+        kubernetes=done.kubernetes,
+        nodes=definition.node_count,
+        identities={**{role: role for role in identities.ROLES}, **identities.COMPONENTS},
+        audit_log=ground.audit_log,
+        facts=_flat(wanted, done, found),
+        binaries={name: binary.path for name, binary in found.items()},
+        metrics=_metrics(plan.folder / "pki", wanted, ports),
+        others_use_it=not ground.made,
+        # What listens on loopback here is not on the loopback of the container that the API server runs in.
+        on_loopback=False,
+        container=state.Container(engine=wanted.engine.executable, name=ground.container),
+        pools={prefixes[pool.prefix]: pool.count for pool in definition.nodes},
+    )
+
+
+def _flat(wanted: Populating, done: Populated, found: Mapping[str, Binary]) -> Flat:
+    definition, ground, engine = wanted.definition, wanted.ground, wanted.engine
+    flat: Flat = {
+        "backend": definition.backend,
+        "definition": definition.name,
+        "kubernetes": done.kubernetes,
+        "kind": found["kind"].version,
+        "kind_cluster": ground.cluster,
+        "container": ground.container,
+        "node_image": ground.image,
+        "addons": "all" if ground.addons else "none",
+        "engine": engine.name,
+        "engine_version": engine.version,
+        "engine_rootless": engine.rootless,
+        "cgroup_version": engine.cgroup_version,
+        "kwok_runs": (definition.kind or Kind()).kwok,
+        "nodes": definition.node_count,
+        "kwok_pod_parallelism": definition.kwok.pod_parallelism,
+        "kwok_lease_seconds": definition.kwok.lease_seconds,
+        "stages": ",".join(Path(stage).stem for stage in definition.stages),
+        "api_server_ready_s": round(done.api_server_ready_s, 3),
+        "nodes_ready_s": round(done.nodes_ready_s, 3),
+        "start_s": round(done.nodes_ready_s, 3),
+    }
+    if "kwok" in found:
+        flat["kwok"] = found["kwok"].version
+    if ground.audit_log:
+        flat["audit_level"] = "Metadata"
+    return flat | _limits(definition) if ground.made else flat
+
+
+def _limits(definition: ClusterDefinition) -> Flat:
+    """Return the limits in force on a cluster of our own making."""
+    api = definition.api_server
+    flat: Flat = {
+        "priority_and_fairness": api.priority_and_fairness,
+        "max_requests_inflight": api.max_requests_inflight,
+        "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
+        "apiserver_gogc": api.gogc or 100,
+        "controller_manager_qps": definition.controller_manager.limits.qps,
+        "controller_manager_controllers": "all",
+        "scheduler_qps": definition.scheduler.limits.qps,
+        "etcd_fsync": False,
+        "data_on_tmpfs": False,
+    }
+    if api.gomaxprocs:
+        flat["apiserver_gomaxprocs"] = api.gomaxprocs
+    for section in ("api_server", "controller_manager", "scheduler", "kwok"):
+        for flag, value in getattr(definition, section).extra_args.items():
+            flat[f"{section}.{flag}"] = value
+    return flat
+
+
+def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[str, MetricsEndpoint]:
+    """Return where components serve their metrics; of a joined cluster the API server alone, and a kwok of ours."""
+
+    def authenticated(url: str) -> MetricsEndpoint:
+        return MetricsEndpoint(
+            url=f"{url}/metrics",
+            ca_file=str(keys / "ca.crt"),
+            cert_file=str(keys / "recorder.crt"),
+            key_file=str(keys / "recorder.key"),
+        )
+
+    found = {"kube-apiserver": authenticated(wanted.ground.server)}
+    if wanted.ground.made:
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            found[name] = authenticated(f"https://127.0.0.1:{ports[name]}")
+        found["etcd"] = MetricsEndpoint(url=f"http://127.0.0.1:{ports['etcd']}/metrics")
+    if wanted.kwok is not None:
+        found["kwok"] = MetricsEndpoint(url=f"http://127.0.0.1:{ports['kwok']}/metrics")
+    return found

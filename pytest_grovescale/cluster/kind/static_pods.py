@@ -1,0 +1,153 @@
+"""What is changed of the control plane that kubeadm starts: files that lie in the node before it begins.
+
+All of it goes through kubeadm's own patches of its static pods, and not through ``extraArgs``: those are a mapping in
+one version of its configuration and a list in the next, and they are the user's.
+Flags are appended, and of a flag that is given twice the last counts; volumes and variables are merged by name.
+
+Source: https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/control-plane-flags/ (patches directory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
+from ..definition import ClusterDefinition
+
+IN_NODE = "/etc/grovescale"
+"""Where the folder of these files is mounted in the node, read-only."""
+
+AUDIT_IN_NODE = "/var/log/grovescale"
+"""Where the folder of the audit log is mounted in the node."""
+
+AUDIT_LOG = "audit.log"
+PATCHES = "patches"
+
+METRICS_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "etcd": 2381}
+"""In the node."""
+
+_PKI = "/etc/kubernetes/pki"
+_FILES_VOLUME, _AUDIT_VOLUME, _PKI_VOLUME = "grovescale", "grovescale-audit", "grovescale-pki"
+
+
+def files(definition: ClusterDefinition) -> dict[str, str]:
+    """Return what lies in IN_NODE: path below it → content."""
+    return {
+        "audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY),
+        "scheduler.yaml": yaml.safe_dump(_scheduler_config(definition)),
+    } | {f"{PATCHES}/{name}": yaml.safe_dump(patch) for name, patch in _patches(definition).items()}
+
+
+def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
+    """Return the flags that are set, by component: those of the harness, and the definition's own after them."""
+    api, manager = definition.api_server, definition.controller_manager
+    return {
+        "kube-apiserver": {
+            "audit-policy-file": f"{IN_NODE}/audit-policy.yaml",
+            "audit-log-path": f"{AUDIT_IN_NODE}/{AUDIT_LOG}",
+            "audit-log-maxsize": str(AUDIT_MAX_MB),
+            "enable-priority-and-fairness": _flag(api.priority_and_fairness),
+            "max-requests-inflight": str(api.max_requests_inflight),
+            "max-mutating-requests-inflight": str(api.max_mutating_requests_inflight),
+            **api.extra_args,
+        },
+        "kube-controller-manager": {
+            "kube-api-qps": str(manager.limits.qps),
+            "kube-api-burst": str(manager.limits.burst),
+            "concurrent-gc-syncs": str(manager.concurrent_gc_syncs),
+            **_ONE_OF_ITS_KIND,
+            **_SERVING,
+            **manager.extra_args,
+        },
+        "kube-scheduler": {
+            "config": f"{IN_NODE}/scheduler.yaml",
+            **_ONE_OF_ITS_KIND,
+            **_SERVING,
+            **definition.scheduler.extra_args,
+        },
+        "etcd": {
+            # As on the local backend: its data is thrown away at the end.
+            "unsafe-no-fsync": "true",
+            "quota-backend-bytes": "8589934592",
+            # Metrics and health only; mapped to a port on this machine's loopback.
+            "listen-metrics-urls": f"http://0.0.0.0:{METRICS_PORTS['etcd']}",
+        },
+    }
+
+
+# There is one of each: no Lease to write every two seconds, and none to run out after the node was restarted.
+_ONE_OF_ITS_KIND = {"leader-elect": "false"}
+
+# So that its metrics can be read from this machine, by whom the cluster's authority vouches for, and vice versa: by
+# itself it listens on the node's loopback, with a certificate that it has signed itself.
+_SERVING = {
+    "bind-address": "0.0.0.0",
+    "tls-cert-file": f"{_PKI}/apiserver.crt",
+    "tls-private-key-file": f"{_PKI}/apiserver.key",
+}
+
+
+def _patches(definition: ClusterDefinition) -> dict[str, Any]:
+    """Return the patches by file name, which says to kubeadm what is patched, when and how."""
+    found: dict[str, Any] = {
+        f"{component}0+json.yaml": [
+            {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--{flag}={value}"}
+            for flag, value in given.items()
+        ]
+        for component, given in flags(definition).items()
+    }
+    found["kube-apiserver1+strategic.yaml"] = _pod(
+        "kube-apiserver",
+        mounts=[(_FILES_VOLUME, IN_NODE, True), (_AUDIT_VOLUME, AUDIT_IN_NODE, False)],
+        environment=_environment(definition),
+    )
+    found["kube-scheduler1+strategic.yaml"] = _pod(
+        "kube-scheduler", mounts=[(_FILES_VOLUME, IN_NODE, True), (_PKI_VOLUME, _PKI, True)]
+    )
+    return found
+
+
+def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Mapping[str, str] = {}) -> dict[str, Any]:
+    """Return a patch: folders of the node (volume, path, read-only?), at the same path, and variables."""
+    container: dict[str, Any] = {
+        "name": component,
+        "volumeMounts": [{"name": name, "mountPath": path, "readOnly": only} for name, path, only in mounts],
+    }
+    if environment:
+        container["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+    volumes = [{"name": name, "hostPath": {"path": path, "type": "Directory"}} for name, path, _ in mounts]
+    return {"spec": {"containers": [container], "volumes": volumes}}
+
+
+def _environment(definition: ClusterDefinition) -> dict[str, str]:
+    api = definition.api_server
+    return {name: str(value) for name, value in (("GOMAXPROCS", api.gomaxprocs), ("GOGC", api.gogc)) if value}
+
+
+def _scheduler_config(definition: ClusterDefinition) -> dict[str, Any]:
+    limits = definition.scheduler.limits
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {
+            "kubeconfig": "/etc/kubernetes/scheduler.conf",
+            "qps": limits.qps,
+            "burst": limits.burst,
+        },
+        "leaderElection": {"leaderElect": False},
+    }
+
+
+def _flag(on: bool) -> str:
+    return "true" if on else "false"
+
+
+def write(definition: ClusterDefinition, folder: Path) -> None:
+    """Write the files into a folder of this machine, which is to be mounted at IN_NODE."""
+    for path, content in files(definition).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")

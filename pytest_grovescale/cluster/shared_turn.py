@@ -1,0 +1,268 @@
+"""A turn on a cluster that others use, too, from other machines: ``turns.py`` for those who share no file system.
+
+All claims stand in one Lease object (see ``turn_order.py``), in an annotation; its spec says the same in short, for
+``kubectl get lease``. Every change is a replacement at the resourceVersion that was read, so that the API server lets
+one of two pass. Claims are renewed in the background; whoever wants a turn drops those that are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import getpass
+import os
+import random
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .. import durations
+from ..errors import ClusterError, GrovescaleError
+from ..kube.client import Client
+from ..kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerUnavailable
+from . import state, turn_order
+from .turn_order import Claim, Observer, Order
+
+Say = Callable[[str], None]
+
+NAMESPACE = "grovescale"
+"""Made when it is not there; it stays, as the Lease does, without holders."""
+NAME = "turns"
+ANNOTATION = "grovescale.io/turns"
+
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+_REQUEST_S = 10.0
+_AT_ONCE_S = 0.1
+"""Longest wait before a change is tried again that somebody else was faster with."""
+
+
+class Rhythm(NamedTuple):
+    """Times of a turn, s."""
+
+    lasts: float = 30.0
+    """A claim that is not renewed for so long is given up. A machine that a measurement saturates is late sometimes."""
+    renew: float = 5.0
+    look: float = 1.0
+    """Between two looks of one who waits."""
+
+
+RHYTHM = Rhythm()
+
+
+def claim(*, alone: bool, operator: bool, rhythm: Rhythm = RHYTHM) -> Claim:
+    """Return a claim of this process; ``operator``: its test uses an operator that this machine starts."""
+    host = socket.gethostname()
+    return Claim(
+        id=f"{host}-{os.getpid()}-{secrets.token_hex(4)}",
+        who=f"{_user()}@{host} (pid {os.getpid()})",
+        alone=alone,
+        operator_of=f"{host}:{state.root()}" if operator else "",
+        lasts_s=rhythm.lasts,
+    )
+
+
+class SharedTurn:
+    """One test's turn. All methods run in the client's event loop; ``take`` first, ``give_back`` last."""
+
+    def __init__(self, client: Client, wanted: Claim, *, rhythm: Rhythm = RHYTHM) -> None:
+        self._board = _Board(client)
+        self._claim = wanted
+        self._rhythm = rhythm
+        self._observer = Observer()
+        self._stood = False
+        self._renewed_at = time.monotonic()
+        """When the API server last took a renewal, by this machine's clock."""
+        self._lost = ""
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def take(self, say: Say) -> None:
+        """Return when it is this test's turn, which is renewed from then on. Raises ClusterError, ApiError."""
+        began = time.monotonic()
+        told: list[str] = []
+        while not turn_order.holds(order := await self._look(), self._claim.id):
+            ahead = [f"{other.who}{', measuring' * other.alone}" for other in turn_order.ahead_of(order, self._claim)]
+            if ahead and ahead != told:
+                say(f"waiting for a turn on this cluster behind {'; '.join(ahead)}")
+                told = ahead
+            await asyncio.sleep(self._rhythm.look)
+        if told:
+            say(f"waited {durations.text(time.monotonic() - began)} for its turn on this cluster")
+        self._renewing = asyncio.create_task(self._keep())
+
+    async def lost(self) -> str:
+        """Return why it was not this test's turn all the time, in words; nothing if it was."""
+        if not self._lost:
+            try:
+                await self._renew()
+            except GrovescaleError as error:
+                silent = durations.text(time.monotonic() - self._renewed_at)
+                return f"whether the turn on this cluster was kept is not known for the last {silent}: {error.message}"
+        return self._lost
+
+    async def give_back(self, say: Say) -> None:
+        """End it; others go on at once. Idempotent."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait({self._renewing})
+            self._renewing = None
+        if not self._stood:
+            return
+        self._stood = False
+        try:
+            await self._board.change(lambda order: turn_order.without(order, {self._claim.id}))
+        except GrovescaleError as error:
+            say(f"the turn on this cluster ends by itself in {durations.text(self._rhythm.lasts)}: {error.message}")
+
+    async def _look(self) -> Order:
+        """Return the order, with this claim in it and without those given up."""
+        self._stood = True
+        try:
+            return await self._change(self._enter)
+        except ServerUnavailable:
+            # A wait for hours outlives a restart of the API server; a claim does not outlive its time.
+            if time.monotonic() - self._renewed_at > self._rhythm.lasts:
+                raise
+            return turn_order.NOBODY
+
+    def _enter(self, order: Order) -> Order:
+        now = time.monotonic()
+        if given_up := self._observer.given_up(order, now) - {self._claim.id}:
+            order = turn_order.without(order, given_up)
+        standing = any(other.id == self._claim.id for other in order.claims)
+        fresh = standing and now - self._renewed_at < self._rhythm.renew
+        return order if fresh else turn_order.stands(order, self._renewed())
+
+    async def _keep(self) -> None:
+        while not self._lost:
+            # What it could not do, the next time does; `lost` says what came of it.
+            with contextlib.suppress(GrovescaleError):
+                await self._renew()
+            await asyncio.sleep(self._rhythm.renew)
+
+    async def _renew(self) -> None:
+        def renew(order: Order) -> Order:
+            return turn_order.stands(order, self._renewed()) if turn_order.holds(order, self._claim.id) else order
+
+        order = await self._change(renew)
+        if not turn_order.holds(order, self._claim.id):
+            silent = durations.text(time.monotonic() - self._renewed_at)
+            others = "; ".join(other.who for other in order.holders)
+            self._lost = (
+                f"the turn on this cluster was lost: it was not renewed for {silent}, and somebody else took one"
+                + (f" ({others})" if others else "")
+            )
+
+    async def _change(self, change: Callable[[Order], Order]) -> Order:
+        asked_at = time.monotonic()
+        order = await self._board.change(change)
+        mine = next((claim for claim in order.claims if claim.id == self._claim.id), self._claim)
+        if mine.renewed != self._claim.renewed:
+            self._claim, self._renewed_at = mine, asked_at
+        return order
+
+    def _renewed(self) -> Claim:
+        return msgspec.structs.replace(self._claim, renewed=_now())
+
+
+class _Board:
+    """The Lease, read and replaced."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def change(self, change: Callable[[Order], Order]) -> Order:
+        """Replace the order with what ``change`` makes of it, asked again if somebody else was faster; return that."""
+        while True:
+            try:
+                lease = await self._read()
+                order = _order(lease)
+                changed = change(order)
+                if changed != order:
+                    await self._replace(lease, changed)
+            except Conflict:
+                await asyncio.sleep(random.uniform(0, _AT_ONCE_S))
+            except Forbidden as error:
+                raise ClusterError(
+                    f"tests on a cluster that others use take turns, which needs the Lease {NAMESPACE}/{NAME}: "
+                    + error.message,
+                    next_step="Bind ClusterRole grovescale-harness-turns of fixtures/rbac/harness.yaml: get, create and"
+                    " update on leases, and create on namespaces.",
+                ) from error
+            else:
+                return changed
+
+    async def _read(self) -> dict[str, Any]:
+        while True:
+            try:
+                return await self._ask("GET", f"{_LEASES}/{NAME}")
+            except NotFound:
+                await self._make()
+
+    async def _make(self) -> None:
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": NAME}, "spec": {}}
+        with contextlib.suppress(AlreadyExists):
+            try:
+                await self._ask("POST", _LEASES, lease)
+            except NotFound:
+                await self._ask(
+                    "POST",
+                    "/api/v1/namespaces",
+                    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+                )
+
+    async def _replace(self, lease: dict[str, Any], order: Order) -> None:
+        annotations = dict(lease["metadata"].get("annotations") or {})
+        annotations[ANNOTATION] = msgspec.json.encode(order).decode()
+        # With the resourceVersion that was read: a Conflict if it has changed since.
+        metadata = {**lease["metadata"], "annotations": annotations}
+        body = {**lease, "metadata": metadata, "spec": _spec(order, lease.get("spec") or {})}
+        await self._ask("PUT", f"{_LEASES}/{NAME}", body)
+
+    async def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        encoded = None if body is None else msgspec.json.encode(body)
+        answer = await self._client.request(method, path, body=encoded, timeout=_REQUEST_S)
+        return msgspec.json.decode(answer, type=dict[str, Any])
+
+
+def _order(lease: dict[str, Any]) -> Order:
+    text = (lease["metadata"].get("annotations") or {}).get(ANNOTATION, "{}")
+    try:
+        return msgspec.json.decode(text, type=Order)
+    except msgspec.MsgspecError as error:
+        raise ClusterError(
+            f"the Lease {NAMESPACE}/{NAME} holds no turns that can be read: {error}",
+            next_step=f"Was it changed by hand? When no test runs: kubectl -n {NAMESPACE} delete lease {NAME}",
+        ) from error
+
+
+def _spec(order: Order, before: dict[str, Any]) -> dict[str, Any]:
+    """Return the Lease's own fields, for people: who holds turns, since when. Nothing is decided by them."""
+    spec: dict[str, Any] = {"leaseTransitions": before.get("leaseTransitions", 0)}
+    if not order.holders:
+        return spec
+    names = ", ".join(claim.who for claim in order.holders)
+    changed = before.get("holderIdentity") != names
+    return {
+        "holderIdentity": names,
+        "leaseDurationSeconds": max(1, round(max(claim.lasts_s for claim in order.holders))),
+        "acquireTime": _now() if changed else before["acquireTime"],
+        "renewTime": _now(),
+        "leaseTransitions": spec["leaseTransitions"] + changed,
+    }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's user may have no name.
+        return str(os.getuid())

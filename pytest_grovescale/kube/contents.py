@@ -1,0 +1,98 @@
+"""What is in a namespace: of every kind, page by page, and of each object only its metadata.
+
+A namespace of a scale test may hold 100,000 objects. Whole, at once, they would be hundreds of megabytes for the API
+server to encode and for us to hold; so nothing here asks for more than a page, or for a spec or status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+
+from .client import Client, Object
+from .errors import Gone
+from .resources import Resource
+
+T = TypeVar("T")
+
+PAGE = 500
+"""Objects for each request; what kubectl and client-go's pager ask for, too."""
+
+# Where an aggregated API does not know how to leave the rest out, it sends whole objects.
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_decode = msgspec.json.Decoder(_Page).decode
+
+
+async def kinds(client: Client) -> list[Resource]:
+    """Return every kind whose objects lie in namespaces and can be listed and deleted; one version of each."""
+    found: dict[str, Resource] = {}
+    for resource in await client.resources(refresh=True):
+        if resource.namespaced and {"list", "delete"} <= set(resource.verbs):
+            found.setdefault(resource.qualified, resource)
+    return list(found.values())
+
+
+async def holds(client: Client, kind: Resource, namespace: str) -> bool:
+    """Return whether there is an object of a kind in a namespace."""
+    body = await client.request("GET", kind.path(namespace), params={"limit": "1"}, accept=_METADATA_ONLY)
+    return bool(_decode(body).items)
+
+
+async def objects(client: Client, kind: Resource, namespace: str, shape: type[T]) -> AsyncIterator[list[T]]:
+    """Yield the objects of a kind in a namespace, a page at a time; ``shape`` is what is read of each one's metadata.
+
+    The first page is of one moment, and the others too, unless the caller takes more than five minutes for them: then
+    the API server has forgotten that moment, and all begins anew, so that an object may come twice.
+    """
+    decode = msgspec.json.Decoder(shape).decode
+    params = {"limit": str(PAGE)}
+    while True:
+        try:
+            page = _decode(await client.request("GET", kind.path(namespace), params=params, accept=_METADATA_ONLY))
+        except Gone:
+            if params.pop("continue", None) is None:
+                raise
+            continue
+        yield [decode(item) for item in page.items or []]
+        if not page.metadata.continue_:
+            return
+        params["continue"] = page.metadata.continue_
+
+
+async def clear(client: Client, kind: Resource, namespace: str, *, grace_seconds: int | None = None) -> None:
+    """Ask for the deletion of all objects of a kind in a namespace, a page at a time.
+
+    Without a limit one request would delete them all, one after another, and be cut off by the API server after a
+    minute (``--request-timeout``). ``grace_seconds``: 0 for pods whose kubelet is gone.
+    """
+    options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    body = msgspec.json.encode(options)
+    params = {"limit": str(PAGE)}
+    while True:
+        try:
+            answer = await client.request(
+                "DELETE", kind.path(namespace), params=params, body=body, accept=_METADATA_ONLY
+            )
+        except Gone:
+            if params.pop("continue", None) is None:
+                raise
+            continue
+        page = _decode(answer)
+        if not page.metadata.continue_:
+            return
+        params["continue"] = page.metadata.continue_

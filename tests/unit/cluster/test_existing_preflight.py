@@ -1,0 +1,93 @@
+"""What is told of the rights that a cluster grants and refuses, and what a refused one that is needed leads to."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.cluster import rights
+from pytest_grovescale.cluster.existing import preflight
+from pytest_grovescale.cluster.existing.preflight import Answer
+from pytest_grovescale.cluster.existing.surroundings import KWOK_ROLE
+from pytest_grovescale.cluster.rights import Right
+from pytest_grovescale.errors import ClusterError
+
+
+def right(verb: str, resource: str = "nodes", *, needed: bool = True, role: str = "nodes", **fields: str) -> Right:
+    return Right(verb=verb, resource=resource, role=role, needed=needed, without=f"no {resource} are made", **fields)
+
+
+def granted(rules: list[dict[str, list[str]]]) -> set[tuple[str, str, str]]:
+    """Return what rules grant: (group, resource or path, verb)."""
+    return {
+        (group, name, verb)
+        for rule in rules
+        for group in rule.get("apiGroups", ["path"])
+        for name in rule.get("resources") or rule["nonResourceURLs"]
+        for verb in rule["verbs"]
+    }
+
+
+@given(st.sets(st.sampled_from(rights.rights())))
+def test_rules_grant_just_what_is_missing(missing: set[Right]) -> None:
+    found = granted(preflight.rules_of([Answer(one, False) for one in missing]))
+    wanted = {
+        (
+            "path" if one.path else one.group,
+            one.path or "/".join(filter(None, (one.resource, one.subresource))),
+            one.verb,
+        )
+        for one in missing
+    }
+    assert found == wanted
+
+
+def test_a_needed_right_that_is_refused_ends_it_with_the_rule_to_paste() -> None:
+    answers = [
+        Answer(right("get"), True),
+        Answer(right("create"), False),
+        Answer(right("delete"), False),
+        Answer(right("get", "pods", needed=False), False),
+    ]
+    with pytest.raises(ClusterError) as caught:
+        preflight.demand(answers, identity="someone")
+    assert caught.value.message.startswith("someone may not do what they need; nothing was made.")
+    pasted = caught.value.message.partition(":\n")[2]
+    assert yaml.safe_load(pasted) == {
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "delete"]}]
+    }
+    assert "fixtures/rbac/harness.yaml" in caught.value.next_step
+
+
+def test_one_that_can_be_done_without_does_not() -> None:
+    answers = [Answer(right("get", "pods", needed=False), False), Answer(right("list", "pods", needed=False), False)]
+    preflight.demand(answers, identity="someone")
+    assert preflight.refused(answers) == ["no pods are made"]
+
+
+def test_a_role_that_this_run_needs_counts_as_needed() -> None:
+    answers = [Answer(right("patch", "pods", needed=False, role=KWOK_ROLE), False)]
+    preflight.demand(answers, identity="")
+    with pytest.raises(ClusterError, match="resources"):
+        preflight.demand(answers, identity="", also=(KWOK_ROLE,))
+
+
+def test_the_table_says_what_may_and_what_may_not_be_done() -> None:
+    answers = [
+        Answer(right("get"), True),
+        Answer(right("list"), True),
+        Answer(right("create"), False),
+        Answer(right("get", "pods", subresource="proxy", needed=False, role="proxy"), False),
+        Answer(Right(verb="get", path="/metrics", role="metrics", needed=False, without="x"), True),
+    ]
+    assert preflight.table(answers) == [
+        "  NO   nodes (NEEDED, without it no nodes are made): refused: create nodes; granted: get, list nodes",
+        "  NO   proxy (without it no pods are made): refused: get pods/proxy",
+        "  yes  metrics: get /metrics",
+    ]
+
+
+def test_the_role_for_our_kwok_is_one_of_the_files() -> None:
+    assert KWOK_ROLE in {one.role for one in rights.rights()}
