@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -70,18 +70,10 @@ def binaries_used(definition: OperatorDefinition) -> list[str]:
 
 def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, environ: Mapping[str, str]) -> Launch:
     """Return the launch for the ``provided`` placeholders (see ``placeholders.PROVIDED``)."""
-    single = {name: value for name, value in definition.settings.items() if isinstance(value, str)}
-    values = {**single, **provided}
-    argv: list[str] = []
-    for item in definition.command:
-        if isinstance(item, Repeated):
-            chosen = definition.settings[item.for_]
-            for one in (chosen,) if isinstance(chosen, str) else chosen:
-                argv += [fill(text, {**values, item.for_: one}) for text in item.arguments]
-        else:
-            argv.append(fill(item, values))
+    assert definition.readiness is not None  # or it is no process: the definition was checked
+    values = {**single_values(definition), **provided}
     return Launch(
-        argv=argv,
+        argv=filled(definition.command, definition, values),
         env=_environment(definition, values, environ),
         workdir=definition.workdir,
         files={name: fill(text, values) for name, text in definition.files.items()},
@@ -90,6 +82,24 @@ def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, envir
         pprof=_address(definition.pprof, values) if definition.pprof else None,
         stacks=_address(definition.stacks, values) if definition.stacks else None,
     )
+
+
+def single_values(definition: OperatorDefinition) -> dict[str, str]:
+    """Return the chosen values that are no lists."""
+    return {name: value for name, value in definition.settings.items() if isinstance(value, str)}
+
+
+def filled(items: Sequence[str | Repeated], definition: OperatorDefinition, values: Mapping[str, str]) -> list[str]:
+    """Return arguments with each placeholder replaced, and those of a list value repeated for each of its items."""
+    arguments: list[str] = []
+    for item in items:
+        if isinstance(item, Repeated):
+            chosen = definition.settings[item.for_]
+            for one in (chosen,) if isinstance(chosen, str) else chosen:
+                arguments += [fill(text, {**values, item.for_: one}) for text in item.arguments]
+        else:
+            arguments.append(fill(item, values))
+    return arguments
 
 
 def write_files(launch: Launch, folder: Path) -> None:

@@ -14,6 +14,7 @@ from .. import bundled, definitions, durations
 from ..errors import DefinitionError, UsageError
 from ..sizes import memory_bytes
 from . import manifests, placeholders, rbac
+from .pods import checking as pods
 from .shape import (
     OperatorDefinition,
     OperatorFile,
@@ -22,6 +23,7 @@ from .shape import (
     Scalar,
     Setting,
     Value,
+    arguments,
     ca_files,
     endpoints,
     texts,
@@ -59,31 +61,34 @@ def load(path_or_name: str, *, values: Mapping[str, str] | None = None, base: Pa
 
     _check_scalars(written, fail)
     _check_values(written, fail)
-    known = {*placeholders.PROVIDED, *written.declared}
+    pods.check(written, fail)
+    known = {*(placeholders.PROVIDED if written.pod is None else pods.PROVIDED), *written.declared}
     _check_placeholders(written, known, fail)
     _check_urls(written, fail)
     resolved = _resolve_paths(written, file, fail)
     settings = {name: _setting(name, value, (values or {}).get(name)) for name, value in written.declared.items()}
     _check_chosen(written, values or {})
     fields = msgspec.structs.asdict(resolved)
-    return OperatorDefinition(**fields, source=str(file), settings=settings)
+    definition = OperatorDefinition(**fields, source=str(file), settings=settings)
+    pods.replicas(definition)
+    pods.archive(definition)
+    return definition
 
 
 def _check_scalars(written: OperatorFile, fail: Fail) -> None:
     if not _NAME.fullmatch(written.name):
         raise fail(("name",), f"{written.name!r}: lower case letters, digits and '-', at most 52")
-    if not written.command:
-        raise fail(("command",), "is empty")
+    if written.pod is None:
+        _check_process(written, fail)
     for name in written.env:
         if not _ENV_NAME.fullmatch(name):
             raise fail(("env", name), "is no name of an environment variable")
     for name in written.files:
         if not _FILE_NAME.fullmatch(name) or name in (".", "..", *_TAKEN):
             raise fail(("files", name), "must be a plain file name, and none of " + ", ".join(_TAKEN))
-    durations_: dict[Keys, str | float] = {
-        ("readiness", "timeout"): written.readiness.timeout,
-        ("stop_grace",): written.stop_grace,
-    }
+    durations_: dict[Keys, str | float] = {("stop_grace",): written.stop_grace}
+    if written.readiness is not None:
+        durations_["readiness", "timeout"] = written.readiness.timeout
     if written.metrics is not None and written.metrics.interval is not None:
         durations_["metrics", "interval"] = written.metrics.interval
     for path, value in durations_.items():
@@ -102,6 +107,15 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
         raise fail(("limits", "gomaxprocs"), "at least 1")
 
 
+def _check_process(written: OperatorFile, fail: Fail) -> None:
+    if not written.command:
+        raise fail(
+            ("command",), "missing", "Say what to run: `command:` starts a process of this host, `pod:` a Deployment."
+        )
+    if written.readiness is None:
+        raise fail(("readiness",), "missing", "Say how to tell that it works: readiness: {url: …}")
+
+
 def _check_values(written: OperatorFile, fail: Fail) -> None:
     for name, value in written.declared.items():
         path = ("values", name)
@@ -114,15 +128,13 @@ def _check_values(written: OperatorFile, fail: Fail) -> None:
                 if item not in value.choices:
                     choices = ", ".join(map(_text, value.choices))
                     raise fail((*path, "default"), f"{_text(item)!r} is none of its choices: {choices}")
-    for index, argument in enumerate(written.command):
+    for place, argument in arguments(written).items():
         if isinstance(argument, Repeated):
             name = argument.for_
             if name not in written.declared:
-                raise fail(("command", index, "for"), f"no such value: {name}", _near(name, written.declared))
+                raise fail((*place, "for"), f"no such value: {name}", _near(name, written.declared))
             if not isinstance(_default(written.declared[name]), list):
-                raise fail(
-                    ("command", index, "for"), f"the default of {name} is no list, so there is nothing to repeat"
-                )
+                raise fail((*place, "for"), f"the default of {name} is no list, so there is nothing to repeat")
 
 
 def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> None:
@@ -140,10 +152,10 @@ def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> N
 
 
 def _inside_repeat(written: OperatorFile, path: Keys, name: str) -> bool:
-    if path[0] != "command" or not isinstance(path[1], int):
-        return False
-    item = written.command[path[1]]
-    return isinstance(item, Repeated) and item.for_ == name
+    return any(
+        isinstance(item, Repeated) and item.for_ == name and path[: len(place)] == place
+        for place, item in arguments(written).items()
+    )
 
 
 def _check_urls(written: OperatorFile, fail: Fail) -> None:
@@ -205,7 +217,8 @@ def _resolve_paths(written: OperatorFile, file: Path, fail: Fail) -> OperatorFil
         for name, endpoint in endpoints(written).items()
         if endpoint.ca_file and not list(placeholders.names(endpoint.ca_file))
     }
-    return msgspec.structs.replace(written, **lists, **trusted, rbac=rules, workdir=workdir)
+    of_pods = pods.resolved(written, absolute, fail)
+    return msgspec.structs.replace(of_pods, **lists, **trusted, rbac=rules, workdir=workdir)
 
 
 def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..cluster.ownership import Owner
 from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client
@@ -33,13 +34,15 @@ def account(definition: OperatorDefinition) -> list[Manifest]:
     return [Manifest(obj, f"{definition.source}: identity") for obj in objects]
 
 
-async def establish(client: Client, definition: OperatorDefinition, *, progress: Callable[[str], None]) -> list[Object]:
+async def establish(
+    client: Client, definition: OperatorDefinition, *, owner: Owner | None = None, progress: Callable[[str], None]
+) -> list[Object]:
     """Make the ServiceAccount and grant it its rules; return the objects that are ours to remove.
 
     A rule that the harness itself lacks is refused by the API server (no escalation), and so raised here.
     """
     objects = [*account(definition), *rbac.objects(definition)]
-    return await install(client, objects, operator=definition.name, progress=progress)
+    return await install(client, objects, operator=definition.name, owner=owner, progress=progress)
 
 
 async def write_credentials(client: Client, definition: OperatorDefinition, access: Access, folder: Path) -> Path:
@@ -63,6 +66,7 @@ async def write_credentials(client: Client, definition: OperatorDefinition, acce
         ca_pem=access.ca_pem,
         tls_server_name=access.tls_server_name,
         insecure=access.insecure,
+        proxy=access.proxy,
         namespace=namespace,
         token_file=str(token_file),
     )

@@ -1,7 +1,8 @@
 """What an operator's start puts into the cluster, so that its removal takes out just that.
 
 Everything put there carries ``grovescale.io/managed``. An object that is there without that label belongs to somebody
-else: it is neither changed nor removed.
+else: it is neither changed nor removed. On a cluster that others use, a second label says whose tests it is for; what
+several need stays until the last of them is done.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import datetime
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 
+from ..cluster import ownership
+from ..cluster.ownership import Owner
 from ..errors import OperatorError
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
 from ..kube.resources import Resource, UnknownResource
 from .following import Followed, follow
 from .manifests import Manifest, Object, title
+from .sharing import demand_same
 
 MANAGED = "grovescale.io/managed"
 OPERATOR = "grovescale.io/operator"
@@ -28,27 +32,36 @@ _GONE_S = 60.0
 
 
 async def install(
-    client: Client, manifests: Iterable[Manifest], *, operator: str, progress: Callable[[str], None]
+    client: Client,
+    manifests: Iterable[Manifest],
+    *,
+    operator: str,
+    owner: Owner | None = None,
+    progress: Callable[[str], None],
 ) -> list[Object]:
     """Apply objects one after another, as ``kubectl apply`` would; return those that are ours to remove.
 
-    Raises OperatorError with the object, its file and line, and the API server's reason.
+    ``owner``: under whose name they are made and noted, on a cluster where others make some, too. Raises OperatorError
+    with the object, its file and line, and the API server's reason.
     """
     ours: list[Object] = []
     for manifest in manifests:
-        if await _install_one(client, manifest, operator):
+        if await _install_one(client, manifest, operator, owner):
             ours.append(manifest.object)
         else:
             progress(f"{title(manifest.object)} was there before and is left as it is")
     return ours
 
 
-async def _install_one(client: Client, manifest: Manifest, operator: str) -> bool:
-    obj = labelled(manifest.object, operator)
+async def _install_one(client: Client, manifest: Manifest, operator: str, owner: Owner | None) -> bool:
+    obj = labelled(manifest.object, operator, owner)
     try:
         resource = await client.resource(obj["kind"], obj["apiVersion"])
-        if not await _is_ours(client, resource, obj["metadata"]):
+        there = await _there(client, resource, obj["metadata"])
+        if there is not None and not await _may_have(client, manifest, there, owner):
             return False
+        if owner is not None:
+            owner.note([obj])
         await client.apply(obj, field_manager=FIELD_MANAGER)
     except UnknownResource as error:
         raise OperatorError(
@@ -59,24 +72,53 @@ async def _install_one(client: Client, manifest: Manifest, operator: str) -> boo
         details = "; ".join(error.causes)
         raise OperatorError(
             f"{manifest.source}: {title(obj)} was refused: {error.message}{f' ({details})' if details else ''}",
-            next_step="Correct the file, or the rights of the identity that sets the cluster up.",
+            next_step=f"It is {error.admission} of the cluster that does not let it through."
+            if error.admission
+            else "Correct the file, or the rights of the identity that sets the cluster up.",
         ) from error
     return True
 
 
-async def _is_ours(client: Client, resource: Resource, wanted: Object) -> bool:
-    """Return whether the object is not there yet, or there with our label; ``wanted`` is its metadata.
+async def _there(client: Client, resource: Resource, wanted: Object) -> Object | None:
+    """Return the object if it is there; ``wanted`` is its metadata.
 
     One that is on its way out, as after a removal a moment ago, is waited for: nothing can be made in its place.
     """
     namespace = wanted.get("namespace") or client.access.namespace
     try:
-        found = (await client.get(resource, wanted["name"], namespace))["metadata"]
+        found = await client.get(resource, wanted["name"], namespace)
     except NotFound:
-        return True
-    if "deletionTimestamp" not in found:
-        return bool((found.get("labels") or {}).get(MANAGED))
-    await _wait_gone(client, resource, found)
+        return None
+    if "deletionTimestamp" not in found["metadata"]:
+        return found
+    await _wait_gone(client, resource, found["metadata"])
+    return None
+
+
+async def _may_have(client: Client, manifest: Manifest, there: Object, owner: Owner | None) -> bool:
+    """Return whether an object that is there is ours, too, from now on; False: it is somebody else's, and stays so.
+
+    Raises OperatorError where it is not what we need, and is not ours to change.
+    """
+    labels = there["metadata"].get("labels") or {}
+    if not labels.get(MANAGED):
+        if there.get("kind") == "CustomResourceDefinition":
+            await demand_same(
+                client,
+                manifest,
+                there,
+                whose="was there before the tests",
+                next_step="Test on a cluster without it, or install the version that the operator definition names.",
+            )
+        return False
+    if owner is not None and (others := ownership.others(labels, owner)):
+        await demand_same(
+            client,
+            manifest,
+            there,
+            whose=f"is needed by the tests of cluster {', '.join(others)} at this moment",
+            next_step="Wait until they have ended: two versions of it cannot be there at once.",
+        )
     return True
 
 
@@ -98,22 +140,38 @@ async def _wait_gone(client: Client, resource: Resource, metadata: Object) -> No
         ) from None
 
 
-def labelled(obj: Object, operator: str) -> Object:
+def labelled(obj: Object, operator: str, owner: Owner | None = None) -> Object:
     """Return a copy that says who put it there."""
     metadata = obj["metadata"]
     labels = {**(metadata.get("labels") or {}), MANAGED: "true", OPERATOR: operator}
+    if owner is not None:
+        labels[owner.label] = "true"
     return {**obj, "metadata": {**metadata, "labels": labels}}
 
 
-async def remove(client: Client, objects: Iterable[Object]) -> None:
-    """Delete objects, last first. One that is gone already, or whose kind is no longer served, is no error."""
+async def remove(client: Client, objects: Iterable[Object], *, owner: Owner | None = None) -> None:
+    """Delete objects, last first. One that is gone already, or whose kind is no longer served, is no error.
+
+    ``owner``: whose they are; what others need, too, is left to them.
+    """
     for obj in reversed(list(objects)):
         metadata = obj["metadata"]
+        namespace = metadata.get("namespace") or client.access.namespace
         try:
             resource = await client.resource(obj["kind"], obj["apiVersion"])
-            await client.delete(resource, metadata["name"], metadata.get("namespace") or client.access.namespace)
+            if owner is None or not await _left_to_others(client, resource, metadata["name"], namespace, owner):
+                await client.delete(resource, metadata["name"], namespace)
         except (NotFound, UnknownResource):
             continue
+
+
+async def _left_to_others(client: Client, resource: Resource, name: str, namespace: str, owner: Owner) -> bool:
+    """Return whether others own an object; our name is taken off it then."""
+    found = (await client.get(resource, name, namespace))["metadata"]
+    if not ownership.others(found.get("labels") or {}, owner):
+        return False
+    await client.patch(resource, name, namespace, body={"metadata": {"labels": {owner.label: None}}})
+    return True
 
 
 async def wait_established(client: Client, crds: Iterable[Object], *, timeout: float = _ESTABLISHED_S) -> None:
@@ -126,24 +184,30 @@ async def wait_established(client: Client, crds: Iterable[Object], *, timeout: f
         return
     resource = await client.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
     try:
-        async with asyncio.timeout(timeout), aclosing(follow(client, resource)) as changes:
-            async for change in changes:
-                found = change.object
-                if found is None or found.metadata.name not in waiting:
-                    continue
-                reason = _not_established(found)
-                if reason:
-                    waiting[found.metadata.name] = reason
-                else:
-                    del waiting[found.metadata.name]
-                if not waiting:
-                    break
+        async with asyncio.timeout(timeout), asyncio.TaskGroup() as each:
+            # One watch for each, by its name: a shared cluster has hundreds of others, of megabytes.
+            for name in list(waiting):
+                each.create_task(_wait_established(client, resource, name, waiting))
     except TimeoutError:
         names = "; ".join(f"{name}: {reason}" for name, reason in waiting.items())
         raise OperatorError(
             f"after {timeout:g} s the API server does not serve these CRDs: {names}",
             next_step="`kubectl describe crd NAME` shows all conditions.",
         ) from None
+    except ExceptionGroup as group:
+        # All were asked alike: what one was refused, all were.
+        raise group.exceptions[0] from None
+
+
+async def _wait_established(client: Client, resource: Resource, name: str, waiting: dict[str, str]) -> None:
+    """Take a CRD out of ``waiting`` once it is served; until then that says why it is not."""
+    async with aclosing(follow(client, resource, field_selector=f"metadata.name={name}")) as changes:
+        async for change in changes:
+            if change.kind == "present" and change.object is not None:
+                waiting[name] = _not_established(change.object)
+            if not waiting[name]:
+                del waiting[name]
+                return
 
 
 async def wait_settled(client: Client, crds: Iterable[Object]) -> None:

@@ -58,6 +58,12 @@ def answers(address: Address) -> str:
         return f"{url}: {getattr(error, 'reason', error)}"
 
 
+def fetch(address: Address) -> tuple[bytes, str]:
+    """Return what a GET answers, and of which type it is. Raises OSError for anything but 200 to 299."""
+    with _open(address) as response:
+        return response.read(), response.headers.get("Content-Type", "")
+
+
 def _open(address: Address) -> Any:
     # No proxy of the environment may stand between the harness and loopback.
     opener = urllib.request.build_opener(

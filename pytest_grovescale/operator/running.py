@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -11,22 +12,28 @@ import msgspec
 
 from ..cluster import locks
 from ..cluster.handle import Cluster, ProcessSpec
+from ..cluster.protocol import SupervisorGone
+from ..errors import ClusterError
+from ..kube.client import Client
+from ..kube.portal import Portal
 from ..whole_files import write_private
+from . import installed
 from .command import Launch
 from .manifests import Object
+from .pods import removal
+from .pods.deployment import Chosen
 from .shape import OperatorDefinition
 
 PROCESS = "operator"
-"""Name of the process at the supervisor and in recordings. One operator per cluster at a time."""
+"""Name of the operator in recordings, and of its process. One operator per cluster at a time."""
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
+class Running(msgspec.Struct, frozen=True, kw_only=True, tag_field="runs_as"):
     """What is known of the operator that runs on a cluster; kept there so that other processes can share it."""
 
     definition: OperatorDefinition
     spec: ProcessSpec
-    launch: Launch
-    provided: dict[str, str]
+    """The process at the supervisor that is the operator, or that keeps its pods; with its end, that is over."""
     log: str
     folder: str
     """Holds its kubeconfig, token and certificates: 0700, gone when it has stopped."""
@@ -36,6 +43,22 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Its webhook configurations; they must not outlive it."""
     pid: int
     """Of the process that started it."""
+
+
+class RunningProcess(Running, frozen=True, kw_only=True, tag="process"):
+    """An operator that runs as a process of this host."""
+
+    launch: Launch
+    provided: dict[str, str]
+
+
+class RunningPods(Running, frozen=True, kw_only=True, tag="pods"):
+    """An operator that runs as pods of the cluster."""
+
+    deployment: Chosen
+
+
+AnyRunning = RunningProcess | RunningPods
 
 
 class Hold:
@@ -74,14 +97,60 @@ def state_file(cluster: Cluster) -> Path:
     return cluster.directory / f"{PROCESS}.json"
 
 
-def write(cluster: Cluster, running: Running) -> None:
+def write(cluster: Cluster, running: AnyRunning) -> None:
     """Keep what is known of the operator that is started."""
     write_private(state_file(cluster), msgspec.json.encode(running).decode())
 
 
-def known(cluster: Cluster) -> Running | None:
+_decode: msgspec.json.Decoder[AnyRunning] = msgspec.json.Decoder(AnyRunning)
+
+
+def known(cluster: Cluster) -> AnyRunning | None:
     """Return the operator that was started last and not stopped since; it may be dead."""
     try:
-        return msgspec.json.decode(state_file(cluster).read_bytes(), type=Running)
+        return _decode.decode(state_file(cluster).read_bytes())
     except FileNotFoundError:
         return None
+
+
+def shared(cluster: Cluster, running: AnyRunning) -> bool:
+    """Return whether an operator runs; it stays at least as long as this process holds its lease on the cluster."""
+    if not is_alive(cluster, running):
+        return False
+    try:
+        cluster.share_process(running.spec.name)
+    except ClusterError:
+        # It ended at this moment, or is being stopped.
+        return False
+    return True
+
+
+def is_alive(cluster: Cluster, running: AnyRunning) -> bool:
+    """Return whether the operator's process, or the one that keeps its pods, runs."""
+    info = cluster.processes().get(running.spec.name)
+    return info is not None and info.running
+
+
+def stop(cluster: Cluster, running: AnyRunning) -> None:
+    """Stop the operator, then take away what must not outlive it."""
+    try:
+        if running.spec.name in cluster.processes():
+            cluster.stop_process(running.spec.name)
+        if running.configurations or isinstance(running, RunningPods):
+            with Portal() as portal:
+                portal.run(_clear(portal.client(cluster.access_as("harness")), running))
+    except SupervisorGone:
+        # The process died with it, and so did the API server.
+        return
+    finally:
+        shutil.rmtree(running.folder, ignore_errors=True)
+        state_file(cluster).unlink(missing_ok=True)
+
+
+async def _clear(client: Client, running: AnyRunning) -> None:
+    """Remove what its process may have left: nothing, unless that was killed."""
+    await installed.remove(client, running.configurations)
+    if isinstance(running, RunningPods):
+        chosen = running.deployment
+        if await removal.remove(client, chosen.namespace, chosen.name, operator=running.definition.name):
+            await removal.wait_gone(client, chosen.namespace, chosen.selector)

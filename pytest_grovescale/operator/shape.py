@@ -46,9 +46,10 @@ class PolicyRule(_Part, frozen=True, kw_only=True, rename="camel"):
 
 
 class Identity(_Part, frozen=True, kw_only=True):
-    """The ServiceAccount that the operator acts as. Made if it is not there."""
+    """The ServiceAccount that the operator acts as. Made if it is not there; that of pods is in their manifests."""
 
     namespace: str = "grovescale-operator"
+    """Also of those objects of a pod's manifests that name none."""
     service_account: str = ""
     """Empty: the operator's name."""
 
@@ -80,6 +81,72 @@ class Metrics(Endpoint, frozen=True, kw_only=True):
     it."""
 
 
+class Served(_Part, frozen=True, kw_only=True):
+    """Something that the operator's pods serve."""
+
+    port: int | str
+    """Number, or the name that the container gives it."""
+    path: str
+    scheme: Literal["http", "https"] = "http"
+    via: Literal["proxy", "forward", "ip"] = "proxy"
+    """``proxy``: through the API server, whose identity asks; ``forward``: by a port of this host that leads there;
+    ``ip``: straight to the pod's address, where this host has a way to it."""
+    token: bool = False
+    """As `Endpoint.token`; not for ``proxy``, which passes none on."""
+    insecure_skip_verify: bool = False
+    """As `Endpoint.insecure_skip_verify`; ``proxy`` never looks at a pod's certificate."""
+
+    @property
+    def number(self) -> int:
+        """The port's number, which a checked definition has."""
+        assert isinstance(self.port, int)
+        return self.port
+
+
+class ServedMetrics(Served, frozen=True, kw_only=True):
+    """Where a pod serves metrics."""
+
+    path: str = "/metrics"
+    interval: str | float | None = None
+    """As `Metrics.interval`."""
+
+
+class Pod(_Part, frozen=True, kw_only=True):
+    """The operator as pods of the cluster: a Deployment, and what belongs to it."""
+
+    manifests: list[str]
+    """Files, folders of files, and kustomize folders (those with a ``kustomization.yaml``)."""
+    deployment: str = ""
+    """``name`` or ``namespace/name``; empty: the only one in the manifests."""
+    container: str = ""
+    """The one that is the operator; empty: the only one of the Deployment."""
+    image: str = ""
+    """In place of the container's own."""
+    archive: str = ""
+    """An image as ``docker save`` writes it, brought into the cluster before the start; only on ``kind``. Relative to
+    the file; one with a placeholder, ``"{archive}"``, to the folder that the tests were started from."""
+    dockerfile: str = ""
+    """Built as ``image`` before the start, and brought into the cluster; only on ``kind``."""
+    context: str = ""
+    """Folder that is built; empty: the Dockerfile's."""
+    build_args: dict[str, str] = {}
+    arguments: list[str | Repeated] = []
+    """Added behind the container's own."""
+    env: dict[str, str] = {}
+    """Added to the container's, or in place of what has that name."""
+    replicas: int | str | None = None
+    """In place of the Deployment's; a number, or a text with a placeholder that is one: ``"{replicas}"``."""
+    lease: str = ""
+    """The Lease that says which replica works: ``name`` or ``namespace/name``. Empty: with several replicas, the one
+    in their namespace that one of them holds."""
+    rollout_timeout: str | float = "180s"
+    metrics: ServedMetrics | None = None
+    pprof: Served | None = None
+    """As `OperatorFile.pprof`: ``{port: 6060, path: /debug/pprof}``."""
+    stacks: Served | None = None
+    """As `OperatorFile.stacks`."""
+
+
 class Trigger(_Part, frozen=True, kw_only=True):
     """What makes a no-op reconcile: an annotation or a label, changed on an object of this kind, its spec untouched."""
 
@@ -107,7 +174,10 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     name: str
     """Lower case, digits, ``-``. Names its ServiceAccount, ClusterRole and log."""
     description: str = ""
-    command: list[str | Repeated]
+    command: list[str | Repeated] = []
+    """Starts it as a process of this host."""
+    pod: Pod | None = None
+    """In place of `command`: it runs in the cluster."""
     declared: dict[str, Scalar | list[Scalar] | Value] = msgspec.field(default={}, name="values")
     """Placeholders of its own, with their defaults."""
     env: dict[str, str] = {}
@@ -125,7 +195,8 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     identity: Identity = Identity()
     webhooks: list[str] = []
     """Files or folders with Mutating- and ValidatingWebhookConfigurations."""
-    readiness: Readiness
+    readiness: Readiness | None = None
+    """Of a process; pods have their own, and count as ready when their Deployment is rolled out."""
     metrics: Metrics | None = None
     pprof: Endpoint | None = None
     """Where ``net/http/pprof`` answers: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
@@ -158,6 +229,12 @@ class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
         return {name: value if isinstance(value, str) else ",".join(value) for name, value in self.settings.items()}
 
     @property
+    def as_pod(self) -> Pod:
+        """``pod``, of a definition that has one."""
+        assert self.pod is not None
+        return self.pod
+
+    @property
     def service_account(self) -> str:
         return self.identity.service_account or self.name
 
@@ -168,15 +245,31 @@ class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
 
 
 def texts(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
-    """Return every text that reaches the process (command, environment, files), by its path in the file."""
+    """Return every text that reaches the operator (arguments, environment, files), by its path in the file."""
     found: dict[tuple[str | int, ...], str] = {}
-    for index, item in enumerate(definition.command):
+    for path, item in arguments(definition).items():
         if isinstance(item, Repeated):
-            found |= {("command", index, "arguments", i): text for i, text in enumerate(item.arguments)}
+            found |= {(*path, "arguments", i): text for i, text in enumerate(item.arguments)}
         else:
-            found["command", index] = item
+            found[path] = item
     found |= {("env", name): text for name, text in definition.env.items()}
     found |= {("files", name): text for name, text in definition.files.items()}
+    if definition.pod is not None:
+        found |= {("pod", "env", name): text for name, text in definition.pod.env.items()}
+        found |= {("pod", "build_args", name): text for name, text in definition.pod.build_args.items()}
+        found["pod", "image"] = definition.pod.image
+        found["pod", "archive"] = definition.pod.archive
+        found["pod", "replicas"] = str(definition.pod.replicas or "")
+    return found
+
+
+def arguments(definition: OperatorFile) -> dict[tuple[str | int, ...], str | Repeated]:
+    """Return the items of the command, or of a pod's arguments, by their path in the file."""
+    found: dict[tuple[str | int, ...], str | Repeated] = {
+        ("command", index): item for index, item in enumerate(definition.command)
+    }
+    if definition.pod is not None:
+        found |= {("pod", "arguments", index): item for index, item in enumerate(definition.pod.arguments)}
     return found
 
 

@@ -47,7 +47,7 @@ def test_good_one_is_good(tmp_path: Path) -> None:
     ("old", "new", "line", "place", "hint"),
     [
         ("name: sample", "name: Sample_1", 1, "name", ""),
-        ("name: sample\n", "", 1, "name: missing", "command"),
+        ("name: sample\n", "", 1, "name: missing", "Needed here: name"),
         ("metrics:\n", "metricks:\n", 12, "metricks: unknown field", "Did you mean metrics"),
         ("  timeout: 5s", "  timeot: 5s", 11, "readiness.timeot: unknown field", "Did you mean timeout"),
         ("  timeout: 5s", "  timeout: soon", 11, "readiness.timeout: 'soon'", "30s"),
@@ -94,7 +94,7 @@ def test_mistake(tmp_path: Path, old: str, new: str, line: int, place: str, hint
 def test_empty_file_says_what_it_needs(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="is empty") as raised:
         load(str(write(tmp_path, "")))
-    assert "name, command, readiness" in raised.value.next_step
+    assert "It needs name" in raised.value.next_step
 
 
 def test_missing_file_names_the_bundled_ones(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""The start of an operator as pods, from its manifests to the moment at which it works."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from ...cluster.handle import Cluster
+from ...errors import UsageError
+from ...kube.portal import Portal
+from .. import identity, installed, webhooks
+from ..handle import Progress, new_log
+from ..running import PROCESS, Hold, stop
+from ..running import write as write_state
+from ..shape import OperatorDefinition
+from . import checking, deployment, image, objects, proxying
+from .keeping import hand_over
+from .operator import OperatorPods
+from .readiness import wait_kept, wait_rolled_out, wait_seen
+
+
+def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
+    """Raise UsageError for an operator that runs as pods on a cluster whose nodes run none."""
+    if definition.pod is not None and backend == "local":
+        raise UsageError(
+            f"operator {definition.name} runs as pods, and all nodes of a local cluster are simulated: they run none",
+            next_step="Use --grovescale-cluster=kind or existing:CONTEXT, or an operator with a `command:`.",
+        )
+
+
+def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress) -> OperatorPods:
+    """Start an operator as pods, as `start.start` says. Nothing of it may run there already."""
+    with contextlib.ExitStack() as undo, Portal() as portal:
+        client = portal.client(cluster.access_as("harness"))
+        loaded = image.bring(definition, cluster, progress)
+        folder = cluster.directory / PROCESS
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        parts = objects.parts_of(definition, cluster.owner)
+        running = hand_over(definition, cluster, parts, folder, new_log(directory))
+        undo.callback(stop, cluster, running)
+        cluster.start_process(running.spec)
+        ours = portal.run(objects.prepare(client, definition, parts, cluster.owner, progress))
+        running = msgspec.structs.replace(running, ours=ours)
+        write_state(cluster, running)
+        proxying.write_credentials(cluster.access_as("harness"), folder)
+        if checking.tokens_are_sent(definition.as_pod):
+            portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
+        # Before the Deployment is made: from its first moment on there is somebody who takes it out.
+        wait_kept(running)
+        changes = portal.run(objects.changes_of(client, definition, cluster, loaded=loaded))
+        obj = deployment.changed(parts.chosen, changes)
+        generation = portal.run(objects.apply(client, definition, parts.chosen, obj, cluster.owner, progress))
+        wait_rolled_out(portal, client, running, generation, progress)
+        wait_seen(running)
+        portal.run(installed.wait_settled(client, [crd.object for crd in parts.crds]))
+        cluster.owner.note(hook.object for hook in parts.webhooks)
+        portal.run(webhooks.activate(client, parts.webhooks, namespace=parts.chosen.namespace))
+        undo.pop_all()
+        return OperatorPods(cluster, running, Hold(cluster))

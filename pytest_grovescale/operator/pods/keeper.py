@@ -1,0 +1,264 @@
+"""The process that stands for an operator's pods: ``python -m pytest_grovescale.operator.pods.keeper FOLDER``.
+
+The cluster's supervisor owns it like any process. It follows the pods and the Lease by watch, keeps their logs, finds
+their processes where they are processes of this host, and tells all that in files. At its end, however that comes
+about, it deletes the Deployment and waits until the pods are gone: so pods end with the lease of those who started
+them, as a process does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from ...cluster import state as clusters
+from ...cluster.kind import container_processes
+from ...kube.client import Client
+from ...kube.errors import ApiError
+from ...kube.logs import PODS
+from ...kube.resources import Resource
+from .. import installed
+from ..following import Change, Followed, follow
+from ..running import PROCESS
+from . import removal, state
+from .forwarding import Forwarder
+from .logs import Logs
+from .replicas import FollowedPod, Replica, holds, leader, replica_of
+from .state import Kept, Task
+
+NAME = "operator-pods"
+"""Its name at the supervisor."""
+
+LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True)
+
+_AGAIN_S = 2.0
+_LOOK_S = 0.1
+_LONGEST_LOOK_S = 5.0
+
+
+class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(Followed, frozen=True):
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+class Keeper:
+    """Follows the pods of one operator."""
+
+    def __init__(self, folder: Path, task: Task, client: Client) -> None:
+        self._folder = folder
+        self._task = task
+        self._client = client
+        self._replicas: dict[str, Replica] = {}
+        """By uid."""
+        self._leases: dict[str, str] = {}
+        """``namespace/name`` → holder, of those that may be the operator's."""
+        self._problem = ""
+        self._forwards: dict[int, int] = {}
+        self._live = False
+        self._told = Kept()
+        self._changed = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event, log: BinaryIO) -> None:
+        """Follow until told to stop; then remove the operator. ``log`` gets what its pods say."""
+        logs = Logs(self._client, self._task.namespace, self._task.container, log)
+        forwarders = await self._forward()
+        tasks = [asyncio.create_task(self._pods(logs))]
+        if self._task.lease is not None:
+            tasks.append(asyncio.create_task(self._lease(self._task.lease)))
+        if self._task.node is not None:
+            tasks.append(asyncio.create_task(self._processes()))
+        ended = asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            for task in done - {ended}:
+                # None ends by itself: a defect of ours.
+                task.result()
+            await self._remove()
+        finally:
+            for forwarder in forwarders:
+                forwarder.close()
+            for task in (*tasks, ended):
+                task.cancel()
+            await asyncio.gather(*tasks, ended, return_exceptions=True)
+            await logs.close()
+
+    async def _forward(self) -> list[Forwarder]:
+        """Take a port of this host for each that is wanted."""
+        task = self._task
+        opened = {
+            port: Forwarder(self._client, task.namespace, port, lambda: self._told.leader, _say)
+            for port in task.forwards
+        }
+        self._forwards = {port: await forwarder.open() for port, forwarder in opened.items()}
+        return list(opened.values())
+
+    # ---- what is followed
+
+    async def _pods(self, logs: Logs) -> None:
+        while True:
+            try:
+                changes = follow(
+                    self._client, PODS, self._task.namespace, label_selector=self._task.selector, shape=FollowedPod
+                )
+                async with aclosing(changes) as watched:
+                    async for change in watched:
+                        self._problem = ""
+                        self._take(change, logs)
+            except ApiError as error:
+                await self._refused(f"its pods cannot be followed: {error.message}")
+
+    def _take(self, change: Change, logs: Logs) -> None:
+        if change.kind == "live":
+            self._live = True
+        if isinstance(change.object, FollowedPod):
+            replica = replica_of(change.object, self._task.container)
+            if change.kind == "gone":
+                self._replicas.pop(replica.uid, None)
+                logs.gone(replica)
+            else:
+                self._replicas[replica.uid] = replica
+                logs.see(replica)
+        self._tell()
+
+    async def _lease(self, wanted: str) -> None:
+        namespace, _, name = wanted.rpartition("/")
+        selector = f"metadata.name={name}" if name else ""
+        while True:
+            try:
+                changes = follow(
+                    self._client, LEASES, namespace or self._task.namespace, field_selector=selector, shape=_Lease
+                )
+                async with aclosing(changes) as watched:
+                    async for change in watched:
+                        self._take_lease(change)
+            except ApiError as error:
+                await self._refused(f"its Lease cannot be followed: {error.message}")
+
+    def _take_lease(self, change: Change) -> None:
+        if not isinstance(change.object, _Lease):
+            return
+        key = f"{change.object.metadata.namespace}/{change.object.metadata.name}"
+        if change.kind == "gone":
+            self._leases.pop(key, None)
+        else:
+            self._leases[key] = change.object.spec.holder_identity or ""
+        self._tell()
+
+    async def _refused(self, problem: str) -> None:
+        self._problem = problem
+        self._tell()
+        await asyncio.sleep(_AGAIN_S)
+
+    # ---- what is told
+
+    def _tell(self) -> None:
+        lease = self._lease_in_force()
+        holder = None if self._task.lease is None else self._leases.get(lease, "")
+        works = leader(self._replicas.values(), holder)
+        told = Kept(
+            replicas={replica.pod: replica for replica in self._replicas.values()},
+            leader=works.pod if works is not None else "",
+            lease=lease,
+            live=self._live,
+            forwards=self._forwards,
+            problem=self._problem,
+        )
+        if told != self._told:
+            self._told = told
+            state.write(self._folder, told)
+            # A new one for the next change: whoever waits for this one may be slow.
+            self._changed, changed = asyncio.Event(), self._changed
+            changed.set()
+
+    def _lease_in_force(self) -> str:
+        """Return the Lease that says who works: the one that was named, or that one of the pods holds.
+
+        One that was found is kept while nobody holds it: so a failover has a moment without a leader, as it really has.
+        """
+        if self._task.lease:
+            return next(iter(self._leases), "")
+        if self._told.lease in self._leases:
+            return self._told.lease
+        pods = [replica.pod for replica in self._replicas.values()]
+        held = (key for key, holder in sorted(self._leases.items()) if any(holds(pod, holder) for pod in pods))
+        return next(held, "")
+
+    async def _processes(self) -> None:
+        """Find the pods' processes on this host, as they come and go."""
+        known: dict[str, container_processes.Found] = {}
+        tries = 0
+        while True:
+            changed = self._changed
+            wanted = {replica.container_id: replica for replica in self._told.replicas.values() if replica.running}
+            missing = [container_id for container_id in wanted if container_id not in known]
+            if missing:
+                known |= await asyncio.to_thread(container_processes.main_processes, missing)
+            known = {container_id: found for container_id, found in known.items() if container_id in wanted}
+            self._publish({wanted[container_id].pod: found for container_id, found in known.items()})
+            if set(wanted) <= set(known):
+                tries = 0
+                await changed.wait()
+            else:
+                # The runtime's own program becomes the container's within milliseconds; one on another host never.
+                await asyncio.sleep(min(_LOOK_S * 2**tries, _LONGEST_LOOK_S))
+                tries += 1
+
+    def _publish(self, found: dict[str, container_processes.Found]) -> None:
+        named = {PROCESS if pod == self._told.leader else f"replica/{pod}": process for pod, process in found.items()}
+        infos = {name: process.info(name, log=self._task.log) for name, process in named.items()}
+        if infos != state.processes(self._folder):
+            state.write_processes(self._folder, infos)
+
+    # ---- the end
+
+    async def _remove(self) -> None:
+        """Delete webhook configurations and Deployment; return when the pods are gone."""
+        task = self._task
+        await installed.remove(self._client, task.configurations)
+        if not await removal.remove(self._client, task.namespace, task.deployment, operator=task.operator):
+            _say(f"there is no Deployment {task.namespace}/{task.deployment} of this operator to remove")
+            return
+        async with asyncio.timeout(removal.GONE_S):
+            while self._told.replicas or not self._told.live:
+                await self._changed.wait()
+
+
+async def _keep(folder: Path, task: Task, log: BinaryIO) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    access = clusters.access(Path(task.cluster), "harness")
+    async with Client(access, user_agent="grovescale-operator-pods") as client:
+        await Keeper(folder, task, client).run(stop, log)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def main() -> int:
+    """Keep the operator of the folder that the command line names."""
+    folder = Path(sys.argv[1])
+    try:
+        task = state.task(folder)
+        with Path(task.log).open("ab") as log:
+            asyncio.run(_keep(folder, task, log))
+    except (ApiError, TimeoutError, OSError, msgspec.DecodeError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

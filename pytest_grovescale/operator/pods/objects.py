@@ -1,0 +1,136 @@
+"""What of an operator's manifests goes into the cluster, in which order, and with what changed."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from ...cluster.handle import Cluster
+from ...cluster.ownership import Owner
+from ...errors import DefinitionError, OperatorError
+from ...kube.client import Client
+from ...kube.resources import UnknownResource
+from .. import installed, manifests, webhooks
+from ..command import filled, single_values
+from ..handle import Progress
+from ..manifests import Manifest, Object
+from ..placeholders import fill
+from ..shape import OperatorDefinition
+from . import checking, deployment
+from .deployment import Changes, Chosen
+from .removal import DEPLOYMENTS
+from .rendering import rendered
+
+_CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
+"""A kind cluster's one real node is tainted so that a workload's pods stay off it."""
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """The manifests, in the order in which they are applied."""
+
+    crds: list[Manifest]
+    first: list[Manifest]
+    """Namespaces."""
+    others: list[Manifest]
+    chosen: Chosen
+    webhooks: list[Manifest]
+    """Last: while nobody answers them, they would keep the operator itself from being created."""
+
+
+def parts_of(definition: OperatorDefinition, owner: Owner) -> Parts:
+    """Return an operator's manifests, rendered and taken apart. Raises DefinitionError."""
+    pod = definition.as_pod
+
+    def wrong(name: str, message: str) -> DefinitionError:
+        return DefinitionError(
+            f"{definition.source}: pod.{name}: {message}", next_step="It was changed since it was checked."
+        )
+
+    found = rendered(pod.manifests)
+    chosen = deployment.choose(found, pod, definition.identity.namespace, wrong)
+    if (asked := checking.replicas(definition)) is not None:
+        chosen = msgspec.structs.replace(chosen, replicas=asked)
+    crds = [*manifests.read(definition.crds), *(one for one in found if _kind(one) == "CustomResourceDefinition")]
+    hooks = [
+        Manifest(installed.labelled(one.object, definition.name, owner), one.source)
+        for one in found
+        if _kind(one) in webhooks.KINDS
+    ]
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": chosen.namespace}}
+    named = [one for one in found if _kind(one) == "Namespace"]
+    if all(one.object["metadata"]["name"] != chosen.namespace for one in named):
+        named.append(Manifest(own, f"{definition.source}: pod"))
+    apart = ("CustomResourceDefinition", "Namespace", *webhooks.KINDS)
+    others = [one for one in found if _kind(one) not in apart and one.object is not chosen.manifest.object]
+    return Parts(crds=crds, first=named, others=others, chosen=chosen, webhooks=hooks)
+
+
+def _kind(manifest: Manifest) -> str:
+    return str(manifest.object["kind"])
+
+
+async def prepare(
+    client: Client, definition: OperatorDefinition, parts: Parts, owner: Owner, progress: Progress
+) -> list[Object]:
+    """Put all but the Deployment and the webhooks into the cluster; return what is ours."""
+    install = functools.partial(installed.install, client, operator=definition.name, owner=owner, progress=progress)
+    ours = await install(parts.crds)
+    await installed.wait_established(client, [crd.object for crd in parts.crds])
+    ours += await install(parts.first)
+    return ours + await install([await _placed(client, one, parts.chosen.namespace) for one in parts.others])
+
+
+async def _placed(client: Client, manifest: Manifest, namespace: str) -> Manifest:
+    """Return an object in the operator's namespace, where it names none and needs one."""
+    obj = manifest.object
+    if obj["metadata"].get("namespace"):
+        return manifest
+    try:
+        resource = await client.resource(obj["kind"], obj["apiVersion"])
+    except UnknownResource:
+        # Told with file and line when it is applied.
+        return manifest
+    metadata = {**obj["metadata"], "namespace": namespace}
+    return Manifest({**obj, "metadata": metadata}, manifest.source) if resource.namespaced else manifest
+
+
+async def apply(
+    client: Client, definition: OperatorDefinition, chosen: Chosen, obj: Object, owner: Owner, progress: Progress
+) -> int:
+    """Apply the Deployment and return its generation. Raises OperatorError where somebody else's is in its place."""
+    manifest = Manifest(obj, chosen.manifest.source)
+    if not await installed.install(client, [manifest], operator=definition.name, owner=owner, progress=progress):
+        raise OperatorError(
+            f"{chosen.title} is there already, and is none of ours",
+            next_step="Two of them would reconcile the same objects: remove it, or use a cluster of your own.",
+        )
+    found = await client.get(DEPLOYMENTS, chosen.name, chosen.namespace)
+    return int(found["metadata"]["generation"])
+
+
+async def changes_of(client: Client, definition: OperatorDefinition, cluster: Cluster, *, loaded: bool) -> Changes:
+    """Return what a start changes in the Deployment; ``loaded``: its image was brought to the nodes by us."""
+    pod = definition.as_pod
+    values = {**single_values(definition), "namespace": definition.identity.namespace}
+    env = {name: fill(text, values) for name, text in pod.env.items()}
+    in_kind = cluster.backend == "kind"
+    return Changes(
+        image=fill(pod.image, values),
+        loaded=loaded,
+        arguments=filled(pod.arguments, definition, values),
+        env={**(await _api_server(client) if in_kind else {}), **env},
+        replicas=checking.replicas(definition),
+        tolerations=[_CONTROL_PLANE] if in_kind else [],
+    )
+
+
+async def _api_server(client: Client) -> dict[str, str]:
+    """Return where pods reach the API server by its own address: a kind cluster may do without Services.
+
+    The address is that of the Service ``kubernetes``; kubeadm puts it into the server's certificate.
+    """
+    slices = await client.resource("EndpointSlice", "discovery.k8s.io/v1")
+    found = await client.get(slices, "kubernetes", "default")
+    address, port = found["endpoints"][0]["addresses"][0], found["ports"][0]["port"]
+    return {"KUBERNETES_SERVICE_HOST": str(address), "KUBERNETES_SERVICE_PORT": str(port)}

@@ -1,0 +1,129 @@
+"""The operator under test as pods: what a test may know of it, and do with it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from ...cluster.handle import Cluster, ProcessInfo
+from ...errors import GrovescaleError, OperatorError
+from ...exposition.reader import Reader
+from ...kube.portal import Portal
+from ..endpoints import Address, Credentials
+from ..handle import Operator, Progress, tail_text
+from ..readiness import fetch
+from ..running import PROCESS, Hold, RunningPods
+from ..shape import Served
+from . import proxying, state
+from .readiness import wait_rolled_out, wait_seen
+from .removal import DEPLOYMENTS
+
+_RESTARTED = "kubectl.kubernetes.io/restartedAt"
+"""Annotation that ``kubectl rollout restart`` sets."""
+
+
+class OperatorPods(Operator):
+    """One operator under test, running as pods of the cluster."""
+
+    def __init__(self, cluster: Cluster, running: RunningPods, hold: Hold) -> None:
+        super().__init__(cluster, running, hold)
+        self.deployment = running.deployment
+        self._running = running
+        self._folder = Path(running.folder)
+        pod = running.definition.as_pod
+        self.metrics = self._reached(pod.metrics)
+        self.pprof = self._reached(pod.pprof)
+        self.stacks = self._reached(pod.stacks)
+
+    @property
+    def processes_file(self) -> Path:
+        """Where its processes on this host are told, as they come and go; it may never be there."""
+        return self._folder / state.PROCESSES
+
+    @property
+    def lease(self) -> str:
+        """The Lease, ``namespace/name``, that says which replica works; empty: none does."""
+        return state.read(self._folder).lease
+
+    @property
+    def leader(self) -> str:
+        """The pod that works, of one replica or of several; empty: none does now."""
+        return state.read(self._folder).leader
+
+    def _reached(self, served: Served | None) -> Address | Served | None:
+        """Return an endpoint at the port of this host that leads there, where one does."""
+        if served is None or served.via != "forward":
+            return served
+        port = state.read(self._folder).forwards[served.number]
+        return Address(
+            url=f"{served.scheme}://127.0.0.1:{port}{served.path}", **msgspec.structs.asdict(self.credentials(served))
+        )
+
+    def credentials(self, served: Served) -> Credentials:
+        """Return how to be let in at an endpoint that is not read through the proxy."""
+        token_file = str(self._folder / "token") if served.token else ""
+        return Credentials(token_file=token_file, insecure_skip_verify=served.insecure_skip_verify)
+
+    def address(self, served: Address | Served) -> Address | None:
+        """Return where an endpoint of the pod that works is read from this host; None when none works now."""
+        if isinstance(served, Address):
+            return served
+        if not (leader := self.leader):
+            return None
+        access = self._cluster.access_as("harness")
+        return proxying.address(access, self._folder, self.deployment.namespace, leader, served)
+
+    def served_cpu_s(self) -> float | None:
+        """As `Operator.served_cpu_s`, of the replica that works. To be asked costs it some milliseconds."""
+        address = self.address(self.metrics) if self.metrics is not None else None
+        if address is None:
+            return None
+        try:
+            told = Reader().read(*fetch(address)).samples.get("process_cpu_seconds_total")
+        except (OSError, GrovescaleError):
+            # It is on its way out, or in.
+            return None
+        return None if told is None else float(told)
+
+    def info(self) -> ProcessInfo | None:
+        """Return the process of the replica that works; None where its pod does not run on this host."""
+        return state.processes(self._folder).get(PROCESS)
+
+    def alive(self) -> bool:
+        """Whether one of its containers runs."""
+        return any(replica.running for replica in state.read(self._folder).replicas.values())
+
+    def outlives(self, pid: int) -> bool:
+        """Return True, unless its container will not be started again: the kubelet does that."""
+        return not state.read(self._folder).stuck
+
+    def describe_exit(self) -> str:
+        """Return how its containers ended, and why they are not started again."""
+        kept = state.read(self._folder)
+        ended = [f"{name}: {one.stuck or one.last_end}" for name, one in kept.replicas.items() if not one.running]
+        return f"does not run: {'; '.join(ended) or 'it has no pods'}"
+
+    def check(self) -> None:
+        """Raise OperatorError with its last log lines when none of its containers runs, or will be started again.
+
+        No pods at all are no failure: between the last of the old and the first of the new there are none.
+        """
+        if state.read(self._folder).stuck:
+            raise OperatorError(
+                f"operator {self.name} {self.describe_exit()}{tail_text(self._running)}",
+                next_step=f"Its whole log: {self.log}.",
+            )
+
+    def restart(self, progress: Progress = lambda text: None) -> None:
+        """Roll its Deployment out anew, as ``kubectl rollout restart`` does; returns when no old pod is left."""
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+        body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: moment}}}}}
+        old = [replica.uid for replica in state.read(self._folder).replicas.values()]
+        chosen = self.deployment
+        with Portal() as portal:
+            client = portal.client(self._cluster.access_as("harness"))
+            patched = portal.run(client.patch(DEPLOYMENTS, chosen.name, chosen.namespace, body=body))
+            wait_rolled_out(portal, client, self._running, int(patched["metadata"]["generation"]), progress, old=old)
+        wait_seen(self._running, old=old)

@@ -1,0 +1,230 @@
+"""Waiting until a Deployment is rolled out, by watch; told early where it never will be, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable
+from contextlib import aclosing
+
+import msgspec
+
+from ...kube.client import Client
+from ...kube.logs import PODS
+from ...kube.resources import Resource
+from ..following import Change, Followed, follow
+from .deployment import Chosen
+from .removal import DEPLOYMENTS
+from .replicas import FollowedPod, Replica, replica_of
+
+MAY_PASS_S = 15.0
+"""So long a quota that is full, or a pod that no node takes, is looked at as something that passes."""
+
+_EVENTS = Resource(group="", version="v1", plural="events", kind="Event", namespaced=True)
+_MOST_EVENTS = 10
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class _DeploymentSpec(msgspec.Struct, frozen=True):
+    replicas: int = 1
+
+
+class _DeploymentStatus(msgspec.Struct, frozen=True, rename="camel"):
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    conditions: list[_Condition] = []
+
+
+class FollowedDeployment(Followed, frozen=True):
+    """What of a Deployment is read."""
+
+    spec: _DeploymentSpec = _DeploymentSpec()
+    status: _DeploymentStatus = _DeploymentStatus()
+
+
+class View(msgspec.Struct, frozen=True):
+    """A Deployment and its pods at a moment."""
+
+    deployment: FollowedDeployment
+    replicas: list[Replica]
+
+    def rolled_out(self, generation: int) -> bool:
+        """Return whether all pods are of this generation and available, and no others are left."""
+        spec, status = self.deployment.spec, self.deployment.status
+        counts = (status.replicas, status.updated_replicas, status.available_replicas)
+        return (
+            status.observed_generation >= generation
+            and counts == (spec.replicas,) * 3
+            and not any(replica.going for replica in self.replicas)
+        )
+
+    @property
+    def stuck(self) -> str:
+        """Why it will not be rolled out."""
+        found = _grouped((replica.pod, replica.stuck) for replica in self.replicas)
+        found += [
+            f"{condition.reason}: {condition.message}"
+            for condition in self.deployment.status.conditions
+            if (condition.type, condition.status, condition.reason)
+            == ("Progressing", "False", "ProgressDeadlineExceeded")
+        ]
+        return "; ".join(found)
+
+    @property
+    def hindered(self) -> str:
+        """What keeps it from being rolled out, and may pass."""
+        found = _grouped((replica.pod, replica.unscheduled) for replica in self.replicas)
+        found += [
+            f"{condition.reason}: {condition.message}"
+            for condition in self.deployment.status.conditions
+            if condition.type == "ReplicaFailure" and condition.status == "True"
+        ]
+        return "; ".join(found)
+
+    @property
+    def text(self) -> str:
+        """How far it is."""
+        spec, status = self.deployment.spec, self.deployment.status
+        going = sum(replica.going for replica in self.replicas)
+        text = f"{status.available_replicas} of {spec.replicas} pods available"
+        return f"{text}, {going} still ending" if going else text
+
+
+class RolloutFailed(Exception):
+    """It will not be rolled out, or was not in time."""
+
+
+async def wait(client: Client, chosen: Chosen, generation: int, *, timeout: float, old: Collection[str] = ()) -> None:
+    """Return when a Deployment is rolled out in this generation or a later one.
+
+    ``old``: uids of pods that a restart replaces: what is wrong with those does not count. Raises RolloutFailed, with
+    the events of its pods, as soon as it is clear that it will not be, and after ``timeout`` seconds.
+    """
+    state = _State(chosen, generation, old)
+    follows = [
+        asyncio.create_task(
+            state.follow(client, DEPLOYMENTS, FollowedDeployment, field=f"metadata.name={chosen.name}")
+        ),
+        asyncio.create_task(state.follow(client, PODS, FollowedPod, label=chosen.selector)),
+    ]
+    verdict = asyncio.create_task(state.verdict(timeout))
+    try:
+        await asyncio.wait([*follows, verdict], return_when=asyncio.FIRST_COMPLETED)
+        for followed in follows:
+            if followed.done():
+                # They end with an error only.
+                followed.result()
+        if problem := await verdict:
+            told = await events(client, chosen.namespace, [replica.pod for replica in state.replicas()])
+            raise RolloutFailed("\n".join([problem, *(f"  event: {event}" for event in told)]))
+    finally:
+        for task in (*follows, verdict):
+            task.cancel()
+        await asyncio.gather(*follows, verdict, return_exceptions=True)
+
+
+class _State:
+    """What the watches have told so far."""
+
+    def __init__(self, chosen: Chosen, generation: int, old: Collection[str]) -> None:
+        self._chosen = chosen
+        self._generation = generation
+        self._old = frozenset(old)
+        self._deployment: FollowedDeployment | None = None
+        self._pods: dict[str, FollowedPod] = {}
+        self._live: set[type[Followed]] = set()
+        self._changed = asyncio.Event()
+
+    async def follow(
+        self, client: Client, resource: Resource, shape: type[Followed], *, field: str = "", label: str = ""
+    ) -> None:
+        changes = follow(
+            client, resource, self._chosen.namespace, field_selector=field, label_selector=label, shape=shape
+        )
+        async with aclosing(changes) as watched:
+            async for change in watched:
+                if change.kind == "live":
+                    self._live.add(shape)
+                self._take(change)
+                self._changed.set()
+
+    def _take(self, change: Change) -> None:
+        match change.object:
+            case FollowedDeployment() as found:
+                self._deployment = found if change.kind == "present" else None
+            case FollowedPod() as found if change.kind == "present":
+                self._pods[found.metadata.uid] = found
+            case FollowedPod() as found:
+                self._pods.pop(found.metadata.uid, None)
+            case _:
+                pass
+
+    def replicas(self) -> list[Replica]:
+        return [replica_of(pod, self._chosen.container) for pod in self._pods.values()]
+
+    async def verdict(self, timeout: float) -> str:
+        """Return when it is rolled out, or what keeps it from being."""
+        deadline = time.monotonic() + timeout
+        hindered_at: float | None = None
+        while True:
+            self._changed.clear()
+            view = self._view()
+            now = time.monotonic()
+            if view is not None and view.rolled_out(self._generation):
+                return ""
+            if view is not None and (stuck := self._without_old(view).stuck):
+                return stuck
+            hindered = view.hindered if view is not None else ""
+            hindered_at = (hindered_at or now) if hindered else None
+            until = deadline if hindered_at is None else min(deadline, hindered_at + MAY_PASS_S)
+            if now >= until:
+                seen = view.text if view is not None else "the Deployment is not there"
+                return hindered or f"after {timeout:g} s: {seen}"
+            try:
+                await asyncio.wait_for(self._changed.wait(), until - now)
+            except TimeoutError:
+                continue
+
+    def _view(self) -> View | None:
+        """Return what is there, once all of it was seen."""
+        if self._deployment is None or len(self._live) < 2:
+            return None
+        return View(self._deployment, self.replicas())
+
+    def _without_old(self, view: View) -> View:
+        return msgspec.structs.replace(view, replicas=[one for one in view.replicas if one.uid not in self._old])
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+async def events(client: Client, namespace: str, pods: Iterable[str]) -> list[str]:
+    """Return the last warnings about pods, in words."""
+    found: list[tuple[str, str]] = []
+    for pod in sorted(pods):
+        listing = await client.list(
+            _EVENTS, namespace, field_selector=f"involvedObject.kind=Pod,involvedObject.name={pod}", page=100
+        )
+        warnings = [event for item in listing.items if (event := msgspec.convert(item, _Event)).type == "Warning"]
+        found += [(pod, f"{event.reason}: {event.message}") for event in warnings[-_MOST_EVENTS:]]
+    return _grouped(found)
+
+
+def _grouped(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Return what is said of pods, each text once with all that it is said of."""
+    pods: dict[str, list[str]] = {}
+    for pod, text in told:
+        if text and pod not in pods.setdefault(text, []):
+            pods[text].append(pod)
+    return [f"{'pods' if len(names) > 1 else 'pod'} {', '.join(names)}: {text}" for text, names in pods.items()]

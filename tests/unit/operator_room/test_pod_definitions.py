@@ -1,0 +1,205 @@
+"""A definition of an operator that runs as pods: what it says, and every mistake with its file, line and path."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.errors import DefinitionError, UsageError
+from pytest_grovescale.operator.definition import load
+from pytest_grovescale.operator.pods import checking
+from pytest_grovescale.operator.pods.rendering import rendered
+
+DEPLOYMENT = """\
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot, namespace: robots}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: robot, namespace: robots}
+spec:
+  selector: {matchLabels: {app: robot, tier: back}}
+  template:
+    metadata: {labels: {app: robot, tier: back}}
+    spec:
+      serviceAccountName: robot
+      containers:
+        - name: main
+          image: robot:1
+          ports: [{name: metrics, containerPort: 9090}]
+"""
+
+GOOD = """\
+name: sample
+pod:
+  manifests: [manifests]
+  image: "robot:{tag}"
+  replicas: "{replicas}"
+  arguments: ["--tag={tag}", {for: defect, arguments: ["--defect={defect}"]}]
+  env: {WHERE: "{namespace}"}
+  metrics: {port: metrics, interval: 2s}
+  pprof: {port: 6060, path: /debug/pprof}
+values:
+  tag: a
+  replicas: 1
+  defect: []
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "all.yaml").write_text(DEPLOYMENT)
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "sample.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_good_one_is_good(folder: Path) -> None:
+    definition = load(write(folder, GOOD), values={"replicas": "2"})
+    assert definition.user == "system:serviceaccount:robots:robot"
+    assert definition.pod is not None
+    assert definition.pod.metrics is not None
+    assert definition.pod.metrics.number == 9090
+    assert checking.replicas(definition) == 2
+
+
+def test_bundled_one_is_good() -> None:
+    definition = load("reference-pod")
+    assert definition.user == "system:serviceaccount:grove-system:grove-reference-operator"
+    assert set(load("reference").values) <= set(definition.values)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "place", "hint"),
+    [
+        ("name: sample\n", "name: sample\ncommand: [x]\n", 3, "pod: there is a `command:` too", "either"),
+        (
+            "name: sample\n",
+            "name: sample\nenv: {A: b}\n",
+            2,
+            "env: is for an operator that runs as a process",
+            "pod.env",
+        ),
+        (
+            "name: sample\n",
+            "name: sample\nmetrics: {url: 'http://a:1/'}\n",
+            2,
+            "metrics: is for",
+            "pod.metrics",
+        ),
+        ("name: sample\n", "name: sample\nlimits: {memory: 1Gi}\n", 2, "limits: is for", "resources"),
+        ("name: sample\n", "name: sample\nidentity: {service_account: x}\n", 2, "identity.service_account", ""),
+        ("[manifests]", "[]", 3, "pod.manifests: is empty", ""),
+        ("[manifests]", "[elsewhere]", 3, "pod.manifests[0]: no such file or folder", "relative"),
+        (
+            "  image:",
+            "  archive: x.tar\n  dockerfile: D\n  image:",
+            5,
+            "pod.dockerfile: there is an `archive:` too",
+            "",
+        ),
+        ("  image:", "  context: .\n  image:", 4, "pod.context: is for an image that is built", ""),
+        ('  image: "robot:{tag}"\n', "  dockerfile: D\n", 4, "pod.dockerfile: needs `image:`", ""),
+        ('  image: "robot:{tag}"', '  image: "robot:{tga}"', 4, "pod.image: unknown placeholder {tga}", "Known:"),
+        ("--tag={tag}", "--tag={kubeconfig}", 6, "pod.arguments[0]: unknown placeholder {kubeconfig}", "namespace"),
+        ("--tag={tag}", "--tag={defect}", 6, "pod.arguments[0]: {defect} has a list for a default", "Repeat"),
+        ("{for: defect,", "{for: deffect,", 6, "pod.arguments[1].for: no such value: deffect", "Did you mean defect"),
+        ("port: metrics,", "port: metricks,", 8, "pod.metrics.port: the container main has no port 'metricks'", ""),
+        ("port: 6060", "port: 0", 9, "pod.pprof.port: 0 is no port", ""),
+        ("path: /debug", "path: debug", 9, "pod.pprof.path: 'debug/pprof' does not start with '/'", ""),
+        ("port: 6060,", "port: 6060, token: true,", 9, "pod.pprof.token: is not for the API server's proxy", "via: ip"),
+        ("port: 6060,", "port: 6060, via: forward,", 9, "pod.pprof.via: a forwarded connection cannot", "rounds"),
+        ("interval: 2s", "interval: soon", 8, "pod.metrics.interval: 'soon'", ""),
+        ("  env:", "  deployment: other\n  env:", 7, "pod.deployment: there is no such Deployment", "robots/robot"),
+        ("  env:", "  container: side\n  env:", 7, "pod.container: the Deployment has no container 'side'", "main"),
+        ("  env:", "  roll_timeout: 5s\n  env:", 7, "pod.roll_timeout: unknown field", "Did you mean rollout_timeout"),
+    ],
+)
+def test_mistakes(folder: Path, old: str, new: str, line: int, place: str, hint: str) -> None:
+    assert old in GOOD
+    path = write(folder, GOOD.replace(old, new, 1))
+    with pytest.raises(DefinitionError, match=re.escape(f"{path}:{line}: {place}")) as raised:
+        load(path)
+    assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("replicas", "0"), ("replicas", "many")])
+def test_wrong_values(folder: Path, name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=r"pod\.replicas"):
+        load(write(folder, GOOD), values={name: value})
+
+
+def test_archive_is_looked_for_before_anything_starts(folder: Path) -> None:
+    text = GOOD.replace("  image:", '  archive: "{file}"\n  image:').replace("values:\n", 'values:\n  file: ""\n')
+    path = write(folder, text)
+    assert checking.archive(load(path)) is None
+    with pytest.raises(UsageError, match=r"pod\.archive: no such file"):
+        load(path, values={"file": str(folder / "no.tar")})
+    (folder / "yes.tar").touch()
+    assert checking.archive(load(path, values={"file": str(folder / "yes.tar")})) == folder / "yes.tar"
+
+
+def test_neither_process_nor_pod(tmp_path: Path) -> None:
+    path = write(tmp_path, "name: sample\n")
+    with pytest.raises(DefinitionError, match="command: missing") as raised:
+        load(path)
+    assert "pod:" in str(raised.value)
+
+
+def test_several_deployments_have_to_be_told_apart(folder: Path) -> None:
+    second = DEPLOYMENT.split("---\n")[1].replace("name: robot, namespace: robots", "name: other, namespace: others")
+    (folder / "manifests" / "more.yaml").write_text(second)
+    with pytest.raises(DefinitionError, match="more than one Deployment may be meant; in its manifests: robots/robot"):
+        load(write(folder, GOOD))
+    definition = load(write(folder, GOOD.replace("  env:", "  deployment: others/other\n  env:")))
+    assert definition.user == "system:serviceaccount:others:robot"
+
+
+def test_wrong_manifest_is_told_with_its_own_line(folder: Path) -> None:
+    (folder / "manifests" / "all.yaml").write_text(DEPLOYMENT.replace("kind: ServiceAccount\n", ""))
+    with pytest.raises(DefinitionError, match=r"all\.yaml:1: kind: missing"):
+        load(write(folder, GOOD))
+
+
+def test_objects_without_a_namespace_are_in_the_definitions_own(folder: Path) -> None:
+    (folder / "manifests" / "all.yaml").write_text(DEPLOYMENT.replace(", namespace: robots", ""))
+    definition = load(write(folder, GOOD.replace("name: sample\n", "name: sample\nidentity: {namespace: mine}\n")))
+    assert definition.user == "system:serviceaccount:mine:robot"
+
+
+needs_kubectl = pytest.mark.skipif(
+    not (shutil.which("kubectl") or shutil.which("kustomize")), reason="neither kubectl nor kustomize is on PATH"
+)
+
+
+@needs_kubectl
+def test_kustomize_folder_is_built(folder: Path) -> None:
+    (folder / "manifests" / "kustomization.yaml").write_text("resources: [all.yaml]\nnamePrefix: my-\n")
+    names = [manifest.object["metadata"]["name"] for manifest in rendered([folder / "manifests"])]
+    assert names == ["my-robot", "my-robot"]
+
+
+@needs_kubectl
+def test_kustomization_that_cannot_be_built(folder: Path) -> None:
+    file = folder / "manifests" / "kustomization.yaml"
+    file.write_text("resources: [nowhere.yaml]\n")
+    with pytest.raises(DefinitionError, match=re.escape(f"{file}:1: cannot be built")) as raised:
+        load(write(folder, GOOD))
+    assert "nowhere.yaml" in str(raised.value)
+
+
+def test_kustomization_without_a_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "manifests" / "kustomization.yaml").write_text("resources: [all.yaml]\n")
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(DefinitionError, match="neither kustomize nor kubectl") as raised:
+        load(write(folder, GOOD))
+    assert "kubectl kustomize" in str(raised.value)
