@@ -10,14 +10,17 @@ from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
 from ..recording.records import AnyRecord, Closed, CpuRead
+from .attempts import last, numbered
 from .contents import Contents
 from .floors import floors_of
 from .gaps import warnings, watch_results
+from .incidents import incidents_of
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import watch_lag
 from .paths import without_paths
 from .phases import iso, phase_result
+from .pod_places import pod_places
 from .profiles.attach import with_tables
 from .result import Evidence, Outcome, RecorderCost, Result, TestResult
 from .timeline import Timeline, timeline_of
@@ -28,6 +31,12 @@ RECORDINGS = "recordings"
 """Folder in a run's folder that holds its recordings, one for each test."""
 
 RECORDER = "recorder"
+
+TURN_LOST = "turn-lost"
+"""Label of the mark that the harness sets when others may have used the cluster meanwhile; its detail says why."""
+
+OPERATOR_START = "operator-start"
+"""Label of the mark that the harness sets around the operator's start."""
 
 _WORST: tuple[Outcome, ...] = ("failed", "timeout", "interrupted", "unfinished", "passed")
 
@@ -54,7 +63,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
     opened = contents.opened
     traffic = Traffic(contents)
     log = WriteLog(contents.requests, contents.clock) if opened.audited else None
-    phases = tuple(phase_result(contents, phase, traffic, log) for phase in contents.phases)
+    happened = incidents_of(contents)
+    phases = tuple(phase_result(contents, phase, traffic, log, happened) for phase in contents.phases)
     objects, resource = _largest_count(contents)
     result = TestResult(
         test=opened.test,
@@ -68,6 +78,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         parameters=opened.parameters,
         cluster=opened.cluster,
         identities=opened.identities,
+        audited=opened.audited,
+        disturbed=next((mark.detail for mark in contents.marks if mark.label == TURN_LOST), ""),
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
         profiled=opened.profiled,
@@ -78,6 +90,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         watch_lag=watch_lag(contents, log) if log is not None else None,
         recorder=_recorder_cost(contents),
         metrics=summaries(contents.metrics),
+        operator_start_s=_operator_start(contents),
+        pod_places=pod_places(contents),
         warnings=warnings(contents),
         evidence=tuple(
             Evidence(source=lines.source, phase=contents.phase_before(lines.at), lines=tuple(lines.lines))
@@ -150,13 +164,13 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
             "the run has no recording that can be read" + "".join(f"\n  {problem}" for problem in problems),
             next_step="Give the folder of a run, which holds recordings/*.jsonl.",
         )
-    ordered = sorted(tests, key=lambda test: (test.started, test.test))
+    ordered = numbered(tests)
     machines = {test.machine.fingerprint: test.machine for test in ordered}
     return Result(
         run=ordered[0].run,
         version=ordered[0].version,
         machine=ordered[0].machine if len(machines) == 1 else None,
-        outcome=_worst(test.outcome for test in ordered),
+        outcome=_worst(test.outcome for test in last(ordered)),
         started=ordered[0].started,
         tests=tuple(ordered),
         warnings=tuple(problems),
@@ -202,6 +216,14 @@ def _cpu_seconds(reads: Sequence[CpuRead]) -> float:
         first.setdefault(read.pid, read.cpu_ns)
         last[read.pid] = read.cpu_ns
     return sum(last[pid] - first[pid] for pid in last) / 1e9
+
+
+def _operator_start(contents: Contents) -> float | None:
+    """Return what the first start of the operator took, s."""
+    marks = [mark for mark in contents.marks if mark.label == OPERATOR_START]
+    began = next((mark.at for mark in marks if mark.state == "begin"), None)
+    ready = next((mark.at for mark in marks if mark.state == "end"), None)
+    return (ready - began) / 1e9 if began is not None and ready is not None else None
 
 
 def _largest_count(contents: Contents) -> tuple[int | None, str]:

@@ -15,6 +15,8 @@ import msgspec
 from ..errors import NotMeasuredError
 from ..recording.records import Machine
 from . import figures
+from .attempts import last
+from .likeness import backend_of
 from .result import PhaseResult, Result, TestResult
 from .run_metrics import COUNTS, OPERATOR, Unit, describe, metrics_of, units_of
 
@@ -36,6 +38,8 @@ class BaselineTest(msgspec.Struct, frozen=True, kw_only=True):
     """As `ratios_of`: what compares on any machine."""
     parameters: dict[str, str | int | float | bool] = {}
     """Operator, its values and the test's parameters: what was measured."""
+    backend: str = ""
+    """Of the cluster: seconds and bytes compare on the same one only. Empty: not known, taken to be the same."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +70,18 @@ class BaselineRow(NamedTuple):
 
 def baseline_test(test: TestResult) -> BaselineTest:
     """Return what is kept of a test."""
-    return BaselineTest(metrics=metrics_of(test), ratios=ratios_of(test), parameters=dict(test.parameters))
+    return BaselineTest(
+        metrics=metrics_of(test),
+        ratios=ratios_of(test),
+        parameters=dict(test.parameters),
+        backend=backend_of(test),
+    )
 
 
 def usable(result: Result) -> dict[str, TestResult]:
-    """Return the tests that a baseline may hold: all phases passed, and no profiler at work."""
-    return {test.test: test for test in result.tests if test.outcome == "passed" and not test.profiled}
+    """Return the tests that a baseline may hold: all phases passed, alone on the cluster, and no profiler at work."""
+    tests = [test for test in last(result.tests) if test.outcome == "passed"]
+    return {test.test: test for test in tests if not test.profiled and not test.disturbed}
 
 
 def ratios_of(test: TestResult) -> dict[str, float]:
@@ -91,8 +101,13 @@ def ratios_of(test: TestResult) -> dict[str, float]:
     return found
 
 
+def same_backend(before: BaselineTest, backend: str) -> bool:
+    """Return whether a baseline was measured on a cluster of that backend, as far as both say."""
+    return backend == before.backend or not (backend and before.backend)
+
+
 def portable(test: BaselineTest) -> dict[str, float]:
-    """Return what of a baseline compares with a run on another machine: its counts."""
+    """Return what of a baseline compares with a run on another machine or backend: its counts."""
     return {key: value for key, value in test.metrics.items() if units_of(key) in COUNTS}
 
 
@@ -120,7 +135,10 @@ def _words(key: str) -> str:
 
 
 def _share(phase: PhaseResult) -> float:
-    return figures.cpu(phase, OPERATOR).seconds / sum(row.seconds for row in phase.cpu)
+    own = figures.cpu(phase, OPERATOR)
+    if own.result.source != "clock":
+        raise NotMeasuredError(f"{OPERATOR} may run on another machine than the processes whose clocks were read")
+    return own.seconds / sum(row.seconds for row in phase.cpu if row.source == "clock")
 
 
 def _times_idle(phase: PhaseResult, twin: PhaseResult) -> float:

@@ -92,8 +92,11 @@ class Contents:
         self.requests: list[rec.Request] = []
         self.failures: list[rec.SourceFailed] = []
         self.reads: dict[str, list[rec.CpuRead]] = defaultdict(list)
+        self.seen: dict[tuple[str, int], rec.ProcessSeen] = {}
+        """(process, pid) → when it was first measured under that name, and how old it was."""
         self.gone: dict[str, list[rec.ProcessGone]] = defaultdict(list)
         self.lines: list[rec.Lines] = []
+        self.incidents: list[rec.Incident] = []
         self.profiles: list[rec.ProfileTaken] = []
         self.checks: list[rec.CheckDeclared] = []
         self.metrics = MetricsHistory()
@@ -143,10 +146,14 @@ class Contents:
                 self.marks.append(record)
             case rec.SourceFailed():
                 self.failures.append(record)
+            case rec.ProcessSeen():
+                self.seen[record.process, record.pid] = record
             case rec.ProcessGone():
                 self.gone[record.process].append(record)
             case rec.Lines():
                 self.lines.append(record)
+            case rec.Incident():
+                self.incidents.append(record)
             case rec.ProfileTaken():
                 self.profiles.append(record)
             case rec.CheckDeclared():
@@ -158,8 +165,8 @@ class Contents:
             case rec.TargetGone():
                 self._series.pop(record.target, None)
                 self._served.pop(record.target, None)
-            case rec.ProcessSeen() | rec.TargetSeen():
-                pass  # their CpuReads carry the pid, their scrapes the target
+            case rec.TargetSeen():
+                pass  # its scrapes carry the target
 
     def end_of(self, phase: PhaseSpan) -> int:
         """Return when a phase ended: at its first read of a CPU clock; one that did not end, ends with the recording.

@@ -1,4 +1,7 @@
-"""CPU time and memory of each measured process in a phase: differences of its exact CPU clock at the phase's edges."""
+"""CPU time and memory of each measured process in a phase: differences of its exact CPU clock at the phase's edges.
+
+Of a process that has no clock here, what it serves of itself takes its place; see `scraped_cpu`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import NamedTuple
 from ..recording.records import CpuRead
 from .contents import Contents, PhaseSpan
 from .result import CpuResult
+from .scraped_cpu import scraped_cpu_of_phase
 
 _S = 1e9
 
@@ -20,8 +24,7 @@ class _Use(NamedTuple):
 
 def cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[CpuResult, ...], dict[str, str]]:
     """Return a row per process that was read in the phase, by CPU, and why others have none (``cpu:<process>``)."""
-    rows: list[CpuResult] = []
-    missing: dict[str, str] = {}
+    rows, missing = scraped_cpu_of_phase(contents, phase)
     for process, reads in contents.reads.items():
         window = _window(contents, phase, process, reads)
         if (row := _row(contents, phase, process, window)) is not None:
@@ -49,7 +52,7 @@ def _edges(phase: PhaseSpan) -> tuple[str, str]:
 
 
 def _row(contents: Contents, phase: PhaseSpan, process: str, window: Sequence[CpuRead]) -> CpuResult | None:
-    use = _use(phase, process, window)
+    use = _use(contents, phase, process, window)
     if use is None:
         return None
     pids = list(dict.fromkeys(read.pid for read in window))
@@ -66,10 +69,11 @@ def _row(contents: Contents, phase: PhaseSpan, process: str, window: Sequence[Cp
     )
 
 
-def _use(phase: PhaseSpan, process: str, window: Sequence[CpuRead]) -> _Use | None:
+def _use(contents: Contents, phase: PhaseSpan, process: str, window: Sequence[CpuRead]) -> _Use | None:
     """Sum the segments of each pid; None when the reads say nothing about the phase.
 
-    A pid that follows another one in the phase was started in it: its clock counts from its first read on in full.
+    A pid that follows another one in the phase was started in it, and its clock counts in full; but for a replica that
+    takes over and has run before: that counts from its first read on.
     """
     if not window:
         return None
@@ -78,11 +82,16 @@ def _use(phase: PhaseSpan, process: str, window: Sequence[CpuRead]) -> _Use | No
     total_ns, followed = 0, start is not None
     for index, pid in enumerate(dict.fromkeys(read.pid for read in window)):
         mine = [read for read in window if read.pid == pid]
-        began_here = index > 0 and followed
+        began_here = index > 0 and followed and _started_in(contents, phase, process, pid)
         total_ns += mine[-1].cpu_ns - (0 if began_here else mine[0].cpu_ns)
     if len(window) < 2:
         return None
     return _Use(total_ns / _S, not whole, (window[-1].at - window[0].at) / _S)
+
+
+def _started_in(contents: Contents, phase: PhaseSpan, process: str, pid: int) -> bool:
+    seen = contents.seen.get((process, pid))
+    return seen is None or seen.at - seen.ran_ns >= phase.start
 
 
 def _ended_in(contents: Contents, phase: PhaseSpan, process: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -12,7 +12,7 @@ import msgspec
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import ObjectRef
 from .api import OBJECT_WRITES, READS
-from .result import ApiRow, CpuResult, MilestoneResult, PhaseResult
+from .result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 """How a phase can end."""
@@ -94,6 +94,56 @@ class ApiFigures:
         )
 
 
+METHODS: dict[str, str] = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+"""Verb → HTTP method, as the API server takes it.
+https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb"""
+
+
+@dataclass(frozen=True)
+class ClientFigures:
+    """The operator's requests in one phase, all that its own client counted.
+
+    Of any method it made no more requests for objects than this, as Leases, Events and reviews are counted, too.
+    """
+
+    rows: tuple[ClientRow, ...]
+
+    @property
+    def requests(self) -> int:
+        """All requests."""
+        return sum(row.count for row in self.rows)
+
+    @property
+    def by_method(self) -> dict[str, int]:
+        """HTTP method → requests."""
+        found: Counter[str] = Counter()
+        for row in self.rows:
+            found[row.method] += row.count
+        return dict(sorted(found.items()))
+
+    def at_most(self, verbs: Iterable[str]) -> int:
+        """Return how many requests for objects with these verbs there were at most."""
+        methods = {METHODS[verb] for verb in verbs}
+        return sum(row.count for row in self.rows if row.method in methods)
+
+    def ever_counted(self, verbs: Iterable[str]) -> bool:
+        """Return whether it has counted any request of these verbs' methods by the phase's end.
+
+        Where it has not, its client may be one that does not count them, and its silence proves nothing.
+        """
+        methods = {METHODS[verb] for verb in verbs}
+        return any(row.total for row in self.rows if row.method in methods)
+
+
 @dataclass(frozen=True)
 class CpuFigures:
     """CPU time and memory of one process in one phase."""
@@ -115,6 +165,11 @@ class CpuFigures:
     def at_least(self) -> float:
         """CPU seconds that were seen: all of them, or fewer when the process ended or was restarted."""
         return self.result.seconds
+
+    @property
+    def resolution(self) -> float:
+        """How far `seconds` may be off either way, s: 0 where the process's clock was read."""
+        return self.result.resolution_s
 
     @property
     def cores(self) -> float:
@@ -182,7 +237,7 @@ class NoopEvidence:
     why: tuple[str, ...]
     """Why it is inconclusive; empty otherwise."""
     object_writes: int | None
-    """None when not measured."""
+    """None when not measured; by the operator's own count it is known only where there were none."""
     object_reads: int | None
     triggers: int
     reconciles: dict[str, int]
@@ -210,7 +265,7 @@ def api(phase: PhaseResult, identity: str) -> ApiFigures:
     if not phase.audit_complete:
         raise NotMeasuredError(
             f"API traffic of {identity!r} in phase {phase.name!r} was not measured: {phase.missing.get('audit', '')}",
-            next_step="See the recorder's warnings in the report; on a cluster without an audit log use its metrics.",
+            next_step="See the recorder's warnings in the report; client_requests() has the operator's own count.",
         )
     rows = tuple(row for row in phase.api if identity in (row.identity, row.user))
     if not rows and identity not in phase.identities_seen:
@@ -222,6 +277,15 @@ def api(phase: PhaseResult, identity: str) -> ApiFigures:
             next_step="Identities that it names: " + (", ".join(phase.identities_seen) or "none") + ".",
         )
     return ApiFigures(identity, rows)
+
+
+def client_requests(phase: PhaseResult) -> ClientFigures:
+    """Return the operator's requests by its own count. Raises NotMeasuredError where it serves none at the edges."""
+    if why := phase.missing.get("client_requests", ""):
+        raise NotMeasuredError(f"the operator's own count of its requests in phase {phase.name!r}: {why}")
+    if not phase.client_requests:
+        raise NotMeasuredError(f"the operator's own count of its requests in phase {phase.name!r} was not measured")
+    return ClientFigures(phase.client_requests)
 
 
 def cpu(phase: PhaseResult, process: str) -> CpuFigures:
@@ -292,26 +356,40 @@ def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
 
     "No writes" needs: an audit log without a hole, that names the identity before; a trigger, and its own write in
     the log; at least one reconcile since. A write that was made proves the opposite whatever else is missing.
+    Without an audit log, an operator that counts its writes and counted none in the phase made none.
     """
     why: list[str] = []
-    traffic: ApiFigures | None = None
+    writes: int | None = None
+    reads: int | None = None
     counts: Counter[str] = Counter()
     for row in phase.reconciles:
         counts[row.controller] += row.count
     try:
         traffic = api(phase, identity)
+        writes, reads = traffic.object_writes, traffic.object_reads
     except NotMeasuredError as error:
-        why.append(error.message)
+        if identity == "operator" and not phase.audit_complete and wrote_nothing(phase):
+            writes = 0
+        else:
+            why.append(error.message)
     why += trigger_doubts(phase)
-    writes = traffic.object_writes if traffic is not None else None
     return NoopEvidence(
         state="writes" if writes else "inconclusive" if why else "no-writes",
         why=() if writes else tuple(why),
         object_writes=writes,
-        object_reads=traffic.object_reads if traffic is not None else None,
+        object_reads=reads,
         triggers=phase.triggers,
         reconciles=dict(sorted(counts.items())),
     )
+
+
+def wrote_nothing(phase: PhaseResult) -> bool:
+    """Return whether the operator's own count proves that it wrote nothing in a phase: no object, nor anything else."""
+    try:
+        counted = client_requests(phase)
+    except NotMeasuredError:
+        return False
+    return counted.ever_counted(OBJECT_WRITES) and not counted.at_most(OBJECT_WRITES)
 
 
 def trigger_doubts(phase: PhaseResult) -> list[str]:

@@ -20,6 +20,14 @@ class OverIdle(NamedTuple):
     twin: PhaseResult
     busy_s: float
     idle_s: float
+    busy_resolution_s: float = 0.0
+    """How far `busy_s` may be off either way."""
+    idle_resolution_s: float = 0.0
+
+    @property
+    def resolution_s(self) -> float:
+        """How far their difference may be off either way, s."""
+        return self.busy_resolution_s + self.idle_resolution_s
 
     @property
     def difference_s(self) -> float:
@@ -29,15 +37,21 @@ class OverIdle(NamedTuple):
     def per_reconcile_s(self, controller: str = "") -> float:
         """Return the difference for each reconcile that the triggers caused, of one controller or of all.
 
-        Reconciles of the twin happen anyway: so many of the phase's are left out. Raises NotMeasuredError when the
-        triggers caused none.
+        Raises NotMeasuredError as `reconciles` does.
+        """
+        return self.difference_s / self.reconciles(controller)
+
+    def reconciles(self, controller: str = "") -> int:
+        """Return the reconciles that the triggers caused: those of the twin, which happen anyway, are left out.
+
+        Raises NotMeasuredError when the triggers caused none.
         """
         made, anyway = (reconciles_of(phase, controller) for phase in (self.phase, self.twin))
         if made <= anyway:
             raise NotMeasuredError(
                 f"{made:,} reconciles in {self.phase.name}, {anyway:,} in {self.twin.name}: the trigger caused none"
             )
-        return self.difference_s / (made - anyway)
+        return made - anyway
 
 
 def over_idle(test: TestResult, phase: PhaseResult, process: str = "operator") -> OverIdle:
@@ -50,7 +64,8 @@ def over_idle(test: TestResult, phase: PhaseResult, process: str = "operator") -
     busy, idle = figures.cpu(phase, process), figures.cpu(twin, process)
     if idle.result.window_s <= 0:
         raise NotMeasuredError(f"phase {twin.name!r} has no length")
-    return OverIdle(phase, twin, busy.seconds, idle.seconds * busy.result.window_s / idle.result.window_s)
+    scale = busy.result.window_s / idle.result.window_s
+    return OverIdle(phase, twin, busy.seconds, idle.seconds * scale, busy.resolution, idle.resolution * scale)
 
 
 def idle_twin(test: TestResult, phase: PhaseResult) -> PhaseResult:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ..recording.records import Mark
 from .api import api_rows
 from .blocked.rows import workers_of_phase
 from .bottlenecks.table import bottlenecks_of_phase
+from .client_requests import client_requests_of_phase
 from .contents import Contents, PhaseSpan
 from .cpu import cpu_of_phase
 from .gaps import audit_hole
+from .incidents import Happened, incidents_of_phase
 from .milestones import milestones_of_phase
 from .profiles.of_phase import profiles_of_phase
 from .reconciles import OPERATOR, reconciles_of_phase
@@ -20,16 +23,20 @@ from .traffic import Traffic, triggers_of
 from .writes import WriteLog
 
 
-def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: WriteLog | None) -> PhaseResult:
-    """Return everything that was measured in one phase."""
+def phase_result(
+    contents: Contents, phase: PhaseSpan, traffic: Traffic, log: WriteLog | None, happened: Sequence[Happened]
+) -> PhaseResult:
+    """Return everything that was measured in one phase. ``happened``: the incidents of the whole recording."""
     end = contents.end_of(phase)
     cpu, missing = cpu_of_phase(contents, phase)
     reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
     workers, why_no_workers = workers_of_phase(contents.metrics.workers, phase.name)
     saturation, why_no_saturation = saturation_of_phase(contents, phase, cpu)
+    client_requests, why_not_counted = client_requests_of_phase(contents, phase)
     hole = audit_hole(contents, phase)
     for figure, why in (
         ("audit", hole),
+        ("client_requests", why_not_counted),
         ("reconciles", why_no_reconciles),
         ("workers", why_no_workers),
         ("saturation", why_no_saturation),
@@ -54,6 +61,8 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
         milestones=milestones_of_phase(contents, phase, log),
         cpu=cpu,
         api=api_rows(traffic.requests(phase), contents.opened.identities),
+        traffic_source="audit" if not hole else "metrics" if client_requests else "",
+        client_requests=client_requests,
         reconciles=reconciles,
         workers=workers,
         series=series_of(phase),
@@ -65,6 +74,7 @@ def phase_result(contents: Contents, phase: PhaseSpan, traffic: Traffic, log: Wr
         written=traffic.written(phase) if triggers_of(contents, phase) else (),
         late=late_of_phase(phase),
         marks=marks_of_phase(contents, phase),
+        incidents=incidents_of_phase(contents, phase, happened),
         profiled=contents.opened.profiled,
         profiles=profiles,
         bottlenecks=bottlenecks.rows,

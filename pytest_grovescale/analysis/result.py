@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from ..exposition.families import MetricType
-from ..recording.records import CheckDeclared, Machine, ObjectRef, ProfileKind
+from ..recording.records import CheckDeclared, IncidentKind, Machine, ObjectRef, ProfileKind
 
 SCHEMA_VERSION = 1
 
@@ -58,12 +58,21 @@ class MilestoneResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.server_s[1] if self.server_s is not None else self.observed_s
 
 
+CpuSource = Literal["clock", "scrape"]
+"""``clock``: the process's own CPU clock, read on its machine, exact to the ns; ``scrape``: what it serves of itself,
+``process_cpu_seconds_total`` and ``process_resident_memory_bytes``, scraped at the phase's edges."""
+
+
 class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time and memory of one process in one phase."""
 
     process: str
+    source: CpuSource = "clock"
     seconds: float
-    """CPU seconds used between the phase's edges, children included."""
+    """CPU seconds used between the phase's edges, children included where the source is its clock."""
+    resolution_s: float = 0.0
+    """How far `seconds` may be off either way: the steps in which the counter is told, and what the process may have
+    used in the time by which `window_s` is longer than the phase. 0 for a clock."""
     lower_bound: bool = False
     """The process ended or was restarted, or an edge could not be read: it used at least `seconds`."""
     window_s: float
@@ -74,6 +83,9 @@ class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
     """At the last read of the phase."""
     peak_rss_bytes: int
     """Highest since the process started, as the kernel kept it, or of the reads in this phase where it did not."""
+    rss_resolution_bytes: int = 0
+    """By how much memory rose or fell at most between two scrapes: a peak between them may be as much higher. 0 for a
+    process whose peak the kernel keeps."""
     restarts: int = 0
 
 
@@ -93,6 +105,55 @@ class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float
     """Median of the server's time for one, received to complete; to the first byte for a watch."""
     p99_ms: float
+
+
+TrafficSource = Literal["audit", "metrics", ""]
+"""Where a phase's API traffic is known from: the API server's audit log, by identity, verb and resource; the operator's
+own ``rest_client_requests_total``, by HTTP method; or nowhere."""
+
+
+class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests that the operator's client counted in one phase, of one HTTP method and answer.
+
+    Everything that it sent: objects, Leases, Events and reviews alike, watches as GET.
+    """
+
+    method: str
+    """``GET``, ``POST``, ``PUT``, ``PATCH``, ``DELETE``."""
+    code: str
+    """The answer's status code; ``<error>`` where none came."""
+    count: int
+    """From the scrape before the phase to the one after it."""
+    total: int
+    """By then, since the operator started. A method that was never counted may be one that its client doesn't count."""
+
+
+class IncidentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened in a phase to what is measured, or to the cluster under it."""
+
+    kind: IncidentKind
+    subject: str
+    detail: str = ""
+    after_s: float
+    """Seconds from the phase's start to when it was noticed."""
+
+
+class StrayPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of the run on a node that is not simulated."""
+
+    pod: str
+    """``namespace/name``."""
+    node: str
+
+
+class PodPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the run's pods were put, on a cluster that has nodes beside the simulated ones."""
+
+    simulated: int
+    """Pods on nodes that were made for the run."""
+    elsewhere: int
+    strays: tuple[StrayPod, ...] = ()
+    """The first 10 of those elsewhere."""
 
 
 ReconcileSource = Literal["controller-runtime", "work-queue"]
@@ -159,7 +220,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class Saturation(msgspec.Struct, frozen=True, kw_only=True):
     busy_share: float
-    """CPU seconds of all measured processes / (cores × seconds of the phase); 1 is all cores all the time."""
+    """CPU seconds of all processes whose clocks were read / (cores × seconds of the phase); 1 is all cores all the
+    time."""
     saturated: bool
     """At least 95 %: wall times of this phase measure the machine."""
     saturated_s: float | None = None
@@ -305,6 +367,11 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     cpu: tuple[CpuResult, ...] = ()
     api: tuple[ApiRow, ...] = ()
     """Without `audit_complete` these are what was read: at least so many."""
+    traffic_source: TrafficSource = ""
+    """The best that there is of the phase's API traffic; with ``metrics`` it is `client_requests`, of the operator
+    alone."""
+    client_requests: tuple[ClientRow, ...] = ()
+    """The operator's requests by its own count; empty where `missing` says why."""
     reconciles: tuple[ReconcileRow, ...] = ()
     workers: tuple[WorkerRow, ...] = ()
     """Of each controller that did anything, or had anything to do; empty where `missing` says why."""
@@ -323,6 +390,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """The first 10 objects that the operator wrote to in a phase with triggers, as far as the audit log names them."""
     late: tuple[LateResult, ...] = ()
     marks: tuple[MarkResult, ...] = ()
+    incidents: tuple[IncidentResult, ...] = ()
     profiled: bool = False
     """As of its test: no CPU budget is judged by it."""
     profiles: tuple[ProfileResult, ...] = ()
@@ -333,8 +401,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     idle_twin: str = ""
     """Name of the phase of the same length without a trigger that this steady-state phase is compared with."""
     missing: dict[str, str] = {}
-    """What was not measured → why. Keys: ``audit``, ``reconciles``, ``workers``, ``saturation``, ``bottlenecks``,
-    ``cpu:<process>``, ``profile:<process>``, and ``cpu`` when no process could be read."""
+    """What was not measured → why. Keys: ``audit``, ``client_requests``, ``reconciles``, ``workers``, ``saturation``,
+    ``bottlenecks``, ``cpu:<process>``, ``profile:<process>``, and ``cpu`` when no process could be read."""
 
 
 class WatchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -430,6 +498,14 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Scalar] = {}
     cluster: dict[str, Scalar] = {}
     identities: dict[str, str] = {}
+    audited: bool = True
+    """Whether the API server's audit log is a source of the recording."""
+    attempt: int = 1
+    """Which run of the test this is, in one run of pytest: a rerun of what failed or crashed is another one."""
+    attempts: int = 1
+    """How many there are; the last one counts."""
+    disturbed: str = ""
+    """Why others may have used the cluster meanwhile: then no check is decided by it. Empty: nobody did."""
     closed: str = ""
     """Why the recorder stopped; empty when it did not say (killed, or still running)."""
     closed_message: str = ""
@@ -446,11 +522,20 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     recorder: RecorderCost | None = None
     metrics: tuple[TargetSummary, ...] = ()
     """Every endpoint that was scraped, the operator's first."""
+    operator_start_s: float | None = None
+    """What the operator's start took until it was ready; None where the test started none, or found one running."""
+    pod_places: PodPlaces | None = None
+    """None where all nodes of the cluster are simulated, and where no watch told where pods are."""
     warnings: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     objects: int | None = None
     """The largest number of objects that a milestone counts; figures per object are divided by it."""
     objects_resource: str = ""
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a rerun stands for the test: this run is kept, but counts for nothing."""
+        return self.attempt < self.attempts
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -463,7 +548,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None
     """None when its recordings come from different machines; each test has its own."""
     outcome: Outcome
-    """The worst of its tests'."""
+    """The worst of its tests'; of one that was run again, of the last run."""
     started: str
     tests: tuple[TestResult, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -29,6 +29,7 @@ _UNITS: dict[str, Unit] = {
     "milestone": "s",
     "cpu": "s",
     "api": "requests",
+    "client_requests": "requests",
     "writes": "writes",
     "reconciles": "reconciles",
     "rss": "bytes",
@@ -45,6 +46,7 @@ _WORDS = {
     "milestone": "{}",
     "cpu": "CPU of the operator, {}",
     "api": "requests by the operator, {}",
+    "client_requests": "requests by the operator's own count, {}",
     "writes": "object writes by the operator, {}",
     "reconciles": "reconciles, {}",
     "rss": "peak memory of the operator, {}",
@@ -77,10 +79,11 @@ def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
     """Return the metrics to gate on where none was named: CPU and counts, which do not depend on who else runs.
 
     CPU and requests of the phases that have something to get done, and CPU, writes and requests per no-op trigger.
+    Where no audit log was read, requests are the operator's own count.
     """
     known = set(keys)
     worked = sorted(phase_of(key) for key in known if key.startswith("wall:"))
-    wanted = [f"{kind}:{phase}" for kind in ("cpu", "api") for phase in worked]
+    wanted = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests") for phase in worked]
     return tuple(key for key in (*wanted, "noop_cpu", "noop_writes", "noop_requests") if key in known)
 
 
@@ -125,9 +128,11 @@ def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
         "cpu": lambda: figures.cpu(phase, OPERATOR).seconds,
         "rss": lambda: figures.cpu(phase, OPERATOR).peak_rss_bytes,
         "api": lambda: _requests(phase),
-        "writes": lambda: figures.api(phase, OPERATOR).object_writes,
+        "writes": lambda: _object_writes(phase),
         "reconciles": lambda: _reconciles(phase),
     }
+    if phase.traffic_source == "metrics":
+        sources["client_requests"] = lambda: figures.client_requests(phase).requests
     if profiled:
         # What the profiler cost is in there.
         del sources["cpu"]
@@ -152,7 +157,7 @@ def _noop(test: TestResult, windows: Sequence[PhaseResult]) -> dict[str, float]:
     idle = {phase.name: phase for phase in test.phases if phase.outcome == "passed"}
     sources: dict[str, Callable[[], float]] = {
         "noop_cpu": lambda: sum(_cpu_over_idle(phase, idle) for phase in windows) / triggers,
-        "noop_writes": lambda: sum(figures.api(phase, OPERATOR).object_writes for phase in windows) / triggers,
+        "noop_writes": lambda: sum(_object_writes(phase) for phase in windows) / triggers,
         "noop_requests": lambda: sum(_requests(phase) for phase in windows) / triggers,
         "noop_reconciles": lambda: sum(_reconciles(phase) for phase in windows) / triggers,
     }
@@ -181,6 +186,12 @@ def _requests(phase: PhaseResult) -> int:
     """Return the operator's requests for objects and Events; Leases and reviews come by the clock, not by work."""
     rows = figures.api(phase, OPERATOR).rows
     return sum(row.count for row in rows if row.category in ("object", "event"))
+
+
+def _object_writes(phase: PhaseResult) -> int:
+    if phase.traffic_source == "metrics" and figures.wrote_nothing(phase):
+        return 0
+    return figures.api(phase, OPERATOR).object_writes
 
 
 def _reconciles(phase: PhaseResult) -> int:

@@ -22,14 +22,16 @@ def saturation_of_phase(
     seconds = (contents.end_of(phase) - phase.start) / 1e9
     if not cpu or cores <= 0 or seconds <= 0:
         return None, "no process's CPU clock was read at the phase's edges"
-    share = sum(row.seconds / row.window_s if row.window_s > 0 else 0.0 for row in cpu) / cores
+    # What only its metrics tell of may run on another machine.
+    here = [row for row in cpu if row.source == "clock"]
+    share = sum(row.seconds / row.window_s if row.window_s > 0 else 0.0 for row in here) / cores
     terminated = counter_of_phase(phase, "apiserver_terminated_watchers_total")
     return (
         Saturation(
             busy_share=share,
             saturated=share >= SATURATED,
             saturated_s=_saturated_seconds(contents, phase, cores),
-            busiest=tuple(row.process for row in cpu[:3]),
+            busiest=tuple(row.process for row in here[:3]),
             terminated_watchers=terminated,
         ),
         "",

@@ -12,9 +12,10 @@ from itertools import groupby, pairwise
 
 import msgspec
 
-from ..recording.records import CpuRead, ObjectSeen, Request
+from ..recording.records import CpuRead, IncidentKind, ObjectSeen, Request
 from .api import counted, roles
 from .contents import Contents, PhaseSpan, WatchStory
+from .incidents import incidents_of
 from .metrics.curves import Curves, curves_of
 from .result import Clock, MarkResult, MilestoneResult, Outcome, PhaseResult, TestResult
 
@@ -66,6 +67,17 @@ class MarkTime(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class IncidentTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to what is measured."""
+
+    at_s: float
+    phase: str
+    """The phase that was running; empty between phases."""
+    kind: IncidentKind
+    subject: str
+    detail: str = ""
+
+
 class Points(msgspec.Struct, frozen=True, kw_only=True):
     """A count over time; it stays as it is until the next point."""
 
@@ -106,6 +118,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     phases: tuple[PhaseTime, ...] = ()
     milestones: tuple[MilestoneTime, ...] = ()
     marks: tuple[MarkTime, ...] = ()
+    incidents: tuple[IncidentTime, ...] = ()
     objects: tuple[ObjectCounts, ...] = ()
     cores: tuple[Bins, ...] = ()
     """Of each process: CPU seconds per second."""
@@ -129,6 +142,16 @@ def timeline_of(contents: Contents, result: TestResult) -> Timeline:
         phases=tuple(_phase(span, phase, start) for span, phase in phases),
         milestones=tuple(_milestones(phases, start)),
         marks=tuple(_marks(phases, start)),
+        incidents=tuple(
+            IncidentTime(
+                at_s=round((one.at - start) / 1e9, 3),
+                phase=contents.phase_at(one.at),
+                kind=one.kind,
+                subject=one.subject,
+                detail=one.detail,
+            )
+            for one in incidents_of(contents)
+        ),
         objects=tuple(counts for story in contents.watches.values() if (counts := _objects(story, start)) is not None),
         cores=cores,
         rss_bytes=rss,

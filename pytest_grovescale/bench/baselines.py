@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..analysis.baseline import SCHEMA_VERSION, Baseline, baseline_test, portable, usable
+from ..analysis.baseline import SCHEMA_VERSION, Baseline, baseline_test, portable, same_backend, usable
 from ..analysis.result import Result
 from ..errors import UsageError
 from ..recording.machine import machine
@@ -67,13 +67,13 @@ class Baselines:
         """Return whether absolute figures compare: it was measured on a machine like this one."""
         return baseline.machine.fingerprint == self._here
 
-    def metrics(self, name: str, test: str) -> Mapping[str, float] | None:
-        """Return the metrics of a test in a baseline: all, or counts alone when it is of another machine."""
+    def metrics(self, name: str, test: str, backend: str = "") -> Mapping[str, float] | None:
+        """Return the metrics of a test in a baseline: all, or counts alone when it is of another machine or backend."""
         baseline = self.find(name)
         kept = baseline.tests.get(test) if baseline is not None else None
         if baseline is None or kept is None:
             return None
-        return kept.metrics if self.is_from_here(baseline) else portable(kept)
+        return kept.metrics if self.is_from_here(baseline) and same_backend(kept, backend) else portable(kept)
 
     def _files(self, name: str) -> list[Path]:
         files = self._folder.glob(f"*/*_{name}.json")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..analysis.result import Verdict
-from ..checks.shape import AnyCheck
+from ..checks.shape import AnyCheck, SimulatedNodesOnly
 from ..definitions import load, where
 from ..errors import DefinitionError
 
@@ -34,8 +34,8 @@ _SAYS: Mapping[Expectation, frozenset[Verdict]] = {
     "silent": frozenset({"pass"}),
 }
 
-KINDS = tuple(str(kind.__struct_config__.tag) for kind in typing.get_args(AnyCheck))
-"""Names of all checks that a run is judged by."""
+KINDS = tuple(str(kind.__struct_config__.tag) for kind in typing.get_args(AnyCheck) if kind is not SimulatedNodesOnly)
+"""Names of all checks of an operator: where its pods are put is its cluster's affair, and no defect of its own."""
 
 
 class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

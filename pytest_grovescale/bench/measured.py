@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..analysis.attempts import last
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import metrics_of, phase_of, saturated_phases, windows_of
@@ -25,7 +26,7 @@ def result_in(reports: Path, subject: Subject) -> TestResult | None:
     file = reports / LATEST / jsonfile.NAME
     if not file.is_file():
         return None
-    return next((test for test in jsonfile.read(file).tests if test.test == subject.nodeid), None)
+    return next((test for test in last(jsonfile.read(file).tests) if test.test == subject.nodeid), None)
 
 
 def broken(test: TestResult) -> str:
@@ -39,6 +40,8 @@ def broken(test: TestResult) -> str:
             f"the run was not recorded to its end: {test.closed_message or test.closed}",
             next_step="Go on where it was with --resume.",
         )
+    if test.disturbed:
+        raise NothingMeasured(f"others may have used the cluster: {test.disturbed}", next_step="Go on with --resume.")
     for phase in test.phases:
         first = phase.message.partition("\n")[0]
         if phase.outcome in ("interrupted", "unfinished"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..analysis.attempts import last
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from ..analysis.likeness import unlike
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import default_gated, metrics_of, saturated_phases
 from ..errors import UsageError
@@ -32,9 +34,10 @@ def compare_recorded(a: Path, b: Path, *, gated: Sequence[str] = ()) -> Comparis
     plan = ComparisonPlan(
         a=str(a), b=str(b), gated=tuple(gated) or default_gated(keys), pairs=len(found), warmup=0, looks=(len(found),)
     )
+    differ = unlike(*([test for _, test in side] for side in sides))
     machines = {test.machine.fingerprint: test.machine for side in sides for _, test in side}
     machine = next(iter(machines.values())) if len(machines) == 1 else None
-    return compare(plan, found, machine=machine, facts={"test": tests[0]}, weaker=WEAKER)
+    return compare(plan, found, machine=machine, facts={"test": tests[0]}, weaker="; ".join([*differ, WEAKER]))
 
 
 def is_folder_of_runs(name: str) -> bool:
@@ -43,7 +46,7 @@ def is_folder_of_runs(name: str) -> bool:
 
 
 def _runs(folder: Path) -> list[tuple[Path, TestResult]]:
-    found = [(file, test) for file in _files(folder) for test in jsonfile.read(file).tests]
+    found = [(file, test) for file in _files(folder) for test in last(jsonfile.read(file).tests)]
     if not found:
         raise UsageError(f"{folder} has no {jsonfile.NAME}", next_step="Name a run's folder, or one that holds some.")
     return sorted(found, key=lambda one: one[1].started)

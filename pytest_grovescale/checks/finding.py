@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -32,15 +33,21 @@ def at_most(
     bound: float,
     unit: Unit = "",
     *,
+    between: tuple[float, float] | None = None,
     doubts: Sequence[str] = (),
     evidence: Sequence[str] = (),
 ) -> Finding:
     """Return what a figure that should be no larger than a bound comes to.
 
-    ``doubts`` are reasons why the true figure may be larger than this one: what exceeds its bound does so whatever
-    else is unknown, but nothing passes in doubt.
+    ``between``: the true figure lies between these, where it was not measured exactly; a bound between them decides
+    nothing. ``doubts`` are reasons why the true figure may be larger than this one: what exceeds its bound does so
+    whatever else is unknown, but nothing passes in doubt.
     """
-    verdict: Verdict = "fail" if figure > bound else "inconclusive" if doubts else "pass"
+    low, high = between or (figure, figure)
+    if low <= bound < high:
+        end = f"between {shown(low, unit)} and {shown(high, unit)}" if high < math.inf else f"above {shown(low, unit)}"
+        doubts = [*doubts, f"it lies {end}"]
+    verdict: Verdict = "fail" if low > bound else "inconclusive" if doubts else "pass"
     text = f"{what}: {against(figure, bound, unit)}"
     if verdict == "inconclusive":
         text += f"; {'; '.join(doubts)}"

@@ -10,7 +10,7 @@ import msgspec
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
-from . import milestones, noop, noop_cpu, reconciles, resources, traffic
+from . import milestones, noop, noop_cpu, reconciles, resources, simulated_nodes, traffic
 from .baseline import Baselines, no_baselines
 from .check import text_of
 from .finding import Finding
@@ -26,6 +26,7 @@ from .shape import (
     NoopReconciles,
     NoopWrites,
     Rss,
+    SimulatedNodesOnly,
     decode,
 )
 
@@ -52,6 +53,10 @@ def judge(
     phases.
     """
     try:
+        if test.disturbed:
+            raise NotMeasuredError(
+                f"others may have used the cluster meanwhile: {test.disturbed}", next_step="Run the test again."
+            )
         found = _finding(check, test, baselines, metrics)
     except NotMeasuredError as error:
         return _inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
@@ -77,15 +82,15 @@ def judge_all(test: TestResult, *, baselines: Baselines = no_baselines, metrics:
 
 def judge_run(
     result: Result,
-    baselines_of: Callable[[str], Baselines],
+    baselines_of: Callable[[TestResult], Baselines],
     metrics_of: Callable[[TestResult], MetricsHistory],
 ) -> Result:
     """Return a run's result with the verdicts of all its tests.
 
-    ``baselines_of`` gives a test's baselines, by its node id; ``metrics_of`` its scrapes, from its recording.
+    ``baselines_of`` gives a test's baselines; ``metrics_of`` its scrapes, from its recording.
     """
     tests = tuple(
-        judge_all(test, baselines=baselines_of(test.test), metrics=functools.partial(metrics_of, test))
+        judge_all(test, baselines=baselines_of(test), metrics=functools.partial(metrics_of, test))
         for test in result.tests
     )
     return msgspec.structs.replace(result, tests=tests)
@@ -123,6 +128,8 @@ def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: M
             return reconciles.per_trigger(check, test)
         case NoopCpu():
             return noop_cpu.judge(check, test, baselines)
+        case SimulatedNodesOnly():
+            return simulated_nodes.judge(test)
         case HotLoop():
             return reconciles.hot_loop(check, test)
         case ApiRequests():

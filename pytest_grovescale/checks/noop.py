@@ -1,7 +1,8 @@
 """No-op writes and reads: what a reconcile that finds nothing to do asks of the API server.
 
 "No writes" is proved by more than silence: an audit log without a hole, that knows the identity; the trigger's own
-write in it; and a reconcile since. Without one of them the verdict is inconclusive, never a pass.
+write in it; and a reconcile since. Without one of them the verdict is inconclusive, never a pass. On a cluster without
+an audit log the operator's own count of its requests can prove that there were none; see `own_count`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterable
 from ..analysis import figures
 from ..analysis.api import OBJECT_WRITES, READS
 from ..analysis.result import PhaseResult, TestResult
+from ..errors import NotMeasuredError
 from .finding import Finding, at_most
+from .own_count import by_own_count
 from .phases import steady, unfinished
 from .reconciles import by_controller
 from .shape import NoopReads, NoopWrites
@@ -24,10 +27,14 @@ ROWS_SHOWN = 10
 def writes(check: NoopWrites, test: TestResult) -> Finding:
     """Judge object writes in a steady-state phase, refused ones included."""
     phase = steady(test, check.phase)
-    traffic = figures.api(phase, check.identity)
+    what = f"object writes by {check.identity}"
+    try:
+        traffic = figures.api(phase, check.identity)
+    except NotMeasuredError as error:
+        return by_own_count(phase, what, check.identity, OBJECT_WRITES, check.max, lacking=error, doubts=_doubts(phase))
     return at_most(
         phase.name,
-        f"object writes by {check.identity}",
+        what,
         traffic.object_writes,
         check.max,
         doubts=_doubts(phase),
@@ -38,10 +45,14 @@ def writes(check: NoopWrites, test: TestResult) -> Finding:
 def reads(check: NoopReads, test: TestResult) -> Finding:
     """Judge object reads in a steady-state phase."""
     phase = steady(test, check.phase)
-    traffic = figures.api(phase, check.identity)
+    what = f"object reads by {check.identity}"
+    try:
+        traffic = figures.api(phase, check.identity)
+    except NotMeasuredError as error:
+        return by_own_count(phase, what, check.identity, READS, check.max, lacking=error, doubts=_doubts(phase))
     return at_most(
         phase.name,
-        f"object reads by {check.identity}",
+        what,
         traffic.object_reads,
         check.max,
         doubts=_doubts(phase),

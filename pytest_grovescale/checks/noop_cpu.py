@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from .. import durations
@@ -27,7 +29,7 @@ def judge(check: NoopCpu, test: TestResult, baselines: Baselines) -> Finding:
     phase = steady(test, check.phase)
     used = over_idle(test, phase, check.process)
     doubts = [*figures.trigger_doubts(phase), *unfinished(phase)]
-    if used.idle_s > used.busy_s * NOISE:
+    if used.idle_s - used.idle_resolution_s > (used.busy_s + used.busy_resolution_s) * NOISE:
         raise NotMeasuredError(
             f"{check.process} used more CPU in {used.twin.name} ({shown(used.idle_s, 's')}) than with the trigger"
             f" ({shown(used.busy_s, 's')}): it was not idle there",
@@ -44,14 +46,29 @@ def _times_idle(bound: float, used: OverIdle, doubts: list[str]) -> Finding:
     if used.idle_s <= 0:
         raise NotMeasuredError(f"no CPU time was seen in {used.twin.name}: there is no multiple of it")
     figure = used.busy_s / used.idle_s
+    least_idle = used.idle_s - used.idle_resolution_s
+    low = max(0.0, used.busy_s - used.busy_resolution_s) / (used.idle_s + used.idle_resolution_s)
+    high = (used.busy_s + used.busy_resolution_s) / least_idle if least_idle > 0 else math.inf
     what = "CPU, of its idle twin's"
-    return at_most(used.phase.name, what, figure, bound, "×", doubts=doubts, evidence=_evidence(used))
+    return at_most(
+        used.phase.name, what, figure, bound, "×", between=(low, high), doubts=doubts, evidence=_evidence(used)
+    )
 
 
 def _per_reconcile(check: NoopCpu, bound: float, used: OverIdle, doubts: list[str]) -> Finding:
     figure = used.per_reconcile_s(check.controller)
+    off = used.resolution_s / used.reconciles(check.controller)
     what = f"CPU per reconcile{' of ' + check.controller if check.controller else ''}"
-    return at_most(used.phase.name, what, figure, bound, "s", doubts=doubts, evidence=_evidence(used))
+    return at_most(
+        used.phase.name,
+        what,
+        figure,
+        bound,
+        "s",
+        between=(figure - off, figure + off),
+        doubts=doubts,
+        evidence=_evidence(used),
+    )
 
 
 def _against(check: NoopCpu, test: TestResult, used: OverIdle, doubts: list[str], baselines: Baselines) -> Finding:
@@ -64,12 +81,14 @@ def _against(check: NoopCpu, test: TestResult, used: OverIdle, doubts: list[str]
         raise NotMeasuredError(
             f"CPU per trigger was not measured in phase {used.phase.name!r}: {'; '.join(doubts) or 'it did not pass'}"
         )
+    off = used.resolution_s / used.phase.triggers
     return at_most(
         used.phase.name,
         f"CPU per trigger over idle, of baseline {name}'s",
         now / before,
         1 + check.tolerance,
         "×",
+        between=((now - off) / before, (now + off) / before),
         doubts=doubts,
         evidence=(*_evidence(used), f"per trigger: {shown(now, 's')}, in {name}: {shown(before, 's')}"),
     )
@@ -79,5 +98,6 @@ def _evidence(used: OverIdle) -> tuple[str, ...]:
     return (
         f"CPU in {used.phase.name}: {shown(used.busy_s, 's')}",
         f"CPU in as much of {used.twin.name}: {shown(used.idle_s, 's')}",
-        f"difference: {shown(used.difference_s, 's')}",
+        f"difference: {shown(used.difference_s, 's')}"
+        + (f" ± {shown(used.resolution_s, 's')}, by scrapes of its metrics" if used.resolution_s else ""),
     )

@@ -1,11 +1,14 @@
-"""CPU time and memory of a process in a phase. CPU times of a run with profilers hold what these cost: never judged."""
+"""CPU time and memory of a process in a phase. CPU times of a run with profilers hold what these cost: never judged.
+
+Where no clock of the process could be read, its metrics tell them with a resolution: a bound within it is not decided.
+"""
 
 from __future__ import annotations
 
 from .. import durations
 from ..analysis import figures
 from ..analysis.idle import refuse_profiled
-from ..analysis.result import PhaseResult, TestResult
+from ..analysis.result import CpuResult, PhaseResult, TestResult
 from ..errors import NotMeasuredError
 from ..sizes import memory_bytes
 from .finding import Finding, at_most, shown
@@ -22,14 +25,19 @@ def cpu(check: Cpu, test: TestResult) -> Finding:
     doubts = unfinished(phase)
     if found.result.lower_bound:
         doubts.append("it ended or was restarted in the phase, or an edge was not read: it used at least that")
+    low, high = max(0.0, found.at_least - found.resolution), found.at_least + found.resolution
     return at_most(
         phase.name,
         f"CPU of {check.process}{each(test, check.per_object)}",
         found.at_least / objects,
         durations.seconds(check.max),
         "s",
+        between=(low / objects, high / objects),
         doubts=doubts,
-        evidence=(f"{shown(found.at_least, 's')} in {shown(found.result.window_s, 's')} of {phase.name}",),
+        evidence=(
+            f"{shown(found.at_least, 's')} in {shown(found.result.window_s, 's')} of {phase.name}",
+            *_source(found.result),
+        ),
     )
 
 
@@ -42,15 +50,18 @@ def rss(check: Rss, test: TestResult) -> Finding:
     doubts = unfinished(phase)
     if any(figure.result.lower_bound for figure in found.values()):
         doubts.append("it ended or was restarted: its peak may have been higher")
+    peak = max(figure.peak_rss_bytes for figure in found.values())
     return at_most(
         phase.name,
         f"peak memory of {check.process}",
-        max(figure.peak_rss_bytes for figure in found.values()),
+        peak,
         memory_bytes(check.max),
         "B",
+        between=(peak, max(figure.peak_rss_bytes + figure.result.rss_resolution_bytes for figure in found.values())),
         doubts=doubts,
-        evidence=tuple(
-            f"up to the end of {name}: {shown(figure.peak_rss_bytes, 'B')}" for name, figure in found.items()
+        evidence=(
+            *(f"up to the end of {name}: {shown(figure.peak_rss_bytes, 'B')}" for name, figure in found.items()),
+            *_source(found[phase.name].result),
         ),
     )
 
@@ -71,6 +82,14 @@ def each(test: TestResult, per_object: bool | int) -> str:
     if per_object is True:
         return f" for each of {test.objects:,} {test.objects_resource}"
     return f" for each of {per_object:,} objects" if per_object else ""
+
+
+def _source(found: CpuResult) -> tuple[str, ...]:
+    """Return how exact a figure is, where that is not a matter of course."""
+    if found.source == "clock":
+        return ()
+    steps = f"memory changed by up to {shown(found.rss_resolution_bytes, 'B')} between two of them"
+    return (f"by scrapes of its metrics: CPU ± {shown(found.resolution_s, 's')}, {steps}",)
 
 
 def _last_with(test: TestResult, process: str) -> PhaseResult:

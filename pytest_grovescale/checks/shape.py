@@ -121,6 +121,13 @@ class NoopCpu(Check, tag="noop_cpu", frozen=True, kw_only=True):
             raise CheckArgumentError("noop_cpu(vs=…): baselines hold the operator's CPU only")
 
 
+class SimulatedNodesOnly(Check, tag="simulated_nodes_only", frozen=True, kw_only=True):
+    """Whether all pods of the run were put on simulated nodes, on a cluster that has other nodes as well.
+
+    Every run on such a cluster is held to it. On a cluster without other nodes there is nothing to judge.
+    """
+
+
 class HotLoop(Check, tag="hot_loop", frozen=True, kw_only=True):
     """Whether reconciles cause reconciles.
 
@@ -230,13 +237,24 @@ class Milestone(_Named, tag="milestone", frozen=True, kw_only=True):
 
 
 AnyCheck = (
-    NoopWrites | NoopReads | NoopReconciles | NoopCpu | HotLoop | ApiRequests | Cpu | Rss | Milestone | AnyMetricCheck
+    NoopWrites
+    | NoopReads
+    | NoopReconciles
+    | NoopCpu
+    | SimulatedNodesOnly
+    | HotLoop
+    | ApiRequests
+    | Cpu
+    | Rss
+    | Milestone
+    | AnyMetricCheck
 )
 
 noop_writes = NoopWrites
 noop_reads = NoopReads
 noop_reconciles = NoopReconciles
 noop_cpu = NoopCpu
+simulated_nodes_only = SimulatedNodesOnly
 hot_loop = HotLoop
 api_requests = ApiRequests
 cpu = Cpu

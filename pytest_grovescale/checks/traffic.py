@@ -9,6 +9,7 @@ from ..analysis.result import ApiRow, PhaseResult, TestResult
 from ..errors import NotMeasuredError
 from .arguments import unknown
 from .finding import Finding, at_most
+from .own_count import by_own_count
 from .phases import named, unfinished
 from .resources import each, objects_of
 from .shape import ApiRequests
@@ -19,13 +20,21 @@ ROWS_SHOWN = 10
 def requests(check: ApiRequests, test: TestResult) -> Finding:
     """Judge requests of one verb and resource, or of all. Raises NotMeasuredError, also for an unknown resource."""
     phase = named(test, check.phase)
-    traffic = figures.api(phase, check.identity)
+    asked = " ".join(part for part in (check.verb, check.resource) if part)
+    what = f"{asked + ' ' if asked else ''}requests by {check.identity}{each(test, check.per_object)}"
+    try:
+        traffic = figures.api(phase, check.identity)
+    except NotMeasuredError as error:
+        verbs = {check.verb} if check.verb else figures.METHODS
+        objects = objects_of(test, check.per_object)
+        return by_own_count(
+            phase, what, check.identity, verbs, check.max, lacking=error, per=objects, doubts=unfinished(phase)
+        )
     _refuse_unknown(check, test)
     chosen = [row for row in traffic.rows if _meant(check, row)]
-    what = " ".join(part for part in (check.verb, check.resource) if part)
     return at_most(
         phase.name,
-        f"{what + ' ' if what else ''}requests by {check.identity}{each(test, check.per_object)}",
+        what,
         sum(row.count for row in chosen) / objects_of(test, check.per_object),
         check.max,
         doubts=unfinished(phase),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from ..cluster import locks
 from ..errors import RecordingError
 from .records import SCHEMA_VERSION, AnyRecord, Closed, Record
 
+_CLOSED_S = 10.0
+_LOOK_S = 0.05
 _TAIL_BYTES = 1 << 16
 """How far back `Writer.seal` may look for a line's end; a record is shorter than this but for ``Lines``."""
 
@@ -46,6 +51,7 @@ class Writer:
                 f"the recording {path} cannot be written: {error.strerror}",
                 next_step="Give a folder that exists and can be written, and a name that is not taken.",
             ) from error
+        _lock(self._fd)
 
     def append(self, record: Record) -> None:
         """Take one record; it is on disk after the next `flush`."""
@@ -119,6 +125,34 @@ class Writer:
         self._size = start + cut
         os.ftruncate(self._fd, self._size)
         return True
+
+
+def wait_closed(paths: Iterable[Path], timeout: float = _CLOSED_S) -> bool:
+    """Return when nobody writes these recordings any more, or False when somebody still does after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    for path in paths:
+        while _is_written(path):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_S)
+    return True
+
+
+def _lock(descriptor: int) -> None:
+    """Let others see, as long as the file is open, that it is written."""
+    # Imported late: recordings can be read where there is no flock.
+    import fcntl
+
+    # A file system without locks has no way to tell.
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_written(path: Path) -> bool:
+    try:
+        return locks.is_held(path)
+    except OSError:
+        return False
 
 
 def read(path: Path | str) -> Iterator[AnyRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -10,7 +11,7 @@ from ..errors import UsageError
 from ..kube.client import Client
 from . import late
 from .auditing import AuditLog
-from .conditions import Condition, watches
+from .conditions import Condition, WatchSpec, watches
 from .evaluation import count_leaves
 from .ledger import Ledger
 from .predicates import compile_predicate
@@ -46,6 +47,7 @@ class Phases:
         self._scrapers = scrapers
         self._captures = captures
         self._audit = audit
+        self._also: list[WatchSpec] = []
         self._open: PhaseStarted | None = None
         self._complete = False
         self._requests_before = 0
@@ -59,6 +61,10 @@ class Phases:
     def name(self) -> str:
         """Name of the open phase, or empty."""
         return self._open.phase if self._open else ""
+
+    def also_watch(self, specs: Sequence[WatchSpec]) -> None:
+        """Watch this, too, from the next phase on; one watch serves it and a milestone that looks at the same."""
+        self._also += specs
 
     async def begin(self, wanted: BeginPhase) -> None:
         """Open the watches, read the clocks, scrape, attach the profilers, and start the phase.
@@ -74,7 +80,7 @@ class Phases:
         for name, condition in wanted.milestones:
             _check(name, condition)
         specs = [spec for _, condition in wanted.milestones for spec in sorted(watches(condition), key=str)]
-        await self._watches.ensure(specs, WATCHES_S)
+        await self._watches.ensure([*specs, *self._also], WATCHES_S)
         for name, condition in wanted.milestones:
             record = MilestoneDeclared(at=self._ledger.now(), phase=wanted.phase, name=name, condition=condition)
             self._ledger.add(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -94,6 +95,13 @@ def open_pidfd(process: Identity) -> int | None:
         os.close(fd)
         return None
     return fd
+
+
+def has_ended(pidfd: int) -> bool:
+    """Return whether the process of a descriptor of `open_pidfd` has ended."""
+    ready = select.poll()
+    ready.register(pidfd, select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def _own_usage(pid: int, started_ticks: int | None) -> tuple[int, int, int] | None:

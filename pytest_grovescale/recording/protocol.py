@@ -13,8 +13,8 @@ import msgspec
 from ..kube.access import Access
 from ..operator.endpoints import Address
 from .conditions import Condition, WatchSpec
-from .records import LateObject, Opened
-from .scraping.targets import ScrapeTarget
+from .records import IncidentKind, LateObject, Opened
+from .scraping.targets import OfFollowed, ScrapeTarget
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 
@@ -34,6 +34,28 @@ class ProfileTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where ``net/http/pprof`` answers, ``http://127.0.0.1:6060/debug/pprof``; only for ``pprof``."""
     stacks: Address | None = None
     """Where the process itself tells what its tasks are doing; see `operator.shape.OperatorFile.stacks`."""
+    pprof_at: OfFollowed | None = None
+    """As `address`, in followed pods: at whichever leads."""
+    stacks_at: OfFollowed | None = None
+    """As `stacks`, in followed pods."""
+
+    @property
+    def serves_pprof(self) -> bool:
+        """Whether ``net/http/pprof`` answers, on this host or in pods."""
+        return self.address is not None or self.pprof_at is not None
+
+
+class PodsToFollow(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods that are one program's, as the operator's replicas: what happens to them is journaled."""
+
+    name: str
+    """What they are, as ``operator``; `targets.OfFollowed` and incidents name them so."""
+    namespace: str
+    label_selector: str
+    lease: str = ""
+    """Name of the Lease that their leader holds; empty: they elect none, and the oldest that runs is taken for it."""
+    lease_namespace: str = ""
+    """Empty: the pods' own."""
 
 
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +161,28 @@ class AddProfileTarget(Request, tag="add-profile-target", frozen=True, kw_only=T
     target: ProfileTarget
 
 
+class AlsoWatch(Request, tag="also-watch", frozen=True, kw_only=True):
+    """From the next phase on, every phase's watches tell this, too."""
+
+    specs: list[WatchSpec]
+
+
+class FollowPods(Request, tag="follow-pods", frozen=True, kw_only=True):
+    pods: PodsToFollow
+
+
+class AddIncident(Request, tag="incident", frozen=True, kw_only=True):
+    kind: IncidentKind
+    subject: str
+    detail: str
+
+
+class MeasureFile(Request, tag="measure-file", frozen=True, kw_only=True):
+    """Measure the processes in this file, too, as they come, move and go."""
+
+    path: str
+
+
 class DumpStacks(Request, tag="dump-stacks", frozen=True, kw_only=True):
     process: str
 
@@ -162,6 +206,10 @@ Command = (
     | RemoveTarget
     | ScrapeOnce
     | AddProfileTarget
+    | AlsoWatch
+    | FollowPods
+    | AddIncident
+    | MeasureFile
     | DumpStacks
     | DeclareCheck
     | Flush
@@ -229,6 +277,14 @@ class ProcessExited(Answer, tag="process-exited", frozen=True, kw_only=True):
     pid: int
 
 
+class IncidentSeen(Answer, tag="incident", frozen=True, kw_only=True):
+    """Something happened to followed pods."""
+
+    kind: IncidentKind
+    subject: str
+    detail: str
+
+
 class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
     source: str
     """As in ``records.SourceFailed``; also ``journal`` and ``condition:<phase>/<milestone>``."""
@@ -237,7 +293,7 @@ class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
     """Whether a milestone of the open phase can no longer be judged because of it."""
 
 
-Update = MilestoneReached | Progress | PhaseComplete | ProcessStarted | ProcessExited | SourceBroke
+Update = MilestoneReached | Progress | PhaseComplete | ProcessStarted | ProcessExited | IncidentSeen | SourceBroke
 AnyAnswer = Done | Refused | Update
 
 

@@ -19,11 +19,11 @@ from typing import Any, Literal, Self
 from ..errors import RecordingError, UsageError
 from . import protocol
 from .conditions import Condition, WatchSpec
-from .protocol import Done, Outcome, ProcessTarget, ProfileTarget, RecorderConfig, Refused, Update
-from .records import LateObject
+from .protocol import Done, Outcome, PodsToFollow, ProcessTarget, ProfileTarget, RecorderConfig, Refused, Update
+from .records import IncidentKind, LateObject
 from .scraping.targets import ScrapeTarget
 
-__all__ = ["ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig", "ScrapeTarget"]
+__all__ = ["PodsToFollow", "ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig", "ScrapeTarget"]
 
 _START_S = 60.0
 _ORDER_S = 60.0
@@ -173,6 +173,30 @@ class Recorder:
     def add_profile_target(self, target: ProfileTarget) -> None:
         """Let a process be profiled in phases that ask for it, and its stacks be dumped at the timeout of any."""
         self._order(protocol.AddProfileTarget(id=self._id(), target=target), _ORDER_S)
+
+    def also_watch(self, specs: Sequence[WatchSpec]) -> None:
+        """Let every phase from the next one on watch this as well, in one watch with what its milestones look at."""
+        self._order(protocol.AlsoWatch(id=self._id(), specs=list(specs)), _ORDER_S)
+
+    def follow_pods(self, pods: PodsToFollow) -> None:
+        """Journal what happens to pods after this returns: containers' restarts, coming and going, changes of leader.
+
+        A target with `OfFollowed` is then scraped at whichever of them leads. What cannot be followed is journaled as
+        a source that broke off, and tried again.
+        """
+        self._order(protocol.FollowPods(id=self._id(), pods=pods), _ORDER_S)
+
+    def incident(self, kind: IncidentKind, subject: str, detail: str = "") -> None:
+        """Journal something that happened to what is measured, now."""
+        self._order(protocol.AddIncident(id=self._id(), kind=kind, subject=subject, detail=detail), _ORDER_S)
+
+    def measure_file(self, path: Path | str) -> None:
+        """Measure the processes in a file, too: {name: ProcessInfo}, replaced as a whole at every change.
+
+        For those that no supervisor of ours has started, as in containers of this machine. A name that another process
+        takes over goes on with that one; one that is taken away is measured no longer, which is no end of its process.
+        """
+        self._order(protocol.MeasureFile(id=self._id(), path=str(path)), _ORDER_S)
 
     def dump_stacks(self, process: str) -> None:
         """Journal the stacks of a profile target as ``Lines`` with source ``stacks:<process>``.

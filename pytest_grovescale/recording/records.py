@@ -67,6 +67,9 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     """Whether the API server's audit log is a source of this recording."""
     profiled: bool = False
     """Whether profilers are attached in its phases: then its CPU times hold what they cost, and gate nothing."""
+    simulated_nodes: dict[str, int] = {}
+    """Prefix → number of the nodes that were made for this run, named ``<prefix>-0`` and so on, on a cluster that has
+    other nodes, too. Empty: all of its nodes are simulated."""
 
 
 class PhaseStarted(Record, tag="phase-started", frozen=True, kw_only=True):
@@ -187,7 +190,8 @@ class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
 
     source: str
     """``audit``, ``cpu``, ``scrape:<target>`` (told at each edge of a phase, and between them when it is new),
-    ``watch:<id>``, ``profile:<process>`` (of the phase before, if none is open), ``stacks:<process>``,
+    ``watch:<id>``, ``pods:<name>`` (what happens to these pods is not told), ``profile:<process>`` (of the phase
+    before, if none is open), ``stacks:<process>``,
     ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is unknown)."""
     message: str
 
@@ -199,6 +203,8 @@ class ProcessSeen(Record, tag="process", frozen=True, kw_only=True):
     pid: int
     started_ticks: int
     """Field 22 of /proc/PID/stat: with the pid it names the process for certain."""
+    ran_ns: int = 0
+    """For how long it had been running by then; its start is known to 10 ms."""
 
 
 class ProcessGone(Record, tag="process-gone", frozen=True, kw_only=True):
@@ -293,6 +299,30 @@ class CheckDeclared(Record, tag="check", frozen=True, kw_only=True):
     """Who asks for it: ``budgets.yaml:12``, ``marker``, ``test``."""
 
 
+IncidentKind = Literal[
+    "container-restart",
+    "pod-started",
+    "pod-gone",
+    "leader-change",
+    "process-restart",
+    "node-restart",
+    "api-server-restart",
+]
+"""``container-restart``: a container of a followed pod was started again; ``pod-started``, ``pod-gone``: a followed pod
+came after the first look, or went; ``leader-change``: the Lease that the operator's replicas elect by has another
+holder; ``process-restart``: a measured process is another one; ``node-restart``: the container that is the cluster's
+node was restarted; ``api-server-restart``: the API server is another process."""
+
+
+class Incident(Record, tag="incident", frozen=True, kw_only=True):
+    """Something that happened to what is measured, or to the cluster under it: figures have to be read with it."""
+
+    kind: IncidentKind
+    subject: str
+    """Whom it happened to: ``operator/pod-a/manager``, ``kube-apiserver``, a Lease or a container by its name."""
+    detail: str = ""
+
+
 class Lines(Record, tag="lines", frozen=True, kw_only=True):
     """Text kept as evidence: a process's last log lines, a stack dump."""
 
@@ -345,6 +375,7 @@ AnyRecord = (
     | TargetGone
     | ProfileTaken
     | CheckDeclared
+    | Incident
     | Lines
     | LateObject
     | ClockStep

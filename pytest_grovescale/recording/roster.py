@@ -1,4 +1,4 @@
-"""The processes being measured, by name: learned from the supervisor's file, watched for their exit."""
+"""The processes being measured, by name: learned from files, the supervisor's and others', watched for their exit."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from ..cluster.processes import age_s
 from .ledger import Ledger
-from .processes import Identity, ProcessesFile, open_pidfd, ready_ns, usage
+from .processes import Identity, ProcessesFile, has_ended, open_pidfd, ready_ns, usage
 from .protocol import ProcessExited, ProcessStarted
 from .records import CpuRead, ProcessGone, ProcessSeen
 
@@ -20,7 +21,8 @@ class Roster:
         self, ledger: Ledger, *, file: Path | None, wanted: Collection[str], extra: Mapping[str, Identity]
     ) -> None:
         self._ledger = ledger
-        self._file = ProcessesFile(file) if file else None
+        self._files: dict[ProcessesFile, dict[str, Identity]] = {}
+        """Each with what it listed last."""
         self._wanted = frozenset(wanted)
         self._running: dict[str, Identity] = {}
         self._pidfds: dict[str, int] = {}
@@ -28,26 +30,42 @@ class Roster:
         self.on_seen: Callable[[str], None] = lambda name: None
         """Called when a name has a process from now on."""
         self.on_gone: Callable[[str], None] = lambda name: None
-        """Called when the process of a name has ended."""
+        """Called when the process of a name has ended, or is measured no longer."""
         for name, process in extra.items():
             self._see(name, process)
+        if file is not None:
+            self.add_file(file)
 
     def process(self, name: str) -> Identity | None:
         """Return the process that has this name now; None when none runs."""
         return self._running.get(name)
 
+    def add_file(self, path: Path) -> None:
+        """Take in what changes in one more file."""
+        self._files[ProcessesFile(path)] = {}
+
     def look(self) -> None:
-        """Take in what changed in the processes file."""
-        try:
-            listed = self._file.changed() if self._file else None
-        except (ValueError, OSError) as error:
-            if not self._file_bad:
-                self._file_bad = True
-                self._ledger.failed("cpu", f"the list of processes cannot be read: {error}")
-            return
-        for name, process in (listed or {}).items():
+        """Take in what changed in the processes files."""
+        for file, before in self._files.items():
+            try:
+                listed = file.changed()
+            except (ValueError, OSError) as error:
+                if not self._file_bad:
+                    self._file_bad = True
+                    self._ledger.failed("cpu", f"the list of processes cannot be read: {error}")
+                continue
+            if listed is not None:
+                self._files[file] = listed
+                self._follow(before, listed)
+
+    def _follow(self, before: Mapping[str, Identity], listed: Mapping[str, Identity]) -> None:
+        """Go from one version of a file to the next: who has lost a name first, then who has got one."""
+        for name, process in before.items():
+            if listed.get(name) != process and self._running.get(name) == process:
+                self._leave(name)
+        for name, process in listed.items():
             if (not self._wanted or name in self._wanted) and self._running.get(name) != process:
-                self._forget(name)
+                self._leave(name)
                 self._see(name, process)
 
     def read(self, edge: str = "") -> None:
@@ -71,11 +89,28 @@ class Roster:
         self._pidfds[name] = pidfd
         asyncio.get_running_loop().add_reader(pidfd, self._exited, name)
         self._ledger.add(
-            ProcessSeen(at=self._ledger.now(), process=name, pid=process.pid, started_ticks=process.started_ticks)
+            ProcessSeen(
+                at=self._ledger.now(),
+                process=name,
+                pid=process.pid,
+                started_ticks=process.started_ticks,
+                ran_ns=round(age_s(process.started_ticks) * 1e9),
+            )
         )
         self._read(name, "")
         self._ledger.tell(ProcessStarted(process=name, pid=process.pid))
         self.on_seen(name)
+
+    def _leave(self, name: str) -> None:
+        """Measure the process of a name no longer; it has ended, or goes on as another or unmeasured."""
+        if name not in self._running:
+            return
+        if has_ended(self._pidfds[name]):
+            self._exited(name)
+        else:
+            self._read(name, "")
+            self._forget(name)
+            self.on_gone(name)
 
     def _exited(self, name: str) -> None:
         process = self._running[name]

@@ -17,13 +17,15 @@ from . import protocol, redaction
 from .auditing import AuditLog
 from .blocked import BlockedWorkers
 from .clock import RecorderClock
+from .followed_pods import PodFollowers
 from .journal import Writer
 from .ledger import Ledger
 from .phases import Phases
 from .processes import Identity, started_ticks
 from .profiling.captures import Captures
+from .profiling.reach import at_leader
 from .protocol import Answer, RecorderConfig
-from .records import CheckDeclared, ClockStep, Closed, LateObject, Lines, Mark
+from .records import CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark
 from .roster import Roster
 from .scraping.scrapers import Scrapers
 from .watches import Watches
@@ -67,11 +69,19 @@ class Session:
             self.roster.process,
             run_folder=Path(config.run_folder) if config.run_folder else None,
             name=Path(config.journal).stem,
+            reach=lambda target: at_leader(target, self.followed.leader, config.access),
         )
         self.roster.on_seen, self.roster.on_gone = self.captures.seen, self.captures.gone
         self.blocked = BlockedWorkers(self.captures.dump)
         self.ledger.on_record = self.blocked.feed
-        self.scrapers = Scrapers(client, self.ledger, process=self.roster.process, interval=config.scrape_interval_s)
+        self.followed = PodFollowers(client, self.ledger)
+        self.scrapers = Scrapers(
+            client,
+            self.ledger,
+            process=self.roster.process,
+            leader=self.followed.leader,
+            interval=config.scrape_interval_s,
+        )
         for target in config.scrape_targets:
             self.scrapers.add(target)
         self.phases = Phases(
@@ -111,6 +121,7 @@ class Session:
         for fault in faults:
             traceback.print_exception(fault)
         await self.watches.close()
+        await self.followed.close()
         await self.blocked.close()
         self.ledger.tick()
         self.phases.interrupt(_INTERRUPTIONS[reason])
@@ -153,6 +164,15 @@ class Session:
                 self.ledger.add(CheckDeclared(at=self.clock.now(), check=check, source=source))
             case protocol.AddProfileTarget(target=target):
                 self.captures.add(target)
+            case protocol.AlsoWatch(specs=specs):
+                self.phases.also_watch(specs)
+            case protocol.FollowPods(pods=pods):
+                await self.followed.add(pods)
+            case protocol.AddIncident(kind=kind, subject=subject, detail=detail):
+                detail = redaction.text(detail)
+                self.ledger.add(Incident(at=self.clock.now(), kind=kind, subject=subject, detail=detail))
+            case protocol.MeasureFile(path=path):
+                self.roster.add_file(Path(path))
             case protocol.DumpStacks(process=process):
                 await self.captures.dump(process)
             case protocol.Flush():

@@ -14,9 +14,15 @@ SINGLE = "One run each: no interval, so small differences mean nothing. `grovesc
 
 
 def render(
-    baseline: Baseline, found: Sequence[BaselineRow], *, same_machine: bool, width: int = 100, color: bool = False
+    baseline: Baseline,
+    found: Sequence[BaselineRow],
+    *,
+    same_machine: bool,
+    other_backend: str = "",
+    width: int = 100,
+    color: bool = False,
 ) -> str:
-    """Return the table of one test."""
+    """Return the table of one test. ``other_backend``: the baseline's, where it is not the test's."""
     sheet = Sheet(width=width, color=color)
     sheet.line(f"Compared with baseline {baseline.name} of {baseline.saved}, run {baseline.run}", "bold")
     if not same_machine:
@@ -24,6 +30,8 @@ def render(
         sheet.line(
             f"It is from another machine ({machine.cores} × {machine.cpu}): only counts and ratios compare.", "yellow"
         )
+    if other_backend:
+        sheet.line(f"It is of a cluster of backend {other_backend}: only counts and ratios compare.", "yellow")
     columns = [Column("metric", wraps=True), Column("before", True), Column("now", True), Column("Δ", True)]
     sheet.table(columns, [_cells(row) for row in found])
     sheet.line(SINGLE, "dim")

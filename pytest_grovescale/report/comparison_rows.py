@@ -16,7 +16,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Wall clock", ("wall", "milestone")),
     ("CPU and memory of the operator", ("cpu", "rss")),
     ("No-op reconciles", ("noop_cpu", "noop_cpu_per_reconcile", "noop_writes", "noop_requests", "noop_reconciles")),
-    ("Requests and reconciles", ("api", "writes", "reconciles", "series")),
+    ("Requests and reconciles", ("api", "client_requests", "writes", "reconciles", "series")),
 )
 """Heading of each table, and the kinds of metrics in it."""
 

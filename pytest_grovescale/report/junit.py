@@ -29,6 +29,9 @@ def _of_phase(phase: PhaseResult) -> list[tuple[str, str]]:
         seconds = "cpu_seconds_at_least" if row.lower_bound else "cpu_seconds"
         found.append((f"{row.process}.{seconds}", _number(row.seconds)))
         found.append((f"{row.process}.peak_rss_bytes", str(row.peak_rss_bytes)))
+        if row.source != "clock":
+            found.append((f"{row.process}.cpu_source", row.source))
+            found.append((f"{row.process}.cpu_resolution_seconds", _number(row.resolution_s)))
     try:
         traffic = figures.api(phase, OPERATOR)
     except NotMeasuredError:
@@ -37,6 +40,8 @@ def _of_phase(phase: PhaseResult) -> list[tuple[str, str]]:
         found.append((f"{OPERATOR}.requests", str(traffic.requests)))
         found.append((f"{OPERATOR}.object_writes", str(traffic.object_writes)))
         found.append((f"{OPERATOR}.object_reads", str(traffic.object_reads)))
+    if phase.traffic_source == "metrics":
+        found.append((f"{OPERATOR}.client_requests", str(sum(row.count for row in phase.client_requests))))
     for controller in dict.fromkeys(row.controller for row in phase.reconciles):
         rows = [row for row in phase.reconciles if row.controller == controller]
         if not any(row.lower_bound for row in rows):

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis import figures
+from ..analysis.api import OBJECT_WRITES
 from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
 from .bottleneck_table import bottlenecks_markdown
 from .checks_table import by_verdict
 from .function_table import profiles_markdown
 from .metric_table import metrics_markdown
+from .sources import cpu_cell, incident, reservation
+from .standing import standing
 from .terminal import how_far
-from .wording import NONE, count, escape, percent, seconds, three
+from .wording import NONE, count, escape, percent, seconds
 
 
 def summary(result: Result) -> str:
@@ -25,6 +28,8 @@ def summary(result: Result) -> str:
 
 def _test(test: TestResult) -> str:
     lines = [f"### {escape(test.test)}: {test.outcome}", ""]
+    for told in filter(None, (*standing(test), reservation(test))):
+        lines += [escape(told), ""]
     for phase in test.phases:
         if phase.saturation is not None and phase.saturation.saturated:
             lines += [
@@ -38,6 +43,8 @@ def _test(test: TestResult) -> str:
         *(_row(phase) for phase in test.phases),
         "",
     ]
+    if incidents := [f"- {escape(f'{p.name}, {incident(found)}')}" for p in test.phases for found in p.incidents]:
+        lines += [*incidents, ""]
     lines += bottlenecks_markdown(test.phases)
     lines += _checks(test.checks)
     lines += metrics_markdown(test.metrics)
@@ -82,16 +89,17 @@ def _milestone(milestone: MilestoneResult) -> str:
 
 def _operator_cpu(phase: PhaseResult) -> str:
     row = next((row for row in phase.cpu if row.process == "operator"), None)
-    if row is None:
-        return NONE
-    return f"{'≥ ' if row.lower_bound else ''}{three(row.seconds)} s"
+    return NONE if row is None else cpu_cell(row)
 
 
 def _operator_writes(phase: PhaseResult) -> str:
     try:
         return count(figures.api(phase, "operator").object_writes)
     except NotMeasuredError:
-        return NONE
+        if phase.traffic_source != "metrics":
+            return NONE
+    most = figures.client_requests(phase).at_most(OBJECT_WRITES)
+    return f"≤ {count(most)}" if most else "0"
 
 
 def _reconciles(phase: PhaseResult) -> str:

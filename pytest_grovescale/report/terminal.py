@@ -12,6 +12,8 @@ from .bottleneck_table import write_answers, write_bottlenecks
 from .checks_table import write_checks
 from .function_table import write_profiles
 from .metric_table import write_metrics
+from .sources import cpu_cell, incident, reservation, scraped_note
+from .standing import standing
 from .tables import Column, Sheet
 from .traffic_table import write_per_object, write_traffic
 from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
@@ -101,6 +103,8 @@ def _head(sheet: Sheet, test: TestResult) -> None:
         given = [f"{name} {_fact(value)}" for name, value in facts.items() if value != ""]
         if given:
             sheet.line(", ".join(given), "dim")
+    for told in filter(None, (*standing(test), reservation(test))):
+        sheet.line(told, _WARNING)
 
 
 def _fact(value: str | int | float | bool) -> str:
@@ -135,6 +139,8 @@ def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     for phase in phases:
         if phase.outcome != "passed" and phase.message:
             sheet.item(f"{phase.name}: {phase.message}", _STYLE[phase.outcome])
+        for found in phase.incidents:
+            sheet.item(f"{phase.name}, {incident(found)}", _WARNING)
     _why_no_server_time(sheet, phases)
 
 
@@ -199,9 +205,7 @@ def _cpu_table(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     rows = []
     for process in sorted(total, key=lambda name: (name != "operator", -total[name], name)):
         found = [next((row for row in phase.cpu if row.process == process), None) for phase in phases]
-        cells = [
-            NONE if row is None else ("≥ " if row.lower_bound else "") + f"{three(row.seconds)} s" for row in found
-        ]
+        cells = [NONE if row is None else cpu_cell(row) for row in found]
         present = [row for row in found if row is not None]
         peak = max(row.peak_rss_bytes for row in present)
         rows.append([process, *cells, bytes_(present[-1].rss_bytes), bytes_(peak)])
@@ -217,6 +221,8 @@ def _cpu_table(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     sheet.line()
     sheet.line("CPU time and memory", _HEADING)
     sheet.table([*columns, Column("memory", figures=True), Column("peak", figures=True)], rows)
+    if note := scraped_note(phases):
+        sheet.line(note, "dim")
 
 
 def _reasons(phases: Sequence[PhaseResult], figure: str) -> list[str]:

@@ -6,19 +6,49 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from ..analysis.result import ApiRow, PhaseResult, TestResult
+from .sources import OWN_COUNT, OWN_COUNT_HOLDS
 from .tables import Column, Sheet
 from .wording import NONE, count, milliseconds, three
 
 OPERATOR = "operator"
 
 _COLLECTION = "deletecollection"
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", _COLLECTION)
 _SMALL = 0.01
 """Identities with less than this share of a phase's requests are added up in one row."""
 
 
 def write_traffic(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write requests by phase, identity and verb."""
+    """Write requests by phase, identity and verb; the operator's own count where the audit log does not tell them."""
+    counted = [phase for phase in phases if phase.traffic_source == "metrics"]
+    if any(phase.api for phase in phases) or not counted:
+        _write_logged(sheet, phases)
+    if counted:
+        _write_own_count(sheet, counted)
+
+
+def _write_own_count(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+    seen = {row.method for phase in phases for row in phase.client_requests}
+    methods = [method for method in _METHODS if method in seen] + sorted(seen - set(_METHODS))
+    rows = []
+    for phase in phases:
+        by_method: Counter[str] = Counter()
+        for row in phase.client_requests:
+            by_method[row.method] += row.count
+        refused = sum(row.count for row in phase.client_requests if not row.code.startswith(("2", "1", "3")))
+        rows.append(
+            [phase.name, count(by_method.total()), *(count(by_method[method]) for method in methods), count(refused)]
+        )
+    sheet.line()
+    sheet.line(f"Operator's requests by its own {OWN_COUNT}", "bold")
+    names = ("all", *methods, "refused")
+    sheet.table([Column("phase"), *(Column(name, figures=True) for name in names)], rows)
+    why = "; ".join(dict.fromkeys(phase.missing["audit"] for phase in phases if "audit" in phase.missing))
+    sheet.line(f"{why}: {OWN_COUNT_HOLDS}", "dim")
+
+
+def _write_logged(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     sheet.line()
     if not any(phase.api for phase in phases):
         why = dict.fromkeys(phase.missing["audit"] for phase in phases if "audit" in phase.missing)

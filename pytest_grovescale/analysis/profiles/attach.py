@@ -9,6 +9,7 @@ import msgspec
 
 from ...errors import RecordingError
 from ...whole_files import replacing
+from ..attempts import last
 from ..result import PhaseResult, ProfileResult, Result, TestResult
 from . import folded, pprof
 from .functions import MAX_UNREADABLE, PYSPY_HZ, TOP, function_table, independent, problem_of
@@ -32,7 +33,7 @@ def with_tables(result: Result, folder: Path) -> Result:
 def _measured(result: Result, test: TestResult) -> TestResult | None:
     """Return the pass without a profiler that a profiled one repeats."""
     name = test.test.removesuffix(PROFILED)
-    return next((other for other in result.tests if other.test == name and not other.profiled), None)
+    return next((other for other in last(result.tests) if other.test == name and not other.profiled), None)
 
 
 def _with_tables(test: TestResult, measured: TestResult | None, folder: Path, warnings: list[str]) -> TestResult:
@@ -106,9 +107,9 @@ def _on_cpu(profile: ProfileResult, used_s: float | None) -> float | None:
 
 
 def exact_cpu_s(phase: PhaseResult | None, process: str) -> float | None:
-    """Return a process's CPU seconds in a phase; None where they are only a lower bound, or were not measured."""
-    rows = phase.cpu if phase is not None else ()
-    return next((row.seconds for row in rows if row.process == process and not row.lower_bound), None)
+    """Return a process's CPU seconds in a phase by its clock; None where it was not read, or not from end to end."""
+    rows = [row for row in phase.cpu if row.source == "clock" and not row.lower_bound] if phase is not None else []
+    return next((row.seconds for row in rows if row.process == process), None)
 
 
 def _incomplete(profile: ProfileResult, stacks: Stacks) -> str:

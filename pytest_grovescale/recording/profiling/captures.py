@@ -6,6 +6,7 @@ A profiler that does not work costs its profile, and is journaled with the remed
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ..protocol import ProfileTarget
 from ..records import Lines, ProfileKind, ProfileTaken
 from . import pprof, pyspy, stacks
 from .capture import Capture, ProfileFailed
+from .reach import ApiUrl, Reach, on_this_host
 
 _AGAIN_S = 10.0
 """How long a process that was restarted in a phase may take until a profiler can attach to it, s."""
@@ -31,6 +33,7 @@ class _Ongoing:
     """A capture that runs, or whose file is awaited."""
 
     target: ProfileTarget
+    rounds: bool
     kind: ProfileKind
     capture: Capture
     file: Path
@@ -41,14 +44,22 @@ class _Ongoing:
 class Captures:
     """Attaches profilers, takes what they bring, and dumps stacks.
 
-    ``process_of`` names the process that has a name now. ``run_folder`` None: nothing is profiled.
+    ``process_of`` names the process that has a name now; ``reach`` tells where a target answers now. ``run_folder``
+    None: nothing is profiled.
     """
 
     def __init__(
-        self, ledger: Ledger, process_of: Callable[[str], Identity | None], *, run_folder: Path | None, name: str
+        self,
+        ledger: Ledger,
+        process_of: Callable[[str], Identity | None],
+        *,
+        run_folder: Path | None,
+        name: str,
+        reach: Reach = on_this_host,
     ) -> None:
         self._ledger = ledger
         self._process_of = process_of
+        self._reach = reach
         self._run_folder = run_folder
         self._folder = run_folder / "profiles" / name if run_folder is not None else None
         self._targets: dict[str, ProfileTarget] = {}
@@ -111,7 +122,7 @@ class Captures:
             *(
                 self._snapshot(target, phase, kind)
                 for target in self._targets.values()
-                for kind in (pprof.SNAPSHOTS if target.address is not None else ())
+                for kind in (pprof.SNAPSHOTS if target.serves_pprof else ())
             ),
         )
 
@@ -148,10 +159,11 @@ class Captures:
             return
         source = f"stacks:{process}"
         try:
-            if running is None:
+            if running is None and not _in_pods(target):
                 raise ProfileFailed(f"{process} has ended", next_step="See its log.")
             async with self._one_dump:
-                lines = await stacks.stacks(target, running, captured=process in self._open or bool(self._ending))
+                captured = process in self._open or bool(self._ending)
+                lines = await stacks.stacks(target, running, captured=captured, reach=self._reach)
         except ProfileFailed as error:
             self._ledger.failed(source, error.line)
         else:
@@ -187,21 +199,32 @@ class Captures:
 
     async def _attach(self, target: ProfileTarget) -> None:
         process = self._process_of(target.process)
-        if process is None:
-            raise ProfileFailed(f"{target.process} does not run", next_step="See its log.")
+        address = self._reach(target).pprof
         kind: ProfileKind = target.profiler
         file = self._file(self._phase, target.process, kind)
+        rounds = isinstance(address, ApiUrl)
         capture: Capture
-        if target.address is not None:
-            capture = await pprof.Pprof.attached(target.address, file)
-        else:
+        if address is not None and (process is not None or target.pprof_at is not None):
+            over = functools.partial(self._round_over, target.process) if rounds else None
+            capture = await pprof.Pprof.attached(address, file, over)
+        elif process is not None:
             await pyspy.exec_done(process)
             capture = await pyspy.PySpy.attached(process, file)
-        self._open[target.process] = _Ongoing(target, kind, capture, file, started=self._ledger.now())
+        else:
+            raise ProfileFailed(f"{target.process} does not run", next_step="See its log.")
+        self._open[target.process] = _Ongoing(target, rounds, kind, capture, file, started=self._ledger.now())
+
+    def _round_over(self, process: str) -> None:
+        """Begin the next round of a profile: one that has failed, too, as when its pod has ended."""
+        if (ongoing := self._open.get(process)) is not None:
+            over = self._ledger.now()
+            self.seen(process)
+            ongoing.ended = over
 
     def _stop(self, process: str) -> None:
         ongoing = self._open.pop(process)
-        ongoing.ended = self._ledger.now()
+        # A round goes on to its own end.
+        ongoing.ended = None if ongoing.rounds else self._ledger.now()
         ongoing.capture.stop()
         self._ending.append(ongoing)
 
@@ -230,12 +253,14 @@ class Captures:
         )
 
     async def _snapshot(self, target: ProfileTarget, phase: str, kind: ProfileKind) -> None:
-        if target.address is None or self._process_of(target.process) is None:
+        if self._process_of(target.process) is None and not _in_pods(target):
             # Of a process that has ended, its capture tells.
             return
         file, moment = self._file(phase, target.process, kind), self._ledger.now()
         try:
-            await pprof.snapshot(target.address, pprof.SNAPSHOTS[kind], file)
+            address = self._reach(target).pprof
+            assert address is not None  # callers look
+            await pprof.snapshot(address, pprof.SNAPSHOTS[kind], file)
         except ProfileFailed as error:
             file.unlink(missing_ok=True)
             self._ledger.failed(f"profile:{target.process}", error.line)
@@ -264,6 +289,11 @@ class Captures:
     def _relative(self, file: Path) -> str:
         assert self._run_folder is not None  # or there is no file
         return file.relative_to(self._run_folder).as_posix()
+
+
+def _in_pods(target: ProfileTarget) -> bool:
+    """Return whether it can be asked without a process of this host."""
+    return target.pprof_at is not None or target.stacks_at is not None
 
 
 def _plain(name: str) -> str:

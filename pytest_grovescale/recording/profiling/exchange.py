@@ -13,8 +13,8 @@ import socket
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from ...operator.endpoints import Address, authorization, ssl_context
 from .capture import ProfileFailed
+from .reach import AnyAddress, authorization, server_name, tls
 
 _BLOCK = 1 << 16
 _ERROR_BYTES = 500
@@ -38,15 +38,16 @@ class Exchange:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def opened(cls, address: Address, path: str) -> AsyncIterator[Exchange]:
+    async def opened(cls, address: AnyAddress, path: str) -> AsyncIterator[Exchange]:
         """Send ``GET <address.url><path>``. Raises OSError (ConnectionError, ssl.SSLError) when nobody listens."""
         parts = urlsplit(address.url.rstrip("/") + path)
-        tls = ssl_context(address)
-        if tls is not None:
+        context = tls(address)
+        if context is not None:
             # HTTP/2 has no half-closed connection.
-            tls.set_alpn_protocols(["http/1.1"])
-        port = parts.port or (443 if tls else 80)
-        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+            context.set_alpn_protocols(["http/1.1"])
+        port = parts.port or (443 if context else 80)
+        name = server_name(address) if context is not None else None
+        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context, server_hostname=name)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         headers = {"Host": parts.netloc.rpartition("@")[2], "Connection": "close", **authorization(address)}
         head = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...operator.endpoints import Address
 from ..protocol import ProfileTarget
+from ..scraping.targets import OfFollowed
 
 Profiler = Literal["auto", "pyspy", "pprof", "off"]
 
@@ -15,7 +16,12 @@ _INTERPRETER = re.compile(r"(^|/)(python\d?(\.\d+)?|libpython\d+\.\d+\.so[.\d]*)
 
 
 def plan(
-    wanted: Profiler, *, process: str, pid: int | None, pprof: Address | None, stacks: Address | None = None
+    wanted: Profiler,
+    *,
+    process: str,
+    pid: int | None,
+    pprof: Address | OfFollowed | None,
+    stacks: Address | OfFollowed | None = None,
 ) -> ProfileTarget | str:
     """Return how to profile a process, or why it cannot be. ``stacks``: where it tells them itself.
 
@@ -25,12 +31,28 @@ def plan(
     if wanted == "off":
         return f"profiling {process} is off in its definition"
     if wanted in ("auto", "pprof") and pprof is not None:
-        return ProfileTarget(process=process, profiler="pprof", address=pprof, stacks=stacks)
+        return _target(process, "pprof", pprof, stacks)
     if wanted == "pprof":
         return f"{process} has no pprof endpoint: name it in its definition (pprof: {{url: …}})"
     if wanted == "pyspy" or (pid is not None and is_python(pid)):
-        return ProfileTarget(process=process, profiler="pyspy", stacks=stacks)
+        return _target(process, "pyspy", None, stacks)
     return f"{process} is no Python process, and its definition names no pprof endpoint: there is no profiler for it"
+
+
+def _target(
+    process: str,
+    profiler: Literal["pyspy", "pprof"],
+    pprof: Address | OfFollowed | None,
+    stacks: Address | OfFollowed | None,
+) -> ProfileTarget:
+    return ProfileTarget(
+        process=process,
+        profiler=profiler,
+        address=pprof if isinstance(pprof, Address) else None,
+        stacks=stacks if isinstance(stacks, Address) else None,
+        pprof_at=pprof if isinstance(pprof, OfFollowed) else None,
+        stacks_at=stacks if isinstance(stacks, OfFollowed) else None,
+    )
 
 
 def is_python(pid: int, proc: Path = Path("/proc")) -> bool:

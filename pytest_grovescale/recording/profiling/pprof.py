@@ -1,24 +1,30 @@
 """Go's ``net/http/pprof``: a CPU profile over exactly a phase, and what the process holds at its end.
 
 A CPU profile is asked for an hour and ended by closing our half of the connection: it then comes 0.01 to 0.14 s later.
+Through the API server's proxy that would end the whole exchange: there, rounds of some seconds follow one another.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from ...operator.endpoints import Address
 from ..records import ProfileKind
 from .capture import ATTACH_S, FINISH_S, ProfileFailed, Taken
 from .exchange import Exchange, Refused
+from .reach import AnyAddress
 
 SNAPSHOTS: dict[ProfileKind, str] = {"heap": "/heap", "goroutines": "/goroutine"}
 """Kind → path, of what is read at a phase's end."""
 
-_CPU = "/profile?seconds=3600"
+ROUND_S = 5
+"""How long one round lasts where a profile cannot be ended early, s; one that the phase's end falls into goes on."""
+
+_CPU = "/profile?seconds={seconds}"
+_WHOLE_S = 3600
 _STACKS = "/goroutine?debug=2"
 _REFUSED_AT_ONCE_S = 0.1
 """A server that cannot profile says so at once; one that can is silent until the end. Measured: 1 to 4 ms."""
@@ -27,20 +33,27 @@ _MAX_BYTES = 256 << 20
 
 
 class Pprof:
-    """One CPU profile."""
+    """One CPU profile, or one round of it.
 
-    def __init__(self, address: Address, file: Path) -> None:
+    ``over`` is called when a round has ended by itself; with it, the profile is made in rounds.
+    """
+
+    def __init__(self, address: AnyAddress, file: Path, over: Callable[[], None] | None = None) -> None:
         self._address = address
         self._file = file
+        self._over = over
+        self._path = _CPU.format(seconds=_WHOLE_S if over is None else ROUND_S)
         self._sent = asyncio.Event()
         self._exchange: Exchange | None = None
         self._receiving = asyncio.create_task(self._receive())
 
     @classmethod
-    async def attached(cls, address: Address, file: Path) -> Self:
+    async def attached(cls, address: AnyAddress, file: Path, over: Callable[[], None] | None = None) -> Self:
         """Return it when the server profiles, or has at least not refused to. Raises ProfileFailed."""
-        capture = cls(address, file)
+        capture = cls(address, file, over)
         await capture._wait_until_it_is_asked()
+        if over is not None:
+            capture._receiving.add_done_callback(lambda done: None if done.cancelled() else over())
         return capture
 
     async def _wait_until_it_is_asked(self) -> None:
@@ -53,7 +66,7 @@ class Pprof:
             if done:
                 self._receiving.result()
                 raise ProfileFailed(
-                    f"{self._address.url}{_CPU} was over at once",
+                    f"{self._address.url}{self._path} was over at once",
                     next_step="It is not net/http/pprof: see the definition's pprof.url.",
                 )
         except BaseException:
@@ -63,35 +76,35 @@ class Pprof:
             sent.cancel()
 
     def stop(self) -> None:
-        """End the profile."""
-        if self._exchange is not None:
+        """End the profile; a round comes to its own end."""
+        if self._exchange is not None and self._over is None:
             self._exchange.half_close()
 
     async def finish(self) -> Taken:
         """Return when the profile is in its file; how many samples it holds, the file tells."""
         try:
-            async with asyncio.timeout(FINISH_S):
+            async with asyncio.timeout(FINISH_S if self._over is None else ROUND_S + FINISH_S):
                 await self._receiving
         except TimeoutError:
-            raise _late(self._address.url + _CPU) from None
+            raise _late(self._address.url + self._path) from None
         finally:
             await self._end()
         return Taken()
 
     async def _receive(self) -> None:
         try:
-            async with Exchange.opened(self._address, _CPU) as self._exchange:
+            async with Exchange.opened(self._address, self._path) as self._exchange:
                 self._sent.set()
                 await _save(self._exchange, self._file)
         except (OSError, ValueError, Refused) as error:
-            raise explained(self._address.url + _CPU, error) from error
+            raise explained(self._address.url + self._path, error) from error
 
     async def _end(self) -> None:
         self._receiving.cancel()
         await asyncio.wait({self._receiving})
 
 
-async def snapshot(address: Address, path: str, file: Path) -> None:
+async def snapshot(address: AnyAddress, path: str, file: Path) -> None:
     """Write what an endpoint tells into a file. Raises ProfileFailed."""
     try:
         async with asyncio.timeout(FINISH_S), Exchange.opened(address, path) as exchange:
@@ -102,7 +115,7 @@ async def snapshot(address: Address, path: str, file: Path) -> None:
         raise explained(address.url + path, error) from error
 
 
-async def dump(address: Address) -> str:
+async def dump(address: AnyAddress) -> str:
     """Return the stacks of all goroutines. Raises ProfileFailed; to be given a time limit by the caller."""
     text = bytearray()
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from ...operator.endpoints import Address
 from ..processes import Identity
 from ..protocol import ProfileTarget
 from . import pprof, pyspy
 from .capture import ProfileFailed
 from .exchange import Exchange
+from .reach import AnyAddress, Reach, on_this_host
 
 LIMIT_S = 5.0
 """How long a dump may take, s: it delays the end of a phase that is late already."""
@@ -23,15 +23,20 @@ _SERVED_S = 2.0
 _MAX_BYTES = 16 << 20
 
 
-async def stacks(target: ProfileTarget, process: Identity, *, captured: bool) -> list[str]:
+async def stacks(
+    target: ProfileTarget, process: Identity | None, *, captured: bool, reach: Reach = on_this_host
+) -> list[str]:
     """Return the stacks as the tools print them; ``captured``: a profiler is attached. Raises ProfileFailed.
+
+    ``process`` None: it is none of this host.
 
     What the operator serves itself comes first: its asyncio tasks, which no look from outside can see before Python
     3.14. A part that could not be had is a line that begins with ``#`` and says why, where there is another.
     """
-    wanted = [_profilers(target, process, captured=captured)]
-    if target.stacks is not None:
-        wanted.insert(0, _served(target.stacks))
+    reached = reach(target)
+    wanted = [_profilers(target.process, reached.pprof, process, captured=captured)]
+    if reached.stacks is not None:
+        wanted.insert(0, _served(reached.stacks))
     parts = await asyncio.gather(*wanted, return_exceptions=True)
     failures = [part for part in parts if isinstance(part, ProfileFailed)]
     for part in parts:
@@ -51,19 +56,21 @@ def _lines(part: str | BaseException) -> list[str]:
     return [*str(part).rstrip().splitlines(), ""]
 
 
-async def _profilers(target: ProfileTarget, process: Identity, *, captured: bool) -> str:
+async def _profilers(name: str, address: AnyAddress | None, process: Identity | None, *, captured: bool) -> str:
     try:
         async with asyncio.timeout(LIMIT_S):
-            if target.address is not None:
-                return await pprof.dump(target.address)
+            if address is not None:
+                return await pprof.dump(address)
+            if process is None:
+                raise ProfileFailed(f"{name} is no process of this host", next_step="py-spy can look into those only.")
             return await pyspy.dump(process, captured=captured)
     except TimeoutError:
         raise ProfileFailed(
-            f"no stacks of {target.process} within {LIMIT_S:g} s", next_step="See the operator's log for what it does."
+            f"no stacks of {name} within {LIMIT_S:g} s", next_step="See the operator's log for what it does."
         ) from None
 
 
-async def _served(address: Address) -> str:
+async def _served(address: AnyAddress) -> str:
     """Return what the operator itself tells of its stacks."""
     text = bytearray()
     try:

@@ -77,6 +77,7 @@ class Connections:
             headers={"Accept": ACCEPT, "Accept-Encoding": "identity", **self._authorization(where)},
             ssl=tls if tls is not None else True,
             server_hostname=None if where.credentials else self._access.tls_server_name or None,
+            proxy=None if where.credentials else self._access.proxy or None,
             # A redirect may lead anywhere: the token stays with the server that it is for.
             allow_redirects=False,
         ) as response:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from ...kube.client import Client
-from ...kube.errors import ApiError
 from ...kube.resources import Resource
-from ...operator.following import Change, Followed, follow
+from ...operator.following import Change, Followed
+from ..followed_pods import PODS
+from ..following import Following
 from ..ledger import Ledger
 from .connections import Where
-from .places import Finder, Fixed
-from .targets import OfPods, OfService
+from .places import Absent, Finder, Fixed
+from .targets import OfFollowed, OfPods, OfService
 
-PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
 SERVICES = Resource(group="", version="v1", plural="services", kind="Service", namespaced=True)
-
-_REFUSED_S = 5.0
-"""Until a refused watch is tried again."""
 
 
 class _Port(msgspec.Struct, frozen=True):
@@ -69,7 +63,7 @@ class Pods:
 
     async def run(self) -> None:
         """Follow them until cancelled."""
-        follows = _Following(self._client, self._ledger, self.name)
+        follows = Following(self._client, self._ledger, f"scrape:{self.name}")
         await follows.run(
             PODS, self._place.namespace, self.take, label_selector=self._place.label_selector, shape=Followed
         )
@@ -113,7 +107,7 @@ class ServiceAddress:
 
     async def follow(self, client: Client, ledger: Ledger, name: str) -> None:
         """Follow the Service until cancelled."""
-        follows = _Following(client, ledger, name)
+        follows = Following(client, ledger, f"scrape:{name}")
         selector = f"metadata.name={self._place.service}"
         await follows.run(SERVICES, self._place.namespace, self.take, field_selector=selector, shape=_Service)
 
@@ -152,29 +146,37 @@ class ServiceAddress:
         return False
 
 
-class _Following:
-    """Follows objects, whatever the API server says; a refusal is told once."""
+class AtLeader:
+    """Whichever of the followed pods leads. Their coming and going is journaled by whoever follows them."""
 
-    def __init__(self, client: Client, ledger: Ledger, target: str) -> None:
-        self._client = client
-        self._ledger = ledger
-        self._target = target
+    def __init__(self, place: OfFollowed, leader: Callable[[str], Followed | None], server: str) -> None:
+        self._place = place
+        self._leader = leader
+        self._server = server
+        self._asked: Where | None = None
 
-    async def run(self, resource: Resource, namespace: str, take: Callable[[Change], None], **selection: Any) -> None:
-        told = ""
-        while True:
-            try:
-                async with aclosing(follow(self._client, resource, namespace, **selection)) as changes:
-                    async for change in changes:
-                        take(change)
-            except ApiError as error:
-                if error.message != told:
-                    told = error.message
-                    self._ledger.failed(f"scrape:{self._target}", f"{resource.plural} cannot be followed: {told}")
-            await asyncio.sleep(_REFUSED_S)
+    async def now(self) -> Where:
+        self._asked = self._where()
+        if self._asked is None:
+            raise Absent(f"no pod of {self._place.pods} leads")
+        return self._asked
+
+    async def elsewhere(self) -> Sequence[Where]:
+        return ()
+
+    def answered(self, where: Where) -> None:
+        pass
+
+    async def failed(self) -> bool:
+        # It leads no longer: that is told, and the next scrape is of another one.
+        return self._where() != self._asked
+
+    def _where(self) -> Where | None:
+        pod = self._leader(self._place.pods)
+        return None if pod is None else pod_where(pod, self._place, self._server)
 
 
-def pod_where(pod: Followed, place: OfPods, server: str) -> Where | None:
+def pod_where(pod: Followed, place: OfPods | OfFollowed, server: str) -> Where | None:
     """Return where a pod's metrics are; None when it cannot be scraped (not running, without address, going)."""
     status = pod.status if isinstance(pod.status, dict) else {}
     ip = status.get("podIP")
@@ -182,22 +184,22 @@ def pod_where(pod: Followed, place: OfPods, server: str) -> Where | None:
         return None
     if place.via == "ip":
         return Where(f"{place.scheme}://{_host(str(ip))}:{place.port}{place.path}", place.credentials)
-    return Where(f"{server}{proxy_path('pods', place, pod.metadata.name)}", None)
+    return Where(f"{server}{proxy_path('pods', place, pod.metadata.name, pod.metadata.namespace)}", None)
 
 
 def service_where(place: OfService, server: str) -> Where:
     """Return where a Service's metrics are read through the API server."""
-    return Where(f"{server}{proxy_path('services', place, place.service)}", None)
+    return Where(f"{server}{proxy_path('services', place, place.service, place.namespace)}", None)
 
 
-def proxy_path(plural: str, place: OfPods | OfService, name: str) -> str:
+def proxy_path(plural: str, place: OfPods | OfFollowed | OfService, name: str, namespace: str) -> str:
     """Return the path below which the API server passes a GET on to a pod or a Service's endpoint.
 
     https://kubernetes.io/docs/tasks/access-application-cluster/access-cluster-services/#manually-constructing-apiserver-proxy-urls
     """
     scheme = "https:" if place.scheme == "https" else ""
     target = f"{scheme}{quote(name, safe='')}:{quote(str(place.port), safe='')}"
-    return f"/api/v1/namespaces/{quote(place.namespace, safe='')}/{plural}/{target}/proxy{place.path}"
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/{plural}/{target}/proxy{place.path}"
 
 
 def _host(ip: str) -> str:

@@ -7,28 +7,36 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from ...kube.client import Client
+from ...operator.following import Followed
 from ..ledger import Ledger
 from ..processes import Identity
 from .connections import Connections
-from .objects import Pods, ServiceAddress, service_where
+from .objects import AtLeader, Pods, ServiceAddress, service_where
 from .places import AtProcess, Finder, Fixed, url_where
 from .target import Target
-from .targets import AtUrl, OfPods, OfProcess, OfService, ScrapeTarget
+from .targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarget
 
 
 class Scrapers:
     """All targets. Each has a loop and a time limit of its own; one that hangs delays no other.
 
     ``interval``: s between two scrapes of a target that has none of its own; 0: at the edges of phases only.
-    ``process`` tells which process has a name now.
+    ``process`` tells which process has a name now, ``leader`` which of the followed pods leads a program.
     """
 
     def __init__(
-        self, client: Client, ledger: Ledger, *, process: Callable[[str], Identity | None], interval: float
+        self,
+        client: Client,
+        ledger: Ledger,
+        *,
+        process: Callable[[str], Identity | None],
+        leader: Callable[[str], Followed | None],
+        interval: float,
     ) -> None:
         self._client = client
         self._ledger = ledger
         self._process = process
+        self._leader = leader
         self._interval = interval
         self._server = client.access.server.rstrip("/")
         self._connections = Connections(client.access)
@@ -52,6 +60,8 @@ class Scrapers:
                 self._follow(wanted.name, address.follow(self._client, self._ledger, wanted.name))
             case OfService() as place:
                 self._put(wanted.name, Fixed(service_where(place, self._server)), interval)
+            case OfFollowed() as place:
+                self._put(wanted.name, AtLeader(place, self._leader, self._server), interval)
             case OfProcess() as place:
                 self._put(wanted.name, AtProcess(place, self._process), interval)
             case AtUrl() as place:

@@ -45,6 +45,18 @@ class OfPods(Place, tag="pods", frozen=True, kw_only=True):
     """Only for ``ip``: the proxy passes none on."""
 
 
+class OfFollowed(Place, tag="followed", frozen=True, kw_only=True):
+    """Whichever leads of the pods that the recorder follows under a name; see ``protocol.PodsToFollow``."""
+
+    pods: str
+    port: int
+    path: str = "/metrics"
+    scheme: Scheme = "http"
+    via: Via = "proxy"
+    credentials: Credentials = Credentials()
+    """As for `OfPods`."""
+
+
 class OfService(Place, tag="service", frozen=True, kw_only=True):
     """A Service: whichever endpoint it leads to. Only sensible with one endpoint behind it."""
 
@@ -58,7 +70,7 @@ class OfService(Place, tag="service", frozen=True, kw_only=True):
     credentials: Credentials = Credentials()
 
 
-AnyPlace = AtUrl | OfProcess | OfPods | OfService
+AnyPlace = AtUrl | OfProcess | OfPods | OfFollowed | OfService
 
 
 class ScrapeTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

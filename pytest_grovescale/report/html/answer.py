@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from ...analysis.result import PhaseResult, TestResult
+from ..sources import incident, reservation
+from ..standing import standing
 from ..terminal import how_far
 from ..wording import count, percent, seconds
 
@@ -36,7 +38,9 @@ class Line(NamedTuple):
 
 def answer(test: TestResult) -> tuple[Line, ...]:
     """Return what a reader must know of a test before anything else."""
-    return (*_outcome(test), *_saturation(test), *_bottlenecks(test), *_checks(test), *_reservations(test))
+    doubts = [Line("warn", text) for text in standing(test)]
+    measured = (*_outcome(test), *_saturation(test), *_bottlenecks(test))
+    return (*doubts, *measured, *_checks(test), *_reservations(test))
 
 
 def _outcome(test: TestResult) -> Iterator[Line]:
@@ -92,6 +96,11 @@ def _checks(test: TestResult) -> Iterator[Line]:
 
 
 def _reservations(test: TestResult) -> Iterator[Line]:
+    if told := reservation(test):
+        yield Line("warn", told)
+    for phase in test.phases:
+        for found in phase.incidents:
+            yield Line("warn", f"{phase.name}, {incident(found)}.")
     if test.profiled:
         yield Line(
             "plain", "Profilers were attached: CPU times hold what they cost, and no CPU budget is judged by them."

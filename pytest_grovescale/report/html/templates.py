@@ -13,7 +13,7 @@ import msgspec
 from ...analysis import figures
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult
-from .. import bottleneck_table, comparison_rows, metric_table, wording
+from .. import bottleneck_table, comparison_rows, metric_table, sources, wording
 from ..terminal import how_far, interval
 from . import answer, assets
 from .profiles import link
@@ -42,6 +42,7 @@ def environment() -> jinja2.Environment:
         "ms": wording.milliseconds,
         "three": wording.three,
         "suspect": bottleneck_table.NAMES.__getitem__,
+        "incident": sources.INCIDENTS.__getitem__,
     }
     found.globals |= {
         "NONE": wording.NONE,
@@ -53,6 +54,10 @@ def environment() -> jinja2.Environment:
         "scrape_failed": metric_table.failed,
         "interval": interval,
         "noop": figures.noop,
+        "OWN_COUNT": sources.OWN_COUNT,
+        "OWN_COUNT_HOLDS": sources.OWN_COUNT_HOLDS,
+        "cpu_cell": sources.cpu_cell,
+        "scraped_note": sources.scraped_note,
         "processes": processes,
         "cpu_of": cpu_of,
         "fact": fact,

@@ -81,7 +81,7 @@ def _tables(sim: Simulation) -> list[PhaseResult]:
     return list(analyse(sim.records()).phases)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 12))
 def test_no_row_exceeds_its_phase_and_the_parts_add_up(seed: int, n: int) -> None:
     for phase in _tables(full_run(n, seed=seed)):
@@ -96,7 +96,7 @@ def test_no_row_exceeds_its_phase_and_the_parts_add_up(seed: int, n: int) -> Non
         )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cut=st.integers(1, 400), seed=st.integers(0, 1000))
 def test_a_recording_cut_anywhere_has_no_table_that_it_cannot_prove(cut: int, seed: int) -> None:
     records = full_run(4, seed=seed).records()
@@ -108,7 +108,7 @@ def test_a_recording_cut_anywhere_has_no_table_that_it_cannot_prove(cut: int, se
             assert "bottlenecks" in phase.missing
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(hold_ms=st.integers(1, 60_000), seed=st.integers(0, 1000))
 def test_a_hold_grows_only_nobodys_row(hold_ms: int, seed: int) -> None:
     def deployed(end: float) -> PhaseResult:

@@ -148,3 +148,16 @@ def test_recorder_cost_is_a_share_of_all() -> None:
     assert cost is not None
     assert cost.cpu_s == pytest.approx(0.5)
     assert cost.share == pytest.approx(0.05)
+
+
+def test_a_replica_that_takes_over_counts_from_its_own_first_read() -> None:
+    sim = Simulation()
+    sim.phase("p", 100, 1000)
+    sim.cpu("operator", 100, 5.0, edge="start:p")
+    sim.cpu("operator", 400, 5.3)
+    sim.add(rec.ProcessSeen(at=sim.at(600), process="operator", pid=11, started_ticks=1, ran_ns=60_000_000_000))
+    sim.cpu("operator", 600, 40.0, pid=11)
+    sim.cpu("operator", 1000, 40.2, pid=11, edge="end:p")
+    row = operator(sim)
+    assert row.seconds == pytest.approx(0.3 + 0.2)
+    assert (row.lower_bound, row.restarts) == (True, 1)

@@ -72,7 +72,7 @@ def plain(samples: dict[str, float]) -> dict[str, str]:
     return {series: "NaN" if math.isnan(value) else repr(value) for series, value in samples.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(answers(), min_size=1, max_size=5))
 def test_every_scrape_comes_back(bodies: list[tuple[bytes, str]]) -> None:
     reader = Reader()

@@ -30,7 +30,7 @@ def save(folder: Path, name: str, records: Iterable[rec.AnyRecord]) -> Path:
 def test_a_run_is_all_its_recordings(tmp_path: Path) -> None:
     records = full_run(3).records()
     save(tmp_path, "b", records)
-    save(tmp_path, "a", records[:40])
+    save(tmp_path, "a", [msgspec.structs.replace(records[0], test="another"), *records[1:40]])
     result = analyse_run(tmp_path)
     assert [test.recording for test in result.tests] == ["recordings/a.jsonl", "recordings/b.jsonl"]
     assert (result.run, result.outcome, result.machine) == ("run-1", "unfinished", result.tests[0].machine)

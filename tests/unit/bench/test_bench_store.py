@@ -37,7 +37,7 @@ def go_on(store: Store, planned: Plan, runs: int | None = None) -> list[Slot]:
     return made
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(size=st.integers(2, 8), killed_after=st.lists(st.integers(0, 12), max_size=4))
 def test_a_killed_comparison_ends_as_one_that_was_not(size: int, killed_after: list[int]) -> None:
     planned = plan(size)

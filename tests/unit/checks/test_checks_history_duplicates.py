@@ -276,7 +276,7 @@ def test_an_endpoint_that_is_no_controller_has_nothing_of_controllers_to_repeat(
     assert run.judged(NoBuiltinDuplicates())[0] == "pass"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.permutations(NAMES), st.integers(1, 30))
 def test_equality_is_of_values_not_of_their_order_and_a_constant_breaks_it(
     seed: int, order: list[str], constant: int
@@ -288,7 +288,7 @@ def test_equality_is_of_values_not_of_their_order_and_a_constant_breaks_it(
     assert verdict(more, "my_total").kind == "novel"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_random_counters_are_novel(seed: int) -> None:
     other = random.Random(seed)

@@ -56,7 +56,7 @@ def main(name: str, /) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", BOUNDED)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(run=RUNS, bounds=st.tuples(BOUNDS, BOUNDS))
 def test_a_looser_bound_is_never_worse_and_a_pass_is_within_its_bound(
     kind: str, run: NoopRun, bounds: tuple[float, float]

@@ -156,7 +156,8 @@ async def scraping(
     ledger = Ledger(journal.Writer(path), clock or RecorderClock(), lambda update: None)
     ledger.add(Opened(at=0, schema_version=SCHEMA_VERSION, run="r", test="t", version="0", machine=machine()))
     async with Client(access or Access(server="https://127.0.0.1:1")) as client:
-        room = Room(Scrapers(client, ledger, process=process, interval=interval), path, ledger)
+        scrapers = Scrapers(client, ledger, process=process, leader=lambda name: None, interval=interval)
+        room = Room(scrapers, path, ledger)
         for target in targets:
             room.scrapers.add(target)
         try:

@@ -153,7 +153,7 @@ class Live:
                 self.add(PhaseStarted(at=self.now, phase="p", timeout_ns=1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(CONDITIONS, min_size=1, max_size=3), SCRIPTS)
 def test_live_replayed_and_plain_evaluation_agree(conditions: list[Condition], script: list[Any]) -> None:
     named = {f"m{n}": condition for n, condition in enumerate(conditions)}

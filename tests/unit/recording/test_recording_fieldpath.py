@@ -48,7 +48,7 @@ OBJECTS = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(PATHS, max_size=5), st.dictionaries(NAMES, OBJECTS, max_size=4))
 def test_narrow_decode_equals_generic_lookup(paths: list[tuple[Step, ...]], obj: dict[str, Any]) -> None:
     texts = [written(steps) for steps in paths]

@@ -154,7 +154,7 @@ def fill(writer: journal.Writer, records: list[AnyRecord]) -> int:
     return 0
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(limit=st.integers(0, 4000))
 def test_full_disk_leaves_whole_lines_and_a_last_word(tmp_path: Path, limit: int) -> None:
     path = tmp_path / "full.jsonl"

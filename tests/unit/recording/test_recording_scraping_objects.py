@@ -15,8 +15,8 @@ import pytest
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.operator.endpoints import Credentials
 from pytest_grovescale.operator.following import Followed
+from pytest_grovescale.recording import following
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
-from pytest_grovescale.recording.scraping import objects
 from pytest_grovescale.recording.scraping.connections import Where
 from pytest_grovescale.recording.scraping.objects import pod_where, service_where
 from pytest_grovescale.recording.scraping.targets import OfPods, OfService, ScrapeTarget
@@ -260,7 +260,7 @@ def test_a_service_is_followed_to_its_address(tmp_path: Path) -> None:
 
 
 def test_a_refused_watch_is_told_once_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "_REFUSED_S", 0.01)
+    monkeypatch.setattr(following, "_REFUSED_S", 0.01)
 
     async def run() -> None:
         async with api() as cluster:

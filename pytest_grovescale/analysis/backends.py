@@ -1,0 +1,135 @@
+"""The same test on several backends, side by side: what must be the same everywhere, and what may differ.
+
+How many objects an operator creates and deletes, and how many scheduling gates it takes off, follows from the workload
+alone: these figures are equal exactly, or one of the runs did other work. Times, CPU and the rest of the traffic depend
+on the cluster and are reported as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from ..errors import UsageError
+from .backend_rows import BackendRow, rows_of
+from .likeness import RUNS_AS, backend_of
+from .result import TestResult
+
+SCHEMA_VERSION = 1
+
+BackendsVerdict = Literal["equal", "unequal", "not-told"]
+"""``equal``: all counts that must be, in all runs that tell them, two at least; ``not-told``: fewer tell them."""
+
+
+class BackendRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the runs: a column."""
+
+    name: str
+    """Backend, and how the operator ran where that was in a pod: ``kind (pod)``."""
+    run: str
+    started: str
+    fingerprint: str
+    """Of the machine that the harness ran on."""
+    audited: bool
+    """Whether all phases were read in the API server's audit log."""
+
+
+class BackendsTable(msgspec.Struct, frozen=True, kw_only=True):
+    """One test on several backends."""
+
+    schema_version: int = SCHEMA_VERSION
+    test: str
+    runs: tuple[BackendRun, ...]
+    rows: tuple[BackendRow, ...]
+    verdict: BackendsVerdict
+    warnings: tuple[str, ...] = ()
+    """What makes runs less alike than their backends do."""
+
+    @property
+    def differing(self) -> tuple[BackendRow, ...]:
+        """The rows that must be equal and are not."""
+        return tuple(row for row in self.rows if row.differs)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Names of the runs that do not tell the counts that must be equal."""
+        exact = [row for row in self.rows if row.exact]
+        return tuple(
+            run.name
+            for index, run in enumerate(self.runs)
+            if not exact or any(row.figures[index].value is None for row in exact)
+        )
+
+
+def backends_table(tests: Sequence[TestResult], names: Sequence[str] = ()) -> BackendsTable:
+    """Return the table of the same test's runs, in the order given.
+
+    ``names``: of the columns, in place of their backends'; an empty one is made up. Raises UsageError for fewer than
+    two runs, and for runs of different tests.
+    """
+    if len(tests) < 2:
+        raise UsageError("one run is compared with nothing", next_step="Name the folders of two runs or more.")
+    different = {short(test.test) for test in tests}
+    if len(different) > 1:
+        raise UsageError(
+            f"these are runs of different tests: {', '.join(sorted(different))}", next_step="Compare runs of one test."
+        )
+    runs = tuple(_runs(tests, [*names, *[""] * (len(tests) - len(names))]))
+    rows = tuple(rows_of(tests))
+    return BackendsTable(
+        test=different.pop(), runs=runs, rows=rows, verdict=_verdict(rows), warnings=tuple(_warnings(tests, runs))
+    )
+
+
+def short(nodeid: str) -> str:
+    """Return a test's id without its folders: the same test may be run from elsewhere."""
+    return nodeid.rpartition("/")[2]
+
+
+def _runs(tests: Sequence[TestResult], names: Sequence[str]) -> Iterator[BackendRun]:
+    used: Counter[str] = Counter()
+    for test, given in zip(tests, names, strict=True):
+        pod = " (pod)" if test.parameters.get(RUNS_AS) == "pod" else ""
+        name = given or f"{backend_of(test) or 'unknown'}{pod}"
+        used[name] += 1
+        yield BackendRun(
+            name=name if used[name] == 1 else f"{name} #{used[name]}",
+            run=test.run,
+            started=test.started,
+            fingerprint=test.machine.fingerprint,
+            audited=bool(test.phases) and all(phase.audit_complete for phase in test.phases),
+        )
+
+
+def _verdict(rows: Sequence[BackendRow]) -> BackendsVerdict:
+    exact = [row for row in rows if row.exact]
+    if any(row.differs for row in exact):
+        return "unequal"
+    return "equal" if exact and all(len(row.told) > 1 for row in exact) else "not-told"
+
+
+def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterator[str]:
+    for test, run in zip(tests, runs, strict=True):
+        if test.disturbed:
+            yield f"{run.name}: others may have used the cluster meanwhile: {test.disturbed}"
+        for phase in test.phases:
+            if phase.outcome != "passed":
+                yield f"{run.name}: {phase.name}: {phase.outcome}"
+            elif phase.saturation is not None and phase.saturation.saturated:
+                yield f"{run.name}: the machine was saturated in {phase.name}: its times measure the machine"
+    if len({run.fingerprint for run in runs}) > 1:
+        yield "the runs are from different machines: their times and CPU do not compare"
+    for fact in ("kubernetes", "nodes"):
+        yield from _unlike(fact, [test.cluster.get(fact, "") for test in tests], runs)
+    # What only some of them have belongs to their operators' definitions, as an image does.
+    for name in sorted(set.intersection(*(set(test.parameters) for test in tests)) - {RUNS_AS}):
+        yield from _unlike(name, [test.parameters[name] for test in tests], runs)
+
+
+def _unlike(what: str, values: Sequence[str | int | float | bool], runs: Sequence[BackendRun]) -> Iterator[str]:
+    if len({str(value) for value in values}) > 1:
+        told = ", ".join(f"{run.name} {value}" for run, value in zip(runs, values, strict=True))
+        yield f"the runs differ in {what}: {told}"

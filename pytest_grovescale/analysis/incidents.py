@@ -1,0 +1,80 @@
+"""What happened in a phase to what is measured: as it was journaled, and as processes and metrics tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..recording.records import IncidentKind
+from .contents import Contents, PhaseSpan
+from .metrics.counters import PROCESS_START, restarts
+from .result import IncidentResult
+
+_KINDS: dict[str, IncidentKind] = {"kube-apiserver": "api-server-restart", "containerd": "node-restart"}
+"""Process → what it means that it is another one. In a node that is a container, containerd is what runs the rest: it
+ends with the node alone."""
+
+_TOLD_WITHIN_NS = 5_000_000_000
+"""The API tells of a container's restart some time after its process is there: a kubelet looks once a second."""
+
+
+class Happened(NamedTuple):
+    """One incident, at a moment of the recorder's clock, ns."""
+
+    at: int
+    kind: IncidentKind
+    subject: str
+    detail: str = ""
+
+
+def incidents_of(contents: Contents) -> list[Happened]:
+    """Return all incidents of a recording, in order."""
+    journaled = [Happened(one.at, one.kind, one.subject, one.detail) for one in contents.incidents]
+    return sorted([*journaled, *_of_processes(contents), *_of_targets(contents)])
+
+
+def incidents_of_phase(
+    contents: Contents, phase: PhaseSpan, happened: Sequence[Happened]
+) -> tuple[IncidentResult, ...]:
+    """Return those from a phase's start to its end; its last scrapes still tell of what happened in it.
+
+    ``happened``: all of the recording.
+    """
+    end = max(contents.end_of(phase), *(snapshot.at for snapshot in phase.scrape_end.values()), phase.start)
+    return tuple(
+        IncidentResult(kind=one.kind, subject=one.subject, detail=one.detail, after_s=(one.at - phase.start) / 1e9)
+        for one in happened
+        if phase.start <= one.at <= end
+    )
+
+
+def _of_processes(contents: Contents) -> Iterator[Happened]:
+    """Yield each process that was measured under the name of another one before it."""
+    for process, reads in contents.reads.items():
+        for before, after in pairwise(reads):
+            if before.pid != after.pid and not _told(contents, process, before.at, after.at):
+                yield Happened(after.at, _kind(process), process, f"pid {before.pid} → {after.pid}")
+
+
+def _of_targets(contents: Contents) -> Iterator[Happened]:
+    """Yield each restart that only the metrics of a target tell of, when it was first scraped again."""
+    for name, target in contents.metrics.targets.items():
+        if contents.reads.get(name) or PROCESS_START not in target.series:
+            continue
+        for scrape in sorted(restarts(target)):
+            before, after = target.moments[scrape - 1].at, target.moments[scrape].at
+            if not _told(contents, name, before, after):
+                yield Happened(after, _kind(name), name, "by the time of its start in its metrics")
+
+
+def _told(contents: Contents, name: str, before: int, after: int) -> bool:
+    """Return whether what was journaled of a program's pods already says why it is another process."""
+    return any(
+        one.subject.partition("/")[0] == name and before - _TOLD_WITHIN_NS <= one.at <= after + _TOLD_WITHIN_NS
+        for one in contents.incidents
+    )
+
+
+def _kind(name: str) -> IncidentKind:
+    return _KINDS.get(name, "process-restart")

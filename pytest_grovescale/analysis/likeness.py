@@ -1,0 +1,44 @@
+"""In what two sets of runs are unlike beside what is compared: figures of unlike runs are not just better or worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .result import TestResult
+from .run_metrics import OPERATOR
+
+RUNS_AS = "operator_runs_as"
+"""Parameter of a test: ``process`` or ``pod``."""
+
+
+def backend_of(test: TestResult) -> str:
+    """Return the backend of a run's cluster; empty for one that does not say."""
+    return str(test.cluster.get("backend", ""))
+
+
+def unlike(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
+    """Return in what the runs of A and of B differ that is not to be compared: ``backend: local and kind``."""
+    sides = [[_facts(test) for test in side] for side in (a, b)]
+    found = []
+    for what in _facts(a[0]) if a else ():
+        told = [", ".join(sorted({facts[what] for facts in side})) for side in sides]
+        if told[0] != told[1]:
+            found.append(f"{what}: {told[0]} and {told[1]}")
+    return found
+
+
+def _facts(test: TestResult) -> dict[str, str]:
+    """Return what should be alike in runs that are compared, and where their figures are from."""
+    sources = {row.source for phase in test.phases for row in phase.cpu if row.process == OPERATOR}
+    clocks = {one.clock for phase in test.phases for one in phase.milestones if one.met and one.clock != "recorder"}
+    logged = all(phase.audit_complete for phase in test.phases)
+    return {
+        "backend": backend_of(test) or "unknown",
+        "machine": test.machine.fingerprint,
+        "Kubernetes": str(test.cluster.get("kubernetes", "unknown")),
+        "nodes": str(test.cluster.get("nodes", "unknown")),
+        "the operator as": str(test.parameters.get(RUNS_AS, "process")),
+        "its CPU by": "scrapes" if "scrape" in sources else "its clock",
+        "API traffic by": "the audit log" if logged else "the operator's own count",
+        "milestones by": "the API server's clock" if "server" in clocks else "the watch's clock",
+    }

@@ -1,0 +1,81 @@
+"""A target's scrapes as the lives of the processes behind it: a counter's growth is told within each, never across.
+
+A process that is started anew begins at zero, and another replica that takes over has counted on its own all along.
+What a process did after its last scrape is lost with it, so that growth over several lives is a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .metrics.counters import PROCESS_START
+from .metrics.history import TargetHistory
+
+_BORN_EARLY_NS = 1_000_000_000
+"""A process's start is told up to a second too early: it counts from the machine's boot, which is known to the second
+(``btime`` in /proc/stat, proc(5))."""
+
+
+class Life(NamedTuple):
+    """Consecutive scrapes of one process, by their index."""
+
+    scrapes: tuple[int, ...]
+    from_zero: bool
+    """Whether it was started after the scrape before, so that all that it shows was counted since."""
+
+    @property
+    def first(self) -> int:
+        return self.scrapes[0]
+
+    @property
+    def last(self) -> int:
+        return self.scrapes[-1]
+
+
+def lives(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Life]:
+    """Return the lives in some consecutive scrapes of a target, in order.
+
+    Told by the time of the process's start; a process that does not serve it, by ``marker``, a counter that falls.
+    """
+    found: list[list[int]] = []
+    for scrape in scrapes:
+        if found and _same(target, found[-1][-1], scrape, marker):
+            found[-1].append(scrape)
+        else:
+            found.append([scrape])
+    return [Life(tuple(life), index > 0 and _began_after(target, life[0])) for index, life in enumerate(found)]
+
+
+def grown(target: TargetHistory, series: str, found: Sequence[Life]) -> float:
+    """Return by how much a counter grew in some lives; one that came in a life has grown by all that it shows."""
+    return sum(_grown(target, series, life) for life in found)
+
+
+def values(target: TargetHistory, series: str, life: Life) -> Iterator[float]:
+    """Yield a series' values in a life; those at which it was not there are left out."""
+    for scrape in life.scrapes:
+        if (value := target.value(series, scrape)) is not None:
+            yield value
+
+
+def _grown(target: TargetHistory, series: str, life: Life) -> float:
+    shown = list(values(target, series, life))
+    if not shown:
+        return 0.0
+    came = life.from_zero or target.value(series, life.first) is None
+    return shown[-1] - (0.0 if came else shown[0])
+
+
+def _same(target: TargetHistory, before: int, after: int, marker: str) -> bool:
+    born = [target.value(PROCESS_START, scrape) for scrape in (before, after)]
+    if None not in born:
+        return born[0] == born[1]
+    was, now = (target.value(marker, scrape) for scrape in (before, after))
+    return was is None or now is None or now >= was
+
+
+def _began_after(target: TargetHistory, scrape: int) -> bool:
+    """Return whether a process was started after the scrape before its first; a counter that fell says the same."""
+    born = target.value(PROCESS_START, scrape)
+    return born is None or born * 1e9 + _BORN_EARLY_NS > target.moments[scrape - 1].at

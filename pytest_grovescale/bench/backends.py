@@ -1,0 +1,83 @@
+"""``grovescale backends``: results of finished runs of one test in, one table out. Needs no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..analysis.attempts import last
+from ..analysis.backends import BackendsTable, backends_table, short
+from ..analysis.result import TestResult
+from ..errors import UsageError
+from ..report import backends_table as report
+from ..report import jsonfile
+from ..whole_files import json_document
+
+EQUAL, UNEQUAL = 0, 1
+"""Exit codes; a table in which too few runs tell the counts is no failure."""
+
+
+class BackendsWanted(NamedTuple):
+    """The arguments of ``grovescale backends``."""
+
+    runs: Sequence[str]
+    """Folders of runs or their ``result.json``, with the name of the column before it where it gets one: NAME=RUN."""
+    test: str = ""
+    """Which of the runs' tests, by the end of its id; needed where they have several in common."""
+    markdown: bool = False
+    json: bool = False
+
+
+def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: bool) -> int:
+    """Write the table; return 1 where counts that must be equal are not. Raises UsageError, RecordingError."""
+    named = [_named(text) for text in wanted.runs]
+    runs = [jsonfile.read(path).tests for _, path in named]
+    test = _common(wanted.test, runs, [str(path) for _, path in named])
+    found = backends_table([_of(tests, test) for tests in runs], [name for name, _ in named])
+    write(_rendered(found, wanted, color=color))
+    return UNEQUAL if found.verdict == "unequal" else EQUAL
+
+
+def _rendered(found: BackendsTable, wanted: BackendsWanted, *, color: bool) -> str:
+    if wanted.json:
+        return json_document(found).decode().rstrip("\n")
+    return report.render_markdown(found) if wanted.markdown else report.render(found, color=color)
+
+
+def _named(text: str) -> tuple[str, Path]:
+    """Return the name of a column and the file of its run: of ``RUN`` or ``NAME=RUN``."""
+    name, _, rest = text.partition("=")
+    # A folder may have any name.
+    path = Path(text) if Path(text).exists() or not rest else Path(rest)
+    return ("" if path == Path(text) else name), path / jsonfile.NAME if path.is_dir() else path
+
+
+def _usable(tests: Sequence[TestResult]) -> list[TestResult]:
+    """Return what of a run compares: the last run of each test, and no pass with profilers, which cost CPU."""
+    return [test for test in last(tests) if not test.profiled]
+
+
+def _common(wanted: str, runs: Sequence[Sequence[TestResult]], files: Sequence[str]) -> str:
+    """Return the one test that all runs have, by its id without folders."""
+    for tests, file in zip(runs, files, strict=True):
+        if not any(short(test.test).endswith(wanted) for test in _usable(tests)):
+            raise UsageError(
+                f"{file} has no test {wanted}" if wanted else f"{file} has no test that was measured",
+                next_step="It has: " + (", ".join(short(test.test) for test in tests) or "none") + ".",
+            )
+    ids = [{short(test.test) for test in _usable(tests) if short(test.test).endswith(wanted)} for tests in runs]
+    shared = sorted(set.intersection(*ids)) if ids else []
+    if len(shared) == 1:
+        return shared[0]
+    found = ", ".join(shared or sorted(set.union(*ids) if ids else set()))
+    raise UsageError(
+        f"these runs have several tests in common: {found}"
+        if shared
+        else f"these runs have no test in common: {found}",
+        next_step="Name one with --test." if shared else "Compare runs of one test.",
+    )
+
+
+def _of(tests: Sequence[TestResult], test: str) -> TestResult:
+    return next(found for found in _usable(tests) if short(found.test) == test)

@@ -1,0 +1,79 @@
+"""Where a profile target answers at this moment: on this host, or in whichever pod leads, through the API server."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+import msgspec
+
+from ...kube import access as kube
+from ...kube.access import Access
+from ...operator import endpoints
+from ...operator.endpoints import Address
+from ...operator.following import Followed
+from ..protocol import ProfileTarget
+from ..scraping.objects import pod_where
+from ..scraping.targets import OfFollowed
+from .capture import ProfileFailed
+
+
+class ApiUrl(msgspec.Struct, frozen=True):
+    """Something that is read through the API server, as the recorder's own identity."""
+
+    url: str
+    access: Access
+
+
+AnyAddress = Address | ApiUrl
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile target's endpoints as they are reached now; each None where it has none."""
+
+    pprof: AnyAddress | None = None
+    stacks: AnyAddress | None = None
+
+
+Reach = Callable[[ProfileTarget], Reached]
+"""Raises ProfileFailed when nobody is there."""
+
+
+def on_this_host(target: ProfileTarget) -> Reached:
+    """Return the endpoints of a process of this host."""
+    return Reached(pprof=target.address, stacks=target.stacks)
+
+
+def at_leader(target: ProfileTarget, leader: Callable[[str], Followed | None], access: Access) -> Reached:
+    """Return the endpoints of a target, those in pods at the one that leads. Raises ProfileFailed when none does."""
+
+    def at(place: OfFollowed | None, instead: Address | None) -> AnyAddress | None:
+        if place is None:
+            return instead
+        pod = leader(place.pods)
+        where = None if pod is None else pod_where(pod, place, access.server.rstrip("/"))
+        if where is None:
+            raise ProfileFailed(f"no pod of {place.pods} leads", next_step="See its log.")
+        if where.credentials is None:
+            return ApiUrl(where.url, access)
+        return Address(url=where.url, **msgspec.structs.asdict(where.credentials))
+
+    return Reached(pprof=at(target.pprof_at, target.address), stacks=at(target.stacks_at, target.stacks))
+
+
+def tls(address: AnyAddress) -> ssl.SSLContext | None:
+    """Return the TLS settings; None for a plain ``http`` address. Raises OSError for a file that cannot be used."""
+    return endpoints.ssl_context(address) if isinstance(address, Address) else kube.ssl_context(address.access)
+
+
+def server_name(address: AnyAddress) -> str | None:
+    """Return the name that the server's certificate has to have; None: the URL's."""
+    return None if isinstance(address, Address) else address.access.tls_server_name or None
+
+
+def authorization(address: AnyAddress) -> dict[str, str]:
+    """Return the header that lets us in, or nothing. Raises OSError when a token cannot be read."""
+    if isinstance(address, Address):
+        return endpoints.authorization(address)
+    token = kube.bearer(address.access)
+    return {"Authorization": token} if token else {}

@@ -1,0 +1,128 @@
+"""The table of one test on several backends: in the terminal, and as Markdown. The first line is the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ..analysis.backend_rows import BackendRow, Figure
+from ..analysis.backends import BackendsTable
+from .tables import Column, Sheet
+from .wording import NONE, bytes_, count, escape, seconds, three
+
+_VERDICT_STYLE = {"equal": "green", "unequal": "bold red", "not-told": "yellow"}
+_DIFFERENT = "≠"
+
+
+def render(found: BackendsTable, *, width: int = 120, color: bool = False) -> str:
+    """Return the table as text."""
+    sheet = Sheet(width=width, color=color)
+    sheet.line(found.test, "bold")
+    sheet.line(verdict(found), _VERDICT_STYLE[found.verdict])
+    for line in _differences(found):
+        sheet.item(line, "bold red")
+    columns = [Column("", wraps=True), *(Column(run.name, figures=True) for run in found.runs)]
+    for group, rows in groupby(found.rows, key=lambda row: row.group):
+        of_group = list(rows)
+        sheet.line()
+        sheet.line(group, "bold")
+        cells = [[row.what, *_cells(row)] for row in of_group]
+        sheet.table(columns, cells, styles=["bold red" if row.differs else "" for row in of_group])
+    notes = list(_notes(found))
+    if notes:
+        sheet.line()
+    for note in notes:
+        sheet.item(note, "dim")
+    for warning in found.warnings:
+        sheet.item(warning, "yellow")
+    return sheet.text()
+
+
+def render_markdown(found: BackendsTable) -> str:
+    """Return the same as Markdown."""
+    lines = [f"### {escape(found.test)}", "", f"**{escape(verdict(found))}**", ""]
+    if differences := list(_differences(found)):
+        lines += [*(f"- {escape(line)}" for line in differences), ""]
+    lines += ["| | " + " | ".join(escape(run.name) for run in found.runs) + " |", "|---|" + "---:|" * len(found.runs)]
+    for group, rows in groupby(found.rows, key=lambda row: row.group):
+        lines.append(f"| **{escape(group)}** |" + " |" * len(found.runs))
+        for row in rows:
+            cells = [escape(cell) for cell in (row.what, *_cells(row))]
+            lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", *(f"- {escape(line)}" for line in (*_notes(found), *found.warnings))]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def verdict(found: BackendsTable) -> str:
+    """Return in a sentence whether what must be equal is."""
+    what = "creates, deletes and gate removals"
+    telling = [run.name for run in found.runs if run.name not in found.silent]
+    if found.verdict == "unequal":
+        differing = len(found.differing)
+        line = f"Not equal: {differing} of {sum(row.exact for row in found.rows)} counts of {what} differ"
+    elif found.verdict == "equal":
+        line = f"Equal: {what} are the same on {_listed(telling)}"
+    else:
+        line = f"Not told: {what} are known of {_listed(telling) or 'no run'} only"
+    untold = ", ".join(found.silent)
+    return f"{line}; not told by {untold}" if untold and found.verdict != "not-told" else line
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a reader lists them: ``local, kind and kind (pod)``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _differences(found: BackendsTable) -> Iterator[str]:
+    for row in found.differing:
+        told = (
+            f"{run.name} {count(round(figure.value))}"
+            for run, figure in zip(found.runs, row.figures, strict=True)
+            if figure.value is not None
+        )
+        yield f"{row.what}: {', '.join(told)} (by {count(round(max(row.told) - min(row.told)))})"
+
+
+def _cells(row: BackendRow) -> list[str]:
+    """Return a row's figures; those that need not be equal beside the first one's with their ratio to it."""
+    first = row.figures[0].value
+    return [_cell(row, figure, first if index else None) for index, figure in enumerate(row.figures)]
+
+
+def _cell(row: BackendRow, figure: Figure, first: float | None) -> str:
+    if figure.value is None:
+        return f"{NONE} ({figure.note})" if figure.note else NONE
+    told = [figure.note] if figure.note else []
+    if row.exact:
+        told += [_DIFFERENT] if row.differs and first is not None and first != figure.value else []
+    elif first:
+        told.insert(0, f"{three(figure.value / first)}×")
+    return value(figure.value, row.unit) + (f" ({', '.join(told)})" if told else "")
+
+
+def value(figure: float, unit: str) -> str:
+    """Return a figure with its unit."""
+    match unit:
+        case "s":
+            return seconds(figure)
+        case "bytes":
+            return bytes_(figure)
+        case _:
+            return count(round(figure))
+
+
+def _notes(found: BackendsTable) -> Iterator[str]:
+    if any("clock" in figure.note for figure in _figures(found.rows)):
+        yield "watch's clock: when the recorder heard of it, which is later than the API server's own clock says"
+    if any("scraped" in figure.note for figure in _figures(found.rows)):
+        yield "scraped: no clock of the process could be read; it is what it served of itself at the phases' edges"
+    yield f"times, CPU and the rest of the traffic may differ; {_ratio(found)}"
+
+
+def _ratio(found: BackendsTable) -> str:
+    return f"× is the ratio to {found.runs[0].name}"
+
+
+def _figures(rows: Sequence[BackendRow]) -> Iterator[Figure]:
+    for row in rows:
+        yield from row.figures

@@ -1,0 +1,59 @@
+"""Where figures are from, in words, where that is not the API server's audit log and a process's own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.result import CpuResult, IncidentResult, PhaseResult, TestResult
+from ..recording.records import IncidentKind
+from .wording import bytes_, seconds, three
+
+OWN_COUNT = "rest_client_requests_total"
+
+INCIDENTS: dict[IncidentKind, str] = {
+    "container-restart": "container restarted",
+    "pod-started": "pod started",
+    "pod-gone": "pod gone",
+    "leader-change": "leader changed",
+    "process-restart": "process restarted",
+    "node-restart": "node restarted",
+    "api-server-restart": "API server restarted",
+}
+
+OWN_COUNT_HOLDS = "Leases, Events and reviews are in it, and resources are not told"
+
+
+def reservation(test: TestResult) -> str:
+    """Return in a sentence what a run without an audit log has its figures from; empty for one that had it."""
+    if test.audited or not test.phases:
+        return ""
+    counted = any(phase.traffic_source == "metrics" for phase in test.phases)
+    traffic = f"API traffic by the operator's own {OWN_COUNT}" if counted else "API traffic is not known"
+    return f"No audit log: milestones by the watch's clock, {traffic}."
+
+
+def cpu_cell(row: CpuResult) -> str:
+    """Return CPU seconds as exactly as they are known: ``4.31 s``, ``4.31 ± 0.06 s``, ``≥ 4.31 s``."""
+    least = "≥ " if row.lower_bound else ""
+    off = f" ± {row.resolution_s:.2g}" if row.resolution_s else ""
+    return f"{least}{three(row.seconds)}{off} s"
+
+
+def scraped_note(phases: Sequence[PhaseResult]) -> str:
+    """Return which processes' figures are from scrapes, and what that means; empty where all clocks were read."""
+    rows = [row for phase in phases for row in phase.cpu if row.source == "scrape"]
+    if not rows:
+        return ""
+    names = ", ".join(dict.fromkeys(row.process for row in rows))
+    step = max(row.rss_resolution_bytes for row in rows)
+    return (
+        f"{names}: no clock could be read; CPU and memory are what it served of itself at the phases' edges, ± ticks of"
+        " its counter and what it may have used outside of them; memory changed by up to"
+        f" {bytes_(step)} between two scrapes"
+    )
+
+
+def incident(found: IncidentResult) -> str:
+    """Return an incident in words: ``after 3.20 s: container restarted: operator/a/manager (exit code 137)``."""
+    detail = f" ({found.detail})" if found.detail else ""
+    return f"after {seconds(found.after_s)}: {INCIDENTS[found.kind]}: {found.subject}{detail}"

@@ -1,0 +1,137 @@
+"""``grovescale backends``: folders of runs in, one table out; the exit code says whether the counts are equal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale import cli
+from pytest_grovescale.analysis.result import Result, TestResult
+from pytest_grovescale.bench.baselines import Baselines
+from pytest_grovescale.bench.recorded import compare_recorded
+from pytest_grovescale.recording.machine import machine
+from pytest_grovescale.report import jsonfile
+
+SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
+
+
+def saved(folder: Path, *tests: TestResult) -> str:
+    first = tests[0]
+    jsonfile.write(
+        Result(
+            run=folder.name, version="0", machine=first.machine, outcome="passed", started=first.started, tests=tests
+        ),
+        folder / "result.json",
+    )
+    return str(folder)
+
+
+@pytest.fixture
+def sample() -> TestResult:
+    return jsonfile.read(SAMPLE).tests[0]
+
+
+def on(test: TestResult, backend: str) -> TestResult:
+    return msgspec.structs.replace(test, cluster={**test.cluster, "backend": backend})
+
+
+def fewer_pods(test: TestResult) -> TestResult:
+    first, *others = test.phases
+    rows = tuple(
+        msgspec.structs.replace(row, count=row.count - 1)
+        if (row.identity, row.verb, row.resource) == ("operator", "create", "pods")
+        else row
+        for row in first.api
+    )
+    return msgspec.structs.replace(test, phases=(msgspec.structs.replace(first, api=rows), *others))
+
+
+def test_two_runs_of_the_same_work_are_equal(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))]
+    assert cli.main(["backends", *runs]) == 0
+    text = capsys.readouterr().out
+    assert "Equal: creates, deletes and gate removals are the same on local and kind" in text
+    assert "gates taken off pods" in text
+
+
+def test_a_pod_less_is_an_exit_code_and_a_line(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [saved(tmp_path / "a", sample), f"there={saved(tmp_path / 'b', fewer_pods(on(sample, 'kind')))}"]
+    assert cli.main(["backends", *runs, "--markdown"]) == 1
+    assert "- deploy: create pods: local 1,000, there 999 (by 1)" in capsys.readouterr().out
+
+
+def test_json_is_the_table(tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
+    assert cli.main(["backends", *runs, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema_version"], found["verdict"], len(found["runs"])) == (1, "equal", 2)
+
+
+def test_a_folder_may_have_an_equals_sign(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [saved(tmp_path / "x=a", sample), saved(tmp_path / "b", sample)]
+    assert cli.main(["backends", *runs]) == 0
+    assert "local and local #2" in capsys.readouterr().out
+
+
+def test_profiled_passes_are_left_out_and_several_tests_are_asked_for(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profiled = msgspec.structs.replace(sample, test=f"{sample.test}[profiled]", profiled=True)
+    other = msgspec.structs.replace(sample, test="tests/scale/test_other.py::test_other")
+    runs = [saved(tmp_path / "a", sample, profiled), saved(tmp_path / "b", sample, profiled)]
+    assert cli.main(["backends", *runs]) == 0
+    runs = [saved(tmp_path / "c", sample, other), saved(tmp_path / "d", sample, other)]
+    assert cli.main(["backends", *runs]) == 1
+    assert "several tests in common" in capsys.readouterr().err
+    assert cli.main(["backends", *runs, "--test", "test_other"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["a"], "compared with nothing"),
+        (["a", "missing"], "result.json"),
+        (["a", "b", "--test", "nope"], "has no test nope"),
+    ],
+)
+def test_what_cannot_be_compared(
+    tmp_path: Path,
+    sample: TestResult,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: str,
+) -> None:
+    saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)
+    (tmp_path / "missing").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["backends", *arguments]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_comparison_of_recorded_runs_of_two_backends_is_labelled(tmp_path: Path, sample: TestResult) -> None:
+    a, b = saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))
+    assert "backend: local and kind" in compare_recorded(Path(a), Path(b)).weaker
+    assert "backend" not in compare_recorded(Path(a), Path(a)).weaker
+
+
+def test_a_baseline_of_another_backend_lends_its_counts_only(tmp_path: Path, sample: TestResult) -> None:
+    result = Result(run="r", version="0", machine=machine(), outcome="passed", started="", tests=(sample,))
+    here = msgspec.structs.replace(result, tests=(msgspec.structs.replace(sample, machine=machine()),))
+    Baselines(tmp_path).save("main", here)
+    kept = Baselines(tmp_path)
+    everything, counts = (kept.metrics("main", sample.test, backend) for backend in ("local", "kind"))
+    assert everything is not None
+    assert counts is not None
+    assert {"cpu:deploy", "writes:deploy"} <= everything.keys()
+    assert set(counts) & {"cpu:deploy", "writes:deploy"} == {"writes:deploy"}
+    assert kept.metrics("main", sample.test) == everything

@@ -1,0 +1,40 @@
+"""A measurement whose turn was lost decides nothing: others may have used the cluster meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.analyse import TURN_LOST, analyse, merge
+from pytest_grovescale.analysis.baseline import usable
+from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.shape import cpu, noop_reads, noop_writes
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.report import terminal
+from tests.unit.analysis.simulated import full_run
+
+from .noop_run import NoopRun
+
+WHY = "it was not renewed for 31 s, and somebody else took one"
+
+
+def test_the_recordings_mark_tells_it() -> None:
+    records = full_run(3).records()
+    mark = rec.Mark(at=records[-2].at, label=TURN_LOST, detail=WHY)
+    test = analyse([*records[:-1], mark, records[-1]])
+    assert test.disturbed == WHY
+    shown = " ".join(terminal.render_test(test).split())
+    assert f"Others may have used the cluster while this was measured: {WHY}" in shown
+    assert not usable(merge([test]))
+    assert analyse(records).disturbed == ""
+
+
+@pytest.mark.parametrize("check", [noop_writes(), noop_reads(max=3), cpu("deploy", max="1h")])
+def test_no_check_is_decided(check: Any) -> None:
+    test = NoopRun().result()
+    assert judge(check, test).verdict == "pass"
+    found = judge(check, msgspec.structs.replace(test, disturbed=WHY))
+    assert found.verdict == "inconclusive"
+    assert WHY in found.text

@@ -1,0 +1,228 @@
+"""Checks where there is no audit log and no clock of the operator: they pass what is proved, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.analysis.result import ClientRow, CpuResult, PhaseResult, PodPlaces, StrayPod, TestResult
+from pytest_grovescale.checks.finding import at_most
+from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.shape import (
+    api_requests,
+    cpu,
+    noop_cpu,
+    noop_reads,
+    noop_writes,
+    rss,
+    simulated_nodes_only,
+)
+
+from .noop_run import IDLE, STEADY, NoopRun, changed, phase, verdict
+
+WRITES = ClientRow(method="POST", code="201", count=0, total=2500)
+
+
+def counted(*rows: ClientRow, name: str = STEADY, **facts: Any) -> TestResult:
+    """Return a run without an audit log whose operator counted these requests in one phase."""
+    test = NoopRun(**{"audited": False, **facts}).result()
+    missing = {key: why for key, why in phase(test, name).missing.items() if key != "client_requests"}
+    return changed(test, name, client_requests=rows, traffic_source="metrics", missing=missing)
+
+
+def row(method: str, count: int, *, code: str = "200", before: int = 0) -> ClientRow:
+    return ClientRow(method=method, code=code, count=count, total=before + count)
+
+
+# ---- by the operator's own count
+
+
+def test_no_write_of_any_kind_is_no_object_write() -> None:
+    found = judge(noop_writes(), counted(WRITES, row("GET", 9)))
+    assert (found.verdict, found.figure, found.bound) == ("pass", 0, 0)
+    assert "its own rest_client_requests_total" in found.text
+    assert "audit log is no source of the recording" in found.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "facts", "why"),
+    [
+        (
+            (row("PATCH", 3), WRITES),
+            {},
+            "no more than 3, at most 0; .*which of them were meant only an audit log tells",
+        ),
+        ((row("GET", 3),), {}, "it has never counted such a request"),
+        ((WRITES,), {"triggers": 0}, "no trigger was made"),
+        ((WRITES,), {"reconciles": {"podcliqueset": 0}}, "no reconcile followed the trigger"),
+        ((WRITES,), {"restarted": True}, "the operator was restarted in the phase"),
+        ((WRITES,), {"steady_outcome": "timeout"}, "did not pass: timeout"),
+    ],
+)
+def test_nothing_passes_in_doubt(rows: tuple[ClientRow, ...], facts: dict[str, Any], why: str) -> None:
+    found = verdict(noop_writes(), counted(*rows, **facts))
+    assert re.match(f"inconclusive: .*{why}", found)
+
+
+def test_a_complete_audit_log_that_does_not_know_the_operator_is_not_outvoted() -> None:
+    test = NoopRun(operator_user="system:serviceaccount:op:other").result()
+    test = changed(test, STEADY, client_requests=(WRITES,))
+    assert "no request by 'operator'" in verdict(noop_writes(), test)
+    assert verdict(noop_writes(), test).startswith("inconclusive: ")
+
+
+def test_another_identity_has_no_count() -> None:
+    assert verdict(noop_writes(identity="kwok"), counted(WRITES)).startswith("inconclusive: API traffic of 'kwok'")
+
+
+def test_a_count_that_is_not_there_says_why_beside_the_log() -> None:
+    found = verdict(noop_writes(), NoopRun(audited=False).result())
+    assert re.match("inconclusive: .*audit log is no source.*have no rest_client_requests_total", found)
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        (noop_reads(max=4), "pass: object reads by operator: no more than 4, at most 4"),
+        (noop_reads(max=3), "inconclusive: "),
+        (api_requests(STEADY, max=9), "pass: requests by operator: no more than 9, at most 9"),
+        (api_requests(STEADY, max=8), "inconclusive: "),
+        (api_requests(STEADY, "list", max=4), "pass: list requests"),
+        (api_requests(STEADY, "patch", resource="pods", max=5), "pass: patch pods requests"),
+        (api_requests(STEADY, "patch", resource="pods", max=4), "inconclusive: "),
+        (api_requests(STEADY, "patch", max=0.5, per_object=10), "pass: "),
+        (api_requests(STEADY, "delete", max=0), "inconclusive: .*never counted"),
+    ],
+)
+def test_what_is_allowed_in_any_case_passes(check: Any, expected: str) -> None:
+    assert re.match(expected, verdict(check, counted(row("GET", 4), row("PATCH", 5))))
+
+
+METHODS = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE"])
+
+
+@given(
+    objects=st.dictionaries(METHODS, st.integers(0, 50)),
+    others=st.dictionaries(METHODS, st.integers(0, 50)),
+    bound=st.integers(0, 100),
+)
+def test_a_pass_holds_whatever_of_the_count_were_objects(
+    objects: dict[str, int], others: dict[str, int], bound: int
+) -> None:
+    rows = [row(name, objects.get(name, 0) + others.get(name, 0), before=1) for name in ("GET", "POST", "PUT", "PATCH")]
+    found = judge(noop_writes(max=bound), counted(*rows, row("DELETE", objects.get("DELETE", 0), before=1)))
+    true_writes = sum(count for method, count in objects.items() if method != "GET")
+    assert found.verdict in ("pass", "inconclusive")
+    if found.verdict == "pass":
+        assert true_writes <= bound
+
+
+# ---- CPU and memory by scrapes
+
+
+def scraped(test: TestResult, name: str, *, seconds: float, off: float, rss_step: int = 0) -> TestResult:
+    def of(found: PhaseResult) -> tuple[CpuResult, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                one, source="scrape", seconds=seconds, resolution_s=off, rss_resolution_bytes=rss_step
+            )
+            if one.process == "operator"
+            else one
+            for one in found.cpu
+        )
+
+    return changed(test, name, cpu=of(phase(test, name)))
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        ("2.06s", "pass: CPU of operator: 2 s, at most 2.06 s"),
+        ("2.03s", r"inconclusive: CPU of operator: 2 s, at most 2.03 s; it lies between 1.95 s and 2.05 s"),
+        ("1.97s", "inconclusive: "),
+        ("1.94s", "fail: CPU of operator: 2 s, at most 1.94 s"),
+    ],
+)
+def test_a_bound_within_the_resolution_is_not_decided(bound: str, expected: str) -> None:
+    test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05)
+    assert re.match(expected, verdict(cpu("deploy", max=bound), test))
+
+
+def test_the_evidence_says_where_cpu_is_from() -> None:
+    test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05, rss_step=3_000_000)
+    assert judge(cpu("deploy", max="9s"), test).evidence[-1] == (
+        "by scrapes of its metrics: CPU ± 50 ms, memory changed by up to 3 MB between two of them"
+    )
+
+
+@pytest.mark.parametrize(("bound", "expected"), [("120M", "pass"), ("100M", "inconclusive"), ("94M", "fail")])
+def test_memory_may_have_been_higher_between_two_scrapes(bound: str, expected: str) -> None:
+    test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05, rss_step=20_000_000)
+    assert judge(rss(max=bound, phase="deploy"), test).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        (noop_cpu(per_reconcile="60ms"), "pass"),
+        (noop_cpu(per_reconcile="45ms"), "inconclusive"),
+        (noop_cpu(per_reconcile="20ms"), "fail"),
+        (noop_cpu(times_idle=5), "pass"),
+        (noop_cpu(times_idle=3), "inconclusive"),
+        (noop_cpu(times_idle=2), "fail"),
+    ],
+)
+def test_a_no_op_is_as_exact_as_both_of_its_windows(check: Any, expected: str) -> None:
+    test = scraped(NoopRun().result(), STEADY, seconds=0.3, off=0.03)
+    test = scraped(test, IDLE, seconds=0.1, off=0.02)
+    assert judge(check, test).verdict == expected
+
+
+def test_an_idle_time_below_the_resolution_has_no_upper_multiple() -> None:
+    test = scraped(NoopRun().result(), STEADY, seconds=0.3, off=0.03)
+    test = scraped(test, IDLE, seconds=0.01, off=0.03)
+    assert re.match(r"inconclusive: .*it lies above 6\.\d+ times", verdict(noop_cpu(times_idle=100), test))
+
+
+@given(
+    truth=st.floats(0, 100),
+    error=st.floats(-1, 1),
+    bound=st.floats(0, 100),
+    off=st.floats(0, 10),
+)
+def test_no_verdict_is_wrong_about_a_figure_within_its_resolution(
+    truth: float, error: float, bound: float, off: float
+) -> None:
+    figure = truth + error * off
+    found = at_most("p", "x", figure, bound, "s", between=(figure - off, figure + off))
+    margin = 1e-9 * max(1.0, truth, off)
+    if found.verdict == "pass":
+        assert truth <= bound + margin
+    if found.verdict == "fail":
+        assert truth > bound - margin
+
+
+# ---- nodes
+
+
+def test_pods_on_real_nodes_fail_and_are_named() -> None:
+    stray = StrayPod(pod="t/a", node="worker-1")
+    test = msgspec.structs.replace(NoopRun().result(), pod_places=PodPlaces(simulated=9, elsewhere=1, strays=(stray,)))
+    found = judge(simulated_nodes_only(), test)
+    assert (found.verdict, found.figure) == ("fail", 1)
+    assert found.text == "pods on nodes that are not simulated, of 10: 1, at most 0"
+    assert found.evidence[0] == "t/a on worker-1"
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [(PodPlaces(simulated=9, elsewhere=0), "pass: "), (None, "inconclusive: where pods were put")],
+)
+def test_simulated_nodes_only(places: PodPlaces | None, expected: str) -> None:
+    test = msgspec.structs.replace(NoopRun().result(), pod_places=places)
+    assert verdict(simulated_nodes_only(), test).startswith(expected)

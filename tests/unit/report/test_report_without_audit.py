@@ -1,0 +1,125 @@
+"""Reports of a run without an audit log and without clocks say where each figure is from, wherever it stands."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pytest_grovescale.analysis.result import (
+    ClientRow,
+    IncidentResult,
+    MilestoneResult,
+    PhaseResult,
+    Result,
+    TestResult,
+)
+from pytest_grovescale.report import junit, markdown, terminal
+from pytest_grovescale.report.html.page import render_run
+from pytest_grovescale.report.sources import cpu_cell
+from tests.unit.report.sample import MACHINE, cpu
+
+PHASE = PhaseResult(
+    name="deploy",
+    outcome="passed",
+    started="",
+    seconds=10.0,
+    timeout_s=60,
+    milestones=(
+        MilestoneResult(
+            name="ready", condition="c", met=True, observed_s=9.5, why_not_server="no audit log", held_to_end=True
+        ),
+    ),
+    cpu=(cpu("operator", 2.5, source="scrape", resolution_s=0.0605, rss_resolution_bytes=3_000_000),),
+    traffic_source="metrics",
+    client_requests=(
+        ClientRow(method="GET", code="200", count=0, total=11),
+        ClientRow(method="PATCH", code="200", count=1503, total=1503),
+        ClientRow(method="PATCH", code="409", count=4, total=4),
+    ),
+    incidents=(
+        IncidentResult(kind="container-restart", subject="operator/a/manager", detail="exit code 137", after_s=3.2),
+    ),
+    missing={"audit": "this cluster's audit log is no source of the recording"},
+)
+TEST = TestResult(
+    test="t.py::t",
+    run="r",
+    version="0",
+    outcome="passed",
+    started="2026-01-31T12:00:00.000Z",
+    seconds=20,
+    machine=MACHINE,
+    cluster={"backend": "existing"},
+    audited=False,
+    phases=(PHASE,),
+    objects=500,
+    objects_resource="pods",
+)
+
+
+def page(test: TestResult) -> str:
+    return render_run(
+        Result(run="r", version="0", machine=MACHINE, outcome="passed", started=test.started, tests=(test,))
+    )
+
+
+def test_the_terminal_says_what_figures_are_from() -> None:
+    text = " ".join(terminal.render_test(TEST, width=200).split())
+    assert (
+        "No audit log: milestones by the watch's clock, API traffic by the operator's own rest_client_requests_total."
+        in text
+    )
+    assert "ready: by the watch's clock only: no audit log" in text
+    assert "2.50 ± 0.06 s" in text
+    assert "operator: no clock could be read;" in text
+    assert "memory changed by up to 3.00 MB between two scrapes" in text
+    assert "deploy 1,507 0 1,507 4" in text
+    assert "Leases, Events and reviews are in it, and resources are not told" in text
+    assert "deploy, after 3.20 s: container restarted: operator/a/manager (exit code 137)" in text
+
+
+def test_markdown_says_the_same() -> None:
+    text = markdown.summary(Result(run="r", version="0", machine=MACHINE, outcome="passed", started="", tests=(TEST,)))
+    assert "No audit log: milestones by the watch's clock" in text
+    assert "ready 9.50 s (watch)" in text
+    assert "| 2.50 ± 0.06 s | ≤ 1,507 |" in text
+    assert "container restarted" in text
+
+
+def test_no_write_of_any_kind_is_shown_as_none() -> None:
+    quiet = msgspec.structs.replace(PHASE, client_requests=(ClientRow(method="POST", code="201", count=0, total=5),))
+    text = markdown.summary(
+        Result(
+            run="r", version="0", machine=MACHINE, outcome="passed", started="",
+            tests=(msgspec.structs.replace(TEST, phases=(quiet,)),),
+        )
+    )  # fmt: skip
+    assert "| 2.50 ± 0.06 s | 0 |" in text
+
+
+def test_junit_names_the_source() -> None:
+    found = dict(junit.properties(TEST))
+    assert found["grovescale.deploy.operator.cpu_source"] == "scrape"
+    assert found["grovescale.deploy.operator.cpu_resolution_seconds"] == "0.0605"
+    assert found["grovescale.deploy.operator.client_requests"] == "1507"
+    assert "grovescale.deploy.operator.object_writes" not in found
+
+
+def test_the_page_says_the_same() -> None:
+    text = page(TEST)
+    assert "No audit log: milestones by the watch" in text
+    assert "The operator’s requests by its own count" in text
+    assert "2.50 ± 0.06 s" in text
+    assert "container restarted: operator/a/manager (exit code 137)" in text
+    assert "API traffic was not measured" not in text
+
+
+def test_a_run_with_a_log_has_no_reservation() -> None:
+    audited = msgspec.structs.replace(PHASE, audit_complete=True, traffic_source="audit", missing={}, incidents=())
+    test = msgspec.structs.replace(TEST, audited=True, phases=(audited,))
+    assert "No audit log" not in terminal.render_test(test)
+    assert "own count" not in page(test)
+
+
+def test_cpu_is_shown_as_exactly_as_it_is_known() -> None:
+    assert cpu_cell(cpu("operator", 4.31)) == "4.31 s"
+    assert cpu_cell(cpu("operator", 4.31, lower_bound=True, resolution_s=0.034)) == "≥ 4.31 ± 0.034 s"
