@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help scale scale-all test selftest lint bench clean lock
+.PHONY: help scale scale-all test test-kind selftest backends lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,21 @@ selftest: $(READY) ## every check against the bundled operator with each of its 
 	$(BIN)/grovescale setup
 	$(BIN)/grovescale selftest defects $(ARGS)
 
+# KIND=--where-possible: succeed, and say why, on a machine that cannot run containers.
+test-kind: $(READY) ## the tests on a real kind cluster; 1000 pods twice; makes engine and images, at first about 20 minutes
+	$(BIN)/grovescale setup
+	$(BIN)/python -m tools.kind run $(KIND) -- $(BIN)/python -m pytest tests/kind $(ARGS)
+
+MAIN_JOB := -m pytest --grovescale tests/scale/test_thousand_pods.py --grovescale-budgets=off
+backends: $(READY) ## the main job on local, on kind, and on kind with the operator as a pod, in one table
+	$(BIN)/python $(MAIN_JOB) --grovescale-reports=reports/backends/local $(ARGS)
+	$(BIN)/python -m tools.kind run -- sh -c '\
+	  $(BIN)/python $(MAIN_JOB) --grovescale-cluster=kind --grovescale-reports=reports/backends/kind $(ARGS) && \
+	  $(BIN)/python $(MAIN_JOB) --grovescale-cluster=kind --grovescale-reports=reports/backends/pod $(ARGS) \
+	    --grovescale-operator=reference-pod --grovescale-set=archive=$$GROVESCALE_TEST_OPERATOR_ARCHIVE'
+	$(BIN)/grovescale backends local=reports/backends/local/latest kind=reports/backends/kind/latest \
+	  "kind, pod=reports/backends/pod/latest" --markdown > reports/sample/backends.md
+
 lint: $(READY) ## ruff, mypy strict and the import contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -56,5 +71,5 @@ lock: ## write requirements-dev.lock anew from pyproject.toml
 	rm -rf $(VENV)-lock
 
 clean: ## stop what was left running and remove what the targets made, but not the binaries' cache
-	@if [ -x $(BIN)/grovescale ]; then $(BIN)/grovescale down --all; fi
+	@if [ -x $(BIN)/grovescale ]; then $(BIN)/grovescale down --all; $(BIN)/python -m tools.kind down; fi
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

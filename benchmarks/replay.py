@@ -168,7 +168,7 @@ class Replay:
                 with contextlib.suppress(NotFound):
                     await self._client.delete(resource, write.name, namespace)
             case _:
-                await self._client.delete_collection(resource, namespace)
+                await self._client.request("DELETE", resource.path(namespace))
 
     async def _create(self, write: Write) -> None:
         wanted = self._objects[write.resource][write.name]

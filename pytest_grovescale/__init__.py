@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         rss,
         series,
         series_growth,
+        simulated_nodes_only,
     )
     from .scenario.conditions import all_of, any_of, count, field, gone, matching, timer
     from .scenario.scale import Scale
@@ -73,6 +74,7 @@ __all__ = [
     "rss",
     "series",
     "series_growth",
+    "simulated_nodes_only",
     "timer",
 ]
 

@@ -13,6 +13,7 @@ from .errors import GrovescaleError, UsageError
 
 if TYPE_CHECKING:
     from .analysis.profiles.chosen import PhaseProfile
+    from .analysis.result import TestResult
     from .bench.commands import Environment
 
 
@@ -44,10 +45,23 @@ def _parser() -> argparse.ArgumentParser:
     setup.set_defaults(run=_setup)
 
     up = commands.add_parser("up", help="start a cluster and leave it running")
-    up.add_argument("cluster", nargs="?", default="default", metavar="FILE", help="cluster definition (default)")
+    up.add_argument(
+        "cluster",
+        nargs="?",
+        default="default",
+        metavar="FILE",
+        help="cluster definition (default), or existing:CONTEXT",
+    )
     up.add_argument("--name", default="", help="name to find it by (default: the definition's)")
     up.add_argument("--kubernetes", metavar="VERSION", default="", help="instead of the definition's version")
     up.add_argument("--nodes", type=int, metavar="N", help="instead of the definition's number of simulated nodes")
+    up.add_argument(
+        "--allow-context",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a kubeconfig context that is not on this machine and may be used all the same",
+    )
     up.set_defaults(run=_up)
 
     status = commands.add_parser("status", help="list the clusters on this machine and their processes")
@@ -68,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
 
     analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
     analyse.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    # What a recorder does whose test process was killed: if all of the run was, nobody else is left to do it.
+    analyse.add_argument("--unless-open", action="store_true", help=argparse.SUPPRESS)
     analyse.set_defaults(run=_analyse)
 
     report = commands.add_parser("report", help="write a run's page anew: one HTML file, to be opened from disk")
@@ -76,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(run=_report)
 
     _add_compare(commands)
+    _add_backends(commands)
     _add_sweep(commands)
     _add_lint_metrics(commands)
 
@@ -147,6 +164,22 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
     _add_environment(compare)
     compare.set_defaults(run=_compare)
+
+
+def _add_backends(commands: Any) -> None:
+    backends = commands.add_parser(
+        "backends",
+        help="one test on several clusters, side by side: what must be equal, and what may differ",
+        description="Creates, deletes and gate removals have to be equal exactly. Exit code: 1 where they are not.",
+    )
+    backends.add_argument(
+        "runs", nargs="+", metavar="[NAME=]RUN", help="folder of a finished run, and what to call it, as kind=reports/x"
+    )
+    backends.add_argument("--test", default="", help="which test, by the end of its id, where the runs have several")
+    form = backends.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as Markdown")
+    form.add_argument("--json", action="store_true", help="as JSON")
+    backends.set_defaults(run=_backends)
 
 
 def _add_sweep(commands: Any) -> None:
@@ -226,6 +259,7 @@ def _up(options: argparse.Namespace) -> int:
         name=options.name,
         kubernetes=options.kubernetes,
         nodes=options.nodes,
+        allowed_contexts=options.allow_context,
         say=_say,
         write=_print,
     )
@@ -266,12 +300,13 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _baselines() -> Callable[[str], Callable[[str], Mapping[str, float] | None]]:
+def _baselines() -> Callable[[TestResult], Callable[[str], Mapping[str, float] | None]]:
     """Return what gives the baselines of a test, kept in the project where the command is run."""
+    from .analysis.likeness import backend_of
     from .bench.baselines import Baselines
 
     kept = Baselines(Path.cwd())
-    return lambda nodeid: lambda name: kept.metrics(name, nodeid)
+    return lambda test: lambda name: kept.metrics(name, test.test, backend_of(test))
 
 
 def _recordings(path: Path) -> list[Path]:
@@ -289,10 +324,16 @@ def _recordings(path: Path) -> list[Path]:
 def _analyse(options: argparse.Namespace) -> int:
     from .analysis.analyse import analyse_run_over_time
     from .checks.judge import judge_run
+    from .recording.journal import wait_closed
     from .report import jsonfile
     from .report.html import files
+    from .session.folder import is_open
 
-    _recordings(options.folder)
+    if options.unless_open:
+        if is_open(options.folder):
+            return 0
+        # All of the run was killed: the recorders of its other workers are closing theirs.
+        wait_closed(_recordings(options.folder))
     run = analyse_run_over_time(options.folder)
     result = judge_run(run.result, _baselines(), run.metrics_of)
     jsonfile.write(result, options.folder / "result.json")
@@ -359,6 +400,13 @@ def _compare(options: argparse.Namespace) -> int:
         fail_on=options.fail_on,
     )
     return commands.run_compare(wanted, _environment(options), stream=sys.stderr, write=_print, color=color)
+
+
+def _backends(options: argparse.Namespace) -> int:
+    from .bench.backends import BackendsWanted, backends
+
+    wanted = BackendsWanted(runs=options.runs, test=options.test, markdown=options.markdown, json=options.json)
+    return backends(wanted, write=_print, color=sys.stdout.isatty())
 
 
 def _sweep(options: argparse.Namespace) -> int:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from .analysis.analyse import analyse_run_over_time
-from .analysis.baseline import rows, usable
+from .analysis.analyse import RECORDINGS, analyse_run_over_time
+from .analysis.baseline import rows, same_backend, usable
+from .analysis.likeness import backend_of
 from .analysis.result import Result
 from .analysis.timeline import Timeline
 from .bench.baselines import Baselines
 from .checks.judge import judge_run
 from .errors import GrovescaleError, RecordingError
 from .options import Settings
+from .recording.journal import wait_closed
 from .report import jsonfile, markdown, terminal
 
 UNJUDGED = "grovescale.unjudged"
@@ -24,10 +26,16 @@ UNJUDGED = "grovescale.unjudged"
 
 
 def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter) -> None:
-    """Write result.json and report.html for all recordings of a run and print their tables."""
+    """Write result.json and report.html for all recordings of a run and print their tables.
+
+    Those of xdist's workers, too, and of killed ones: their recorders are waited for, which close them by themselves.
+    """
+    wait_closed((folder / RECORDINGS).glob("*.jsonl"))
     try:
         run = analyse_run_over_time(folder)
-        result = judge_run(run.result, lambda nodeid: baselines_of(baselines, nodeid), run.metrics_of)
+        result = judge_run(
+            run.result, lambda test: baselines_of(baselines, test.test, backend_of(test)), run.metrics_of
+        )
     except RecordingError as error:
         reporter.write_line(f"grovescale: no result: {error}", red=True)
         return
@@ -57,9 +65,9 @@ def _write_page(
         reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
 
 
-def baselines_of(baselines: Baselines, nodeid: str) -> Callable[[str], Mapping[str, float] | None]:
-    """Return what checks ask for a baseline's figures: of one test, by the baseline's name."""
-    return lambda name: baselines.metrics(name, nodeid)
+def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[str], Mapping[str, float] | None]:
+    """Return what checks ask for a baseline's figures: of one test on a backend, by the baseline's name."""
+    return lambda name: baselines.metrics(name, nodeid, backend)
 
 
 def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.TerminalReporter) -> None:
@@ -75,9 +83,10 @@ def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.T
             reporter.write_line(f"grovescale: there is no baseline {name!r} of {nodeid}", yellow=True)
             continue
         here = baselines.is_from_here(baseline)
-        found = rows(before, test, same_machine=here)
+        backend = "" if same_backend(before, backend_of(test)) else before.backend
+        found = rows(before, test, same_machine=here and not backend)
         reporter.section(f"grovescale: {nodeid}")
-        reporter.write_line(baseline_table.render(baseline, found, same_machine=here))
+        reporter.write_line(baseline_table.render(baseline, found, same_machine=here, other_backend=backend))
 
 
 def tell_unjudged(reporter: pytest.TerminalReporter) -> None:

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .checks.budgets import Declared
     from .cluster.handle import Cluster
-    from .operator.process import Operator
+    from .operator.handle import Operator
     from .runs import Run
     from .scenario.scale import Scale
 
 RUN = pytest.StashKey["Run"]()
 """Where the plugin keeps the session's run; there is none without ``--grovescale``."""
-
-BUDGET = pytest.StashKey[tuple["Declared", ...]]()
-"""Where the plugin keeps a test's declared checks."""
 
 
 def _run(request: pytest.FixtureRequest) -> Run:
@@ -36,9 +32,13 @@ def grovescale_turn(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def grovescale_cluster(request: pytest.FixtureRequest, grovescale_turn: None) -> Cluster:
-    """A live cluster with simulated nodes, as the test's marker or the options ask for; shared by the session."""
-    return _run(request).cluster(request.node)
+def grovescale_cluster(request: pytest.FixtureRequest, grovescale_turn: None) -> Iterator[Cluster]:
+    """A live cluster with simulated nodes, as the test's marker or the options ask for; shared by the session.
+
+    On one that others use, too, a turn is waited for, and held for the whole test.
+    """
+    with _run(request).cluster(request.node) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -46,6 +46,16 @@ def grovescale_operator(request: pytest.FixtureRequest, grovescale_cluster: Clus
     """The operator under test, started and ready, as an identity of its own."""
     with _run(request).operator(request.node, grovescale_cluster) as operator:
         yield operator
+
+
+@pytest.fixture
+def grovescale_namespace(request: pytest.FixtureRequest, grovescale_cluster: Cluster) -> Iterator[str]:
+    """The name of a namespace of this test's own, where no other test is; gone afterwards, with all that is in it."""
+    if "grovescale_operator" in request.fixturenames:
+        # It takes the finalizers off what is left there: so it has to end later.
+        request.getfixturevalue("grovescale_operator")
+    with _run(request).namespace(request.node, grovescale_cluster) as name:
+        yield name
 
 
 @pytest.fixture

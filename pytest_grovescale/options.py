@@ -31,7 +31,21 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("cluster", "string", "default", "cluster definition file, or the name of a running cluster", "FILE|NAME"),
+    Option(
+        "cluster",
+        "string",
+        "default",
+        "cluster definition file or the name of one (`kind`), `existing:CONTEXT`, or the name of a running cluster",
+        "FILE|NAME",
+    ),
+    Option(
+        "allow_context",
+        "linelist",
+        [],
+        "a kubeconfig context that is not on this machine and may be used all the same, by `existing` clusters",
+        "NAME",
+    ),
+    Option("cluster_per_worker", "bool", False, "with xdist: a cluster of its own for each worker"),
     Option("operator", "string", "reference", "operator definition file", "FILE|NAME"),
     Option("kubernetes", "string", "", "Kubernetes version, instead of the cluster definition's", "VERSION"),
     Option("nodes", "string", "", "number of simulated nodes, instead of the definition's or the test's", "N"),
@@ -96,6 +110,9 @@ class Settings(NamedTuple):
 
     enabled: bool
     cluster: str
+    allow_context: tuple[str, ...]
+    """Contexts that are not on loopback and may be used all the same."""
+    cluster_per_worker: bool
     operator: str
     kubernetes: str
     nodes: int | None
@@ -163,6 +180,8 @@ def read(config: pytest.Config) -> Settings:
         given=frozenset(o.name for o in OPTIONS if config.getoption(f"grovescale_{o.name}") is not None),
         enabled=bool(config.getoption("grovescale")),
         cluster=values["cluster"],
+        allow_context=tuple(values["allow_context"]),
+        cluster_per_worker=bool(values["cluster_per_worker"]),
         operator=values["operator"],
         kubernetes=values["kubernetes"],
         nodes=int(nodes) if nodes else None,

@@ -12,19 +12,27 @@ from typing import Any
 
 import pytest
 
-from . import options
+from . import options, termination
 from .errors import GrovescaleError, NotMeasuredError
 from .fixtures import (
-    BUDGET,
     RUN,
     grovescale_cluster,
+    grovescale_namespace,
     grovescale_operator,
     grovescale_profiled,
     grovescale_turn,
     scale,
 )
+from .stash import BUDGET
 
-__all__ = ["grovescale_cluster", "grovescale_operator", "grovescale_profiled", "grovescale_turn", "scale"]
+__all__ = [
+    "grovescale_cluster",
+    "grovescale_namespace",
+    "grovescale_operator",
+    "grovescale_profiled",
+    "grovescale_turn",
+    "scale",
+]
 
 _SETTINGS = pytest.StashKey[options.Settings]()
 _WRONG = pytest.StashKey[str]()
@@ -32,7 +40,7 @@ _WRONG = pytest.StashKey[str]()
 _DESCRIBE = "GROVESCALE_DESCRIBE"
 # A descriptor that a comparison holds the other end of; see bench/child.py.
 _DRIVER = "GROVESCALE_DRIVER_FD"
-_FIXTURES = {"scale", "grovescale_cluster", "grovescale_operator"}
+_FIXTURES = {"scale", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
     "cluster": str,
     "kubernetes": str,
@@ -71,13 +79,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
         run_id = getattr(config, "workerinput", {}).get("grovescale_run", "")
         config.stash[RUN] = Run(config, settings, run_id=run_id)
+        if not hasattr(config, "workerinput"):
+            termination.interrupts()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Give an xdist worker the run's id, so that all write into one folder and share one cluster."""
     if RUN in node.config.stash:
-        node.workerinput["grovescale_run"] = node.config.stash[RUN].id
+        node.workerinput["grovescale_run"] = node.config.stash[RUN].give_to_worker()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the two passes of a profiled test on one worker."""
+    if RUN not in config.stash:
+        return None
+    from .session.distribution import scheduler
+
+    return scheduler(config, log, config.stash[RUN].groups)
 
 
 @pytest.hookimpl(trylast=True)
@@ -114,7 +134,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
+    if RUN in session.config.stash and getattr(session.config.option, "loadgroup", False):
+        # Before xdist's worker says that it is done.
+        from .session.distribution import write_groups
+
+        write_groups(session.items, session.config.stash[RUN].groups)
     if file := os.environ.get(_DESCRIBE):
         from .wanted import describe
 
@@ -212,3 +238,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].close()
+        termination.kills()

@@ -92,7 +92,7 @@ def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> No
             wanted = Wanted.of(item, settings)
             subjects.append(
                 Subject(
-                    nodeid=item.nodeid,
+                    nodeid=node_id(item),
                     path=str(item.path),
                     name=item.name,
                     cluster=wanted.cluster,
@@ -109,6 +109,24 @@ def is_profiled(item: pytest.Function) -> bool:
     return callspec is not None and bool(callspec.params.get("grovescale_profiled"))
 
 
+def node_id(item: pytest.Item) -> str:
+    """Return a test's node id, without the group that xdist puts behind it with ``--dist loadgroup``."""
+    group = group_of(item)
+    return item.nodeid.removesuffix(f"@{group}") if group else item.nodeid
+
+
+def group_of(item: pytest.Item) -> str:
+    """Return the group that a test's ``xdist_group`` marks put it into, several as one; empty for none."""
+    marks = item.iter_markers("xdist_group")
+    return "_".join(sorted({str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks}))
+
+
+def measured_of_profiled(nodeid: str) -> str:
+    """Return the node id of the pass that measures, from that of one with profilers; empty for any other test."""
+    found = measured(nodeid) if "profiled" in nodeid.partition("[")[2] else nodeid
+    return "" if found == nodeid else found
+
+
 def measured(nodeid: str) -> str:
     """Return the node id of the pass that measures, from that of the one with profilers."""
     before, _, after = nodeid.rpartition("profiled")
@@ -118,5 +136,8 @@ def measured(nodeid: str) -> str:
 
 
 def operator_parameters(definition: OperatorDefinition | None) -> dict[str, str | int | float | bool]:
-    """Return what a recording notes of the operator: its name, and the values that were chosen."""
-    return {"operator": definition.name, **definition.values} if definition else {"operator": NO_OPERATOR}
+    """Return what a recording notes of the operator: its name, what it runs as, and the values that were chosen."""
+    if definition is None:
+        return {"operator": NO_OPERATOR}
+    runs_as = "process" if definition.pod is None else "pod"
+    return {"operator": definition.name, "operator_runs_as": runs_as, **definition.values}

@@ -52,6 +52,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     address: Address
     pid: Callable[[], int | None] | None = None
     """The process that serves it at this moment; with it, the target is followed to whatever port that listens on."""
+    now: Callable[[], Address | None] | None = None
+    """Where it is at this moment, for one that tells; None: nowhere, or where it was."""
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +168,8 @@ async def _follow(started: Server, targets: Mapping[str, Target]) -> None:
         await asyncio.sleep(_FOLLOW_S)
         for name, target in targets.items():
             before = started.targets.get(name)
+            if target.now is not None and (told := await asyncio.to_thread(target.now)) is not None:
+                await asyncio.to_thread(started.follow, name, told)
             pid = target.pid() if target.pid is not None else None
             if before is not None and pid is not None:
                 now = await asyncio.to_thread(place_now, before, pid)

@@ -1,4 +1,4 @@
-"""Credentials from a kubeconfig: bearer token, token file or client certificate.
+"""Credentials from a kubeconfig (bearer token, token file or client certificate), or of the pod that this runs in.
 
 Read with PyYAML and not with the client library of Kubernetes: importing that costs more CPU than the whole start
 of this program. Exec plugins and auth providers are therefore refused, not silently ignored.
@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 _STAT_INTERVAL_S = 5.0
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class CredentialsError(Exception):
@@ -74,6 +75,23 @@ def load(path: Path, context: str = "") -> Credentials:
         server=server,
         ssl_context=_ssl_context(path, cluster, user) if server.startswith("https:") else None,
         token=str(user.get("token", "")),
+        token_file=token_file,
+    )
+
+
+def in_cluster(folder: Path = _SERVICE_ACCOUNT) -> Credentials:
+    """Return the credentials of the pod that this runs in: its ServiceAccount's. Raises CredentialsError elsewhere.
+
+    https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
+    """
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    token_file = folder / "token"
+    if not host or not port or not token_file.is_file():
+        raise CredentialsError("no --kubeconfig is given, and this is no pod with a ServiceAccount's token")
+    return Credentials(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        ssl_context=ssl.create_default_context(cafile=str(folder / "ca.crt")),
+        token="",
         token_file=token_file,
     )
 

@@ -38,6 +38,8 @@ class Operator:
     def __init__(self, api: ApiClient, settings: Settings) -> None:
         self._api = api
         self._settings = settings
+        self.standing_by = False
+        """Whether another replica works, and this one waits to take its place."""
         self.counts = Counts()
         self.caches = Caches()
         self._leaked = Leaked(self.counts)
@@ -95,8 +97,8 @@ class Operator:
         )
 
     def ready(self) -> bool:
-        """Whether all caches hold what was there at the start."""
-        return all(informer.synced.is_set() for informer in self.informers)
+        """Whether all caches hold what was there at the start; one that stands by is ready to do that."""
+        return self.standing_by or all(informer.synced.is_set() for informer in self.informers)
 
     def current_counts(self) -> Counts:
         self.counts.keys_in_hand = sum(controller.queue.in_hand for controller in self.controllers)
@@ -137,7 +139,9 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     servers = http_servers.HttpServers(settings.bind_address)
     limiter = rate_limiter(settings.kube_api_qps, settings.kube_api_burst)
-    async with ApiClient(credentials.load(settings.kubeconfig, settings.context), limiter=limiter) as api:
+    given = settings.kubeconfig
+    own = credentials.in_cluster() if given is None else credentials.load(given, settings.context)
+    async with ApiClient(own, limiter=limiter) as api:
         operator = Operator(api, settings)
         moving = asyncio.create_task(_move_metrics(operator, servers, settings))
         try:
@@ -166,7 +170,9 @@ async def _move_metrics(operator: Operator, servers: http_servers.HttpServers, s
 
 async def _lead(api: ApiClient, operator: Operator, settings: Settings) -> None:
     leadership = Leadership(api, settings.leader_election_namespace)
+    operator.standing_by = True
     await leadership.acquire()
+    operator.standing_by = False
     work = asyncio.create_task(operator.run())
     keep = asyncio.create_task(leadership.keep())
     try:

@@ -36,7 +36,8 @@ VARIANTS = {
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """One operator process."""
 
-    kubeconfig: Path
+    kubeconfig: Path | None = None
+    """None: the credentials of the pod that this runs in."""
     context: str = ""
     bind_address: str = "127.0.0.1"
     metrics_port: int = 8080
@@ -94,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Defects: " + "; ".join(f"{name}: {text}" for name, text in sorted(defects.KNOWN.items())) + ".",
     )
     add = parser.add_argument
-    add("--kubeconfig", type=Path, required=True, help="credentials of the operator's own identity")
+    add("--kubeconfig", type=Path, help="credentials of the operator's own identity (default: those of its pod)")
     add("--context", default="", help="context of the kubeconfig (default: its current one)")
     add("--bind-address", default="127.0.0.1", help="address of both servers (default %(default)s)")
     add("--metrics-port", type=int, default=8080, help="/metrics (default %(default)s; 0 = none)")

@@ -11,7 +11,15 @@ from .. import durations
 from ..analysis import figures
 from ..analysis.result import PhaseResult
 from ..errors import GrovescaleError, NotMeasuredError, PhaseError, UsageError
-from ..recording.protocol import MilestoneReached, PhaseComplete, ProcessExited, Progress, SourceBroke, Update
+from ..recording.protocol import (
+    IncidentSeen,
+    MilestoneReached,
+    PhaseComplete,
+    ProcessExited,
+    Progress,
+    SourceBroke,
+    Update,
+)
 from . import repeating
 from .conditions import Declared
 
@@ -229,6 +237,8 @@ class Phase:
                 self._complete = True
             case ProcessExited():
                 self._scale.process_exited(update.process, update.pid, self.name)
+            case IncidentSeen():
+                self._scale.incident(update.kind, update.subject, update.detail)
             case SourceBroke() if update.fatal:
                 raise PhaseError(
                     f"phase {self.name!r}: {update.source} broke off: {update.message}",
@@ -277,7 +287,7 @@ class Phase:
             message += f": {counts}"
         late = self._end("timeout", message)
         self._scale.progress.done("timeout")
-        account = [message, *late, *self._scale.operator_tail()]
+        account = [message, *late, *self._scale.cluster_trouble(), *self._scale.operator_tail()]
         raise PhaseError(
             "\n".join(account), next_step="Give the phase more time, or see what the operator waits for above."
         )
@@ -302,6 +312,10 @@ class Phase:
     def api(self, identity: str) -> figures.ApiFigures:
         """API traffic of one identity, as ``operator``, ``kwok`` or a full user name."""
         return figures.api(self.result(), identity)
+
+    def client_requests(self) -> figures.ClientFigures:
+        """The operator's requests by its own count, where no audit log is read: by HTTP method, of every kind."""
+        return figures.client_requests(self.result())
 
     def cpu(self, process: str) -> figures.CpuFigures:
         """CPU time and memory of one process, as ``operator`` or ``kube-apiserver``."""

@@ -21,12 +21,13 @@ from ..checks.bundle import AnyBundle
 from ..checks.check import encode, text_of
 from ..checks.judge import judge, judge_all
 from ..checks.shape import AnyCheck
+from ..cluster import nodes
 from ..cluster.handle import Cluster
 from ..errors import InconclusiveWarning, NotMeasuredError, OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..kube.resources import Resource
-from ..operator.process import Operator
+from ..operator.handle import Operator
 from ..prometheus.answers import Answer
 from ..prometheus.live import Live
 from ..prometheus.statistics import Statistics
@@ -38,6 +39,7 @@ from . import untracked
 from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
+from .scope import confined
 from .settling import idle_cores
 from .windows import AnyOrder, Line, serve
 from .workloads import WorkloadHandle
@@ -133,9 +135,17 @@ class Scale:
         """Return the objects of a template, rendered but not yet applied.
 
         ``template`` is a path beside the test, or one in its ``workloads/`` folder, or a bundled one. The test's
-        ``namespace`` is a parameter of every template. Raises DefinitionError for a wrong template or parameter.
+        ``namespace`` is a parameter of every template, and so are ``node_labels``: what the cluster's simulated nodes,
+        and no others, are labelled with. Raises DefinitionError for a wrong template or parameter.
         """
-        rendered = render(template, parameters, namespace=self.namespace, run_id=self.run_id, base=self._base)
+        rendered = render(
+            template,
+            parameters,
+            namespace=self.namespace,
+            run_id=self.run_id,
+            node_labels=nodes.labels(self.cluster.name),
+            base=self._base,
+        )
         handle = WorkloadHandle(self, rendered)
         self.workloads.append(handle)
         return handle
@@ -319,10 +329,17 @@ class Scale:
             serve(self, workloads, driver)
 
     def resolve(self, declared: Mapping[str, Declared]) -> list[tuple[str, Condition]]:
-        """Return the recorder's conditions; raises UnknownResource for a kind that the cluster does not serve."""
+        """Return the recorder's conditions.
+
+        Raises UnknownResource for a kind that the cluster does not serve, UsageError for one that would read all of a
+        cluster that others use.
+        """
         wanted = set().union(*(kinds(condition) for condition in declared.values()))
         found = self._portal.run(self._resources(wanted))
-        return [(name, resolve(condition, found, namespace=self.namespace)) for name, condition in declared.items()]
+        conditions = [(name, resolve(one, found, namespace=self.namespace)) for name, one in declared.items()]
+        if not self.cluster.others_use_it:
+            return conditions
+        return [(name, confined(condition, self.cluster.name)) for name, condition in conditions]
 
     async def _resources(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
         return {pair: await self.client.resource(*pair) for pair in wanted}
@@ -331,14 +348,29 @@ class Scale:
         """Fail the phase when the operator has died; anything else that exits is the supervisor's to restart."""
         if self.operator is None or process != self.operator.process:
             return
-        now = self.operator.info()
-        if now is not None and now.running and now.pid != pid:
-            # `restart_operator`: the one that exited was meant to.
+        if self.operator.outlives(pid):
+            # `restart_operator`: the one that exited was meant to; a pod's container is started again.
             return
         raise OperatorError(
-            "\n".join([f"the operator {self.operator.describe_exit()} in phase {phase!r}", *self.operator_tail()]),
+            "\n".join(
+                [
+                    f"the operator {self.operator.describe_exit()} in phase {phase!r}",
+                    *self.cluster_trouble(),
+                    *self.operator_tail(),
+                ]
+            ),
             next_step=f"Its whole log: {self.operator.log.name} in the run's folder.",
         )
+
+    def incident(self, kind: str, subject: str, detail: str) -> None:
+        """Tell what happened to the operator's pods; fail the phase when none of them runs or will again."""
+        self.progress.say(": ".join(filter(None, [f"{kind.replace('-', ' ')} of {subject}", detail])))
+        if self.operator is not None:
+            self.operator.check()
+
+    def cluster_trouble(self) -> list[str]:
+        """Return what is wrong with the cluster's own container, as a line of an account; none when nothing is."""
+        return [f"the cluster: {told}"] if (told := self.cluster.trouble()) else []
 
     def operator_tail(self) -> list[str]:
         """Return the last lines of the operator's log, with a heading; they go into the recording too."""

@@ -18,14 +18,15 @@ from ..analysis.metrics.tracking import UNTRACKED, untracked
 from ..errors import UsageError
 from ..kube.client import Client
 from ..operator.manifests import Object
-from ..recording.scraping.targets import OfProcess, ScrapeTarget
+from ..recording.scraping.of_operator import place_of
+from ..recording.scraping.targets import ScrapeTarget
 from ..workload import actions, namespace
 from ..workload.absence import wait_gone
 from ..workload.template import render
 from .settling import idle_cores, until_rest
 
 if TYPE_CHECKING:
-    from ..operator.process import Operator
+    from ..operator.handle import Operator
     from .scale import Scale
     from .workloads import WorkloadHandle
 
@@ -43,7 +44,8 @@ def measure(scale: Scale) -> None:
     operator does not start or dies.
     """
     operator = scale.operator
-    if operator is None or operator.metrics is None:
+    metrics = place_of(operator) if operator is not None else None
+    if operator is None or metrics is None:
         raise UsageError(
             "there is no endpoint to look at without tracking", next_step="Give the operator definition `metrics:`."
         )
@@ -52,13 +54,13 @@ def measure(scale: Scale) -> None:
     scale.recorder.remove_target(OPERATOR)
     applied = [workload for workload in scale.workloads if workload.applied]
     scale.run(_remove(scale.client, [obj for workload in applied for obj in workload.objects]))
-    place = scale.run(namespace.create(scale.client, test=UNTRACKED, run_id=scale.run_id))
+    labels = scale.cluster.owner.labels
+    place = scale.run(namespace.create(scale.client, test=UNTRACKED, run_id=scale.run_id, labels=labels))
     objects: list[Object] = []
     try:
         objects += _plain(applied, place)
         operator.restart(scale.progress.say)
-        target = OfProcess(process=operator.process, address=operator.metrics)
-        scale.recorder.add_target(ScrapeTarget(name=untracked(OPERATOR), place=target, interval_s=0))
+        scale.recorder.add_target(ScrapeTarget(name=untracked(OPERATOR), place=metrics, interval_s=0))
         idle = idle_cores(operator)
         for step in _steps(scale.client, objects, operator):
             scale.run(step)
@@ -73,7 +75,7 @@ def measure(scale: Scale) -> None:
                 objects=objects,
                 # Nobody is left to take finalizers off when the operator has died.
                 objects_timeout=_GONE_S if operator.alive() else _STUCK_S,
-                at_once=scale.cluster.backend == "local",
+                at_once=scale.cluster.backend != "existing",
                 progress=scale.progress.say,
             )
         )
@@ -85,7 +87,15 @@ def _plain(applied: Sequence[WorkloadHandle], place: str) -> Iterator[Object]:
     """Yield the objects of workloads as a user would write them, in another namespace."""
     for workload in applied:
         source, parameters = workload.rendered.source, workload.rendered.parameters
-        yield from render(source, parameters, namespace=place, run_id=UNTRACKED, labelled=False).objects
+        rendered = render(
+            source,
+            parameters,
+            namespace=place,
+            run_id=UNTRACKED,
+            node_labels=workload.rendered.node_labels,
+            labelled=False,
+        )
+        yield from rendered.objects
 
 
 def _steps(client: Client, objects: list[Object], operator: Operator) -> Iterator[Coroutine[None, None, None]]:

@@ -22,7 +22,7 @@ from .phase import Phase, idle_twin_name
 from .settling import Rest, cpu_ns, idle_cores, until_done, until_rest
 
 if TYPE_CHECKING:
-    from ..operator.process import Operator
+    from ..operator.handle import Operator
     from .scale import Scale
     from .workloads import WorkloadHandle
 

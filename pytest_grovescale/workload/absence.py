@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+
+import msgspec
 
 from ..errors import WorkloadError
 from ..kube.client import Client
@@ -12,29 +14,46 @@ from ..kube.resources import Resource
 from ..operator.following import Followed, follow
 from ..operator.manifests import Object
 from .actions import resources_of
+from .pace import Pace, in_parallel
 
 _SHOWN = 10
+_WATCHES = 20
+"""Open at a time, and a connection each. Those that wait for their turn lose nothing: all objects must be gone."""
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects of one kind in one namespace, and those among them whose absence is waited for."""
+
+    resource: Resource
+    namespace: str
+    """Empty for a kind that lies in none."""
+    names: frozenset[str]
+
+    @property
+    def field_selector(self) -> str:
+        """Selects the one object that is waited for; empty where there are several."""
+        return f"metadata.name={next(iter(self.names))}" if len(self.names) == 1 else ""
 
 
 async def wait_gone(client: Client, objects: Sequence[Object], *, timeout: float) -> None:
     """Return when none of the objects exists any more. ``timeout`` in seconds, for all of them together.
 
-    One watch for each kind and namespace; of one object alone, a watch of just that one. Raises WorkloadError with
-    the objects that are left, their finalizers and whether their deletion was asked for.
+    One watch for each kind and namespace; of one object alone, and of each whose kind lies in no namespace, a watch
+    of just that one: who else has objects of that kind, and how many, is not known. Raises WorkloadError with the
+    objects that are left, their finalizers and whether their deletion was asked for.
     """
     resources = await resources_of(client, objects)
-    collections: dict[tuple[str, str, str], set[str]] = {}
-    for obj in objects:
-        metadata = obj["metadata"]
-        key = (obj["apiVersion"], obj["kind"], metadata.get("namespace", ""))
-        collections.setdefault(key, set()).add(metadata["name"])
     left: list[tuple[str, dict[str, Followed]]] = []
+
+    async def wait(collection: Collection) -> None:
+        found: dict[str, Followed] = {}
+        left.append((collection.resource.kind, found))
+        await _until_gone(client, collection, found)
+
+    collections = watched(objects, resources)
     try:
-        async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
-            for (api_version, kind, namespace), names in collections.items():
-                found: dict[str, Followed] = {}
-                left.append((kind, found))
-                group.create_task(_until_gone(client, resources[api_version, kind], namespace, names, found))
+        async with asyncio.timeout(timeout):
+            await in_parallel(collections, wait, concurrency=_WATCHES, pace=Pace(None))
     except TimeoutError:
         lines = [account(kind, one) for kind, found in left for one in found.values()]
         raise WorkloadError(
@@ -43,21 +62,31 @@ async def wait_gone(client: Client, objects: Sequence[Object], *, timeout: float
         ) from None
 
 
-async def _until_gone(
-    client: Client,
-    resource: Resource,
-    namespace: str,
-    names: set[str],
-    left: dict[str, Followed],
-) -> None:
+def watched(objects: Sequence[Object], resources: Mapping[tuple[str, str], Resource]) -> list[Collection]:
+    """Return what to watch to learn that objects are gone; ``resources`` as of ``actions.resources_of``."""
+    names: dict[tuple[Resource, str, str], set[str]] = {}
+    for obj in objects:
+        resource, metadata = resources[obj["apiVersion"], obj["kind"]], obj["metadata"]
+        # Objects of a kind without namespaces stand apart, each under its own name.
+        place = (metadata.get("namespace", ""), "") if resource.namespaced else ("", metadata["name"])
+        names.setdefault((resource, *place), set()).add(metadata["name"])
+    return [
+        Collection(resource=resource, namespace=namespace, names=frozenset(those))
+        for (resource, namespace, _), those in names.items()
+    ]
+
+
+async def _until_gone(client: Client, collection: Collection, left: dict[str, Followed]) -> None:
     """Return when no object of these names is in a collection; keeps those that are in ``left``, by uid."""
-    selector = f"metadata.name={next(iter(names))}" if len(names) == 1 else ""
+    follows = follow(
+        client, collection.resource, collection.namespace or None, field_selector=collection.field_selector
+    )
     live = False
-    async with aclosing(follow(client, resource, namespace or None, field_selector=selector)) as changes:
+    async with aclosing(follows) as changes:
         async for change in changes:
             if change.kind == "live":
                 live = True
-            elif change.object is not None and change.object.metadata.name in names:
+            elif change.object is not None and change.object.metadata.name in collection.names:
                 uid = change.object.metadata.uid
                 if change.kind == "gone":
                     left.pop(uid, None)

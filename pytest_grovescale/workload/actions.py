@@ -148,6 +148,8 @@ def _refused(obj: Object, resource: Resource, failure: str, error: ApiError) -> 
 
 
 def _next_step(obj: Object, resource: Resource, error: ApiError) -> str:
+    if error.admission:
+        return f"It is {error.admission} of the cluster that does not let it through: meet it, or have it exempted."
     if isinstance(error, NotFound):
         return "Apply the workload first; its namespace must be there too."
     if isinstance(error, Forbidden):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 
 import msgspec
 
+from ..cluster.sweep import LEASE_LABEL
 from ..errors import WorkloadError
+from ..kube import contents
 from ..kube.client import Client
 from ..kube.errors import ApiError, Conflict, Forbidden, NotFound
 from ..kube.resources import Resource
@@ -38,17 +41,23 @@ def name_for(test: str) -> str:
     return f"{slug or 'test'}-{secrets.token_hex(3)}"
 
 
-async def create(client: Client, *, test: str, run_id: str) -> str:
-    """Make a namespace for a test and return its name. It carries the run's id, and the test's as an annotation."""
+async def create(client: Client, *, test: str, run_id: str, lease_id: str = "", labels: Mapping[str, str] = {}) -> str:
+    """Make a namespace for a test and return its name. It carries the run's id, and the test's as an annotation.
+
+    ``lease_id``: of the cluster's lease under which the test runs; should its process die, what it made goes.
+    ``labels``: others, as the cluster's own, by which all that was made on one that others use is found at its end.
+    """
     name = name_for(test)
-    labels = {RUN_LABEL: run_id, MANAGED: "true"}
-    metadata = {"name": name, "labels": labels, "annotations": {TEST_ANNOTATION: test}}
+    own = {RUN_LABEL: run_id, MANAGED: "true"} | ({LEASE_LABEL: lease_id} if lease_id else {})
+    metadata = {"name": name, "labels": {**labels, **own}, "annotations": {TEST_ANNOTATION: test}}
     try:
         await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     except ApiError as error:
         raise WorkloadError(
             f"no namespace for {test}: {error.message}",
-            next_step="The harness' identity needs `create` on namespaces.",
+            next_step=f"Let {error.admission} of the cluster take namespaces with the label {RUN_LABEL}."
+            if error.admission
+            else "The harness' identity needs `create` on namespaces.",
         ) from error
     return name
 
@@ -64,7 +73,7 @@ async def remove(
     at_once: bool = False,
     progress: Progress = lambda text: None,
 ) -> list[str]:
-    """Remove a test's namespace and return when it is gone; times in seconds.
+    """Remove a test's namespace and return when it is gone; times in seconds, ``timeout`` since anything changed.
 
     ``objects`` (the workload) go first, while the operator lives to take its finalizers off. Where it does not, or
     something else holds the namespace, the finalizers of what is left in it are taken off: the namespace was made by
@@ -88,12 +97,12 @@ async def remove(
     if await _gone(client, resource, namespace, timeout):
         return []
     freed = await _free(client, namespace)
-    for line in freed:
-        progress(f"namespace {namespace}: freed {line}")
+    if freed:
+        progress(f"namespace {namespace}: freed of their finalizers:\n{shortened(freed)}")
     if await _gone(client, resource, namespace, _STRIPPED_S):
         return freed
     raise WorkloadError(
-        f"namespace {namespace} does not go:\n" + shortened(await _held(client, resource, namespace)),
+        f"namespace {namespace} does not go:\n" + shortened(await _holders(client, resource, namespace)),
         next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
     )
 
@@ -123,12 +132,13 @@ async def _ask(client: Client, resource: Resource, namespace: str) -> None:
 
 async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
     """Do the namespace controller's work, if that is easy: nothing left that has a finalizer or takes its time."""
-    kinds = {found.qualified: found for found, _ in await _contents(client, namespace)}
-    for kind in kinds.values():
+    held = await _held_kinds(client, namespace)
+    for kind in held:
         if "deletecollection" in kind.verbs:
-            await client.delete_collection(kind, namespace)
-    if await _contents(client, namespace):
-        return
+            await contents.clear(client, kind, namespace)
+    for kind in held:
+        if await contents.holds(client, kind, namespace):
+            return
     try:
         found = await client.get(resource, namespace)
         found["spec"] = {"finalizers": []}
@@ -139,54 +149,54 @@ async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
         return
 
 
-async def _gone(client: Client, resource: Resource, namespace: str, timeout: float) -> bool:
+async def _gone(client: Client, resource: Resource, namespace: str, patience: float) -> bool:
+    """Return whether a namespace goes; it does not when nothing about it has changed for ``patience`` seconds.
+
+    How much is left in it is written into its status, time and again: a large one may take as long as it gets smaller.
+    """
     changes = follow(client, resource, field_selector=f"metadata.name={namespace}")
     live = False
-    try:
-        async with asyncio.timeout(timeout), aclosing(changes) as watched:
-            async for change in watched:
-                live = live or change.kind == "live"
-                if live and not change.present:
-                    return True
-    except TimeoutError:
-        return False
-    raise AssertionError("following never ends by itself")
+    async with aclosing(changes) as watched:
+        while True:
+            try:
+                change = await asyncio.wait_for(anext(watched), patience)
+            except TimeoutError:
+                return False
+            live = live or change.kind == "live"
+            if live and not change.present:
+                return True
 
 
 async def _free(client: Client, namespace: str) -> list[str]:
     """Take the finalizers off everything in a namespace; return a line for each object that had some."""
     freed: list[str] = []
-    for resource, found in await _contents(client, namespace):
-        if not found.metadata.finalizers:
-            continue
-        freed.append(account(resource.kind, found))
-        try:
-            await client.patch(resource, found.metadata.name, namespace, body={"metadata": {"finalizers": None}})
-        except NotFound:
-            continue
+    for kind in await _held_kinds(client, namespace):
+
+        async def free(found: Followed, kind: Resource = kind) -> None:
+            freed.append(account(kind.kind, found))
+            with contextlib.suppress(NotFound):
+                await client.patch(kind, found.metadata.name, namespace, body={"metadata": {"finalizers": None}})
+
+        async for page in contents.objects(client, kind, namespace, Followed):
+            stuck = [found for found in page if found.metadata.finalizers]
+            await in_parallel(stuck, free, concurrency=CONCURRENCY, pace=Pace(None))
     return freed
 
 
-async def _contents(client: Client, namespace: str) -> list[tuple[Resource, Followed]]:
-    """Return every object in a namespace, of every kind that can be listed, one version of each."""
-    kinds: dict[tuple[str, str], Resource] = {}
-    for resource in await client.resources(refresh=True):
-        if resource.namespaced and {"list", "delete"} <= set(resource.verbs):
-            kinds.setdefault((resource.group, resource.plural), resource)
-    found: list[tuple[Resource, Followed]] = []
+async def _held_kinds(client: Client, namespace: str) -> list[Resource]:
+    """Return every kind of which there is an object in a namespace, as far as we may look."""
+    held: list[Resource] = []
 
-    async def look(resource: Resource) -> None:
-        try:
-            listing = await client.list(resource, namespace)
-        except (Forbidden, NotFound):
-            return
-        found.extend((resource, msgspec.convert(item, Followed)) for item in listing.items)
+    async def look(kind: Resource) -> None:
+        with contextlib.suppress(Forbidden, NotFound):
+            if await contents.holds(client, kind, namespace):
+                held.append(kind)
 
-    await in_parallel(kinds.values(), look, concurrency=CONCURRENCY, pace=Pace(None))
-    return found
+    await in_parallel(await contents.kinds(client), look, concurrency=CONCURRENCY, pace=Pace(None))
+    return held
 
 
-async def _held(client: Client, resource: Resource, namespace: str) -> list[str]:
+async def _holders(client: Client, resource: Resource, namespace: str) -> list[str]:
     """Return what holds a namespace, as its own conditions and its contents tell."""
     try:
         found = await client.get(resource, namespace)
@@ -194,5 +204,7 @@ async def _held(client: Client, resource: Resource, namespace: str) -> list[str]
         return []
     conditions = found.get("status", {}).get("conditions", [])
     lines = [f"{c['type']}: {c.get('message', '')}" for c in conditions if c.get("status") == "True"]
-    lines += [account(kind.kind, item) for kind, item in await _contents(client, namespace)]
+    for kind in await _held_kinds(client, namespace):
+        async for page in contents.objects(client, kind, namespace, Followed):
+            lines += [account(kind.kind, item) for item in page]
     return lines or ["nothing is left in it: does the namespace controller (kube-controller-manager) run?"]

@@ -1,8 +1,9 @@
 """Workload templates: Kubernetes manifests with parameters, in jinja2.
 
 Strict in both directions: a parameter that the template needs and was not given is an error, and so is one that it
-does not know. Two parameters are always there: ``namespace``, the test's own, and ``run_id``. A parameter with a
-default is written ``{{ replicas | default(500) }}``, or once, at the top:
+does not know. Three parameters are always there: ``namespace``, the test's own, ``run_id``, and ``node_labels``, the
+labels of the cluster's simulated nodes: ``nodeSelector: {{ node_labels | tojson }}`` keeps pods on these. A parameter
+with a default is written ``{{ replicas | default(500) }}``, or once, at the top:
 ``{% set replicas = replicas | default(500) %}``.
 """
 
@@ -26,7 +27,7 @@ FOLDER = "workloads"
 RUN_LABEL = "grovescale.io/run"
 """On every object of a workload, and on every namespace that a run makes: the run's id."""
 
-PROVIDED = ("namespace", "run_id")
+PROVIDED = ("namespace", "run_id", "node_labels")
 
 _EXCERPT = 2
 
@@ -40,6 +41,7 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     """In the template's order; each has a name, a namespace (cluster-scoped kinds ignore it) and, as a rule, the run's
     label."""
     parameters: dict[str, Any]
+    node_labels: dict[str, str] = {}
 
 
 def render(
@@ -48,11 +50,13 @@ def render(
     *,
     namespace: str,
     run_id: str,
+    node_labels: Mapping[str, str] = {},
     base: Path | None = None,
     labelled: bool = True,
 ) -> Rendered:
     """Return the objects of a template, each with the run's label unless ``labelled`` is False.
 
+    ``node_labels``: of the simulated nodes, where there are others beside them.
     ``template`` is a path (relative to ``base``), or a name in ``base/workloads`` or the bundled workloads. Raises
     DefinitionError with ``file:line`` for a template that is missing or no jinja2, a parameter too many or too few,
     and for rendered text that is no Kubernetes object.
@@ -67,13 +71,14 @@ def render(
     known = _parameters(environment, path)
     _refuse_unknown(path, parameters, known)
     values = {name: _json_safe(path, name, value) for name, value in parameters.items()}
-    text = _text(environment, path, {**values, "namespace": namespace, "run_id": run_id}, known)
+    provided = {"namespace": namespace, "run_id": run_id, "node_labels": dict(node_labels)}
+    text = _text(environment, path, {**values, **provided}, known)
     labels = {RUN_LABEL: run_id} if labelled else {}
     objects = [_owned(manifest.object, namespace, labels) for manifest in _objects(path, text)]
     if not objects:
         raise DefinitionError(f"{path}:1: renders to no object", next_step="Check its conditions and loops.")
     _refuse_duplicates(path, objects)
-    return Rendered(source=str(path), objects=objects, parameters=values)
+    return Rendered(source=str(path), objects=objects, parameters=values, node_labels=dict(node_labels))
 
 
 def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:

@@ -17,8 +17,9 @@ from pytest_grovescale.analysis.metrics.history import histories_in
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.operator import process
+from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
+from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.workers.windows import spells
 from pytest_grovescale.reference_operator.podcliqueset import waiting
@@ -70,14 +71,12 @@ def test_an_operator_that_looks_and_returns_is_never_stopped(runs: tuple[Path, d
 
 def test_idle_workers_of_kube_controller_manager_wait_for_keys(cluster: Cluster, tmp_path: Path) -> None:
     with locks.held(cluster.directory / "operator-tests.lock"):
-        operator = process.start(
-            load("kcm-deployment"), cluster, directory=tmp_path / "logs", progress=lambda text: None
-        )
+        operator = start.start(load("kcm-deployment"), cluster, directory=tmp_path / "logs", progress=lambda text: None)
         try:
             stacks: list[Stack] = []
 
             def workers_started() -> bool:
-                assert operator.pprof is not None
+                assert isinstance(operator.pprof, Address)
                 stacks[:] = read_dump(asyncio.run(pprof.dump(operator.pprof)).splitlines())
                 return sum(_is_idle(stack) for stack in stacks) >= 2 * WORKERS
 

@@ -15,8 +15,9 @@ from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import installed, process
+from pytest_grovescale.operator import installed, start
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.installed import wait_established
 
@@ -70,9 +71,12 @@ async def present(client: Client, *wanted: tuple[str, str, str]) -> list[bool]:
     found = []
     for kind, name, namespace in wanted:
         resource = await client.resource(kind)
-        there = await client.exists(resource, name, namespace or None)
-        gone = there and "deletionTimestamp" in (await client.get(resource, name, namespace or None))["metadata"]
-        found.append(there and not gone)
+        try:
+            there = await client.get(resource, name, namespace or None)
+        except NotFound:
+            found.append(False)
+        else:
+            found.append("deletionTimestamp" not in there["metadata"])
     return found
 
 
@@ -100,7 +104,7 @@ def test_all_is_made_and_all_is_removed_but_what_was_there(cluster: Cluster, tmp
     with Portal() as portal:
         client = portal.client(cluster.access_as("harness"))
         portal.run(client.apply(before))
-        operator = process.start(operator_definition, cluster, directory=tmp_path / "logs", progress=said.append)
+        operator = start.start(operator_definition, cluster, directory=tmp_path / "logs", progress=said.append)
         try:
             assert all(portal.run(present(client, *ours, theirs)))
             assert portal.run(client.resource("Widget", f"{group}/v1")).plural == "widgets"
@@ -116,7 +120,7 @@ def test_all_is_made_and_all_is_removed_but_what_was_there(cluster: Cluster, tmp
 def test_a_second_start_while_the_first_ones_namespace_goes(cluster: Cluster, tmp_path: Path) -> None:
     again = definition(tmp_path)
     for _ in range(2):
-        operator = process.start(again, cluster, directory=tmp_path / "logs", progress=lambda text: None)
+        operator = start.start(again, cluster, directory=tmp_path / "logs", progress=lambda text: None)
         operator.stop()
         operator.uninstall()
 
@@ -156,7 +160,7 @@ def test_refused_manifest_is_told_with_file_and_line(
 ) -> None:
     file = write(tmp_path / "manifests", "bad.yaml", obj)
     with pytest.raises(OperatorError) as raised:
-        process.start(
+        start.start(
             definition(tmp_path, manifests=[file]), cluster, directory=tmp_path / "logs", progress=lambda text: None
         )
     assert raised.value.message.startswith(f"{file}:1: ")

@@ -20,11 +20,12 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import endpoints, process
+from pytest_grovescale.operator import endpoints, start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.following import Followed, follow
-from pytest_grovescale.operator.process import Operator
+from pytest_grovescale.operator.handle import Operator
+from pytest_grovescale.operator.shape import Served
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
@@ -56,15 +57,15 @@ def controller(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def operator(cluster: Cluster, tmp_path: Path, controller: str) -> Iterator[Operator]:
-    running = process.start(load(f"kcm-{controller}"), cluster, directory=tmp_path / "logs", progress=lambda text: None)
+    running = start.start(load(f"kcm-{controller}"), cluster, directory=tmp_path / "logs", progress=lambda text: None)
     yield running
     running.stop()
     running.uninstall()
 
 
-def get(address: Address | None, path: str = "", *, token: bool = True) -> bytes:
+def get(address: Address | Served | None, path: str = "", *, token: bool = True) -> bytes:
     """Return what an endpoint of the operator answers."""
-    assert address is not None
+    assert isinstance(address, Address)
     headers = endpoints.authorization(address) if token else {}
     request = urllib.request.Request(address.url + path, headers=headers)
     with urllib.request.urlopen(request, context=endpoints.ssl_context(address)) as answer:

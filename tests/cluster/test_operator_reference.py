@@ -14,10 +14,11 @@ from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import process
+from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
+from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.following import follow
-from pytest_grovescale.operator.process import Operator
+from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
@@ -35,7 +36,7 @@ def turn(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture(params=["optimized", "baseline"])
 def operator(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Operator]:
     definition = load("reference", values={"variant": request.param})
-    running = process.start(definition, cluster, directory=tmp_path, progress=lambda text: None)
+    running = start.start(definition, cluster, directory=tmp_path, progress=lambda text: None)
     yield running
     running.stop()
 
@@ -72,7 +73,7 @@ def test_reference_operator_works_as_its_own_identity(operator: Operator, cluste
         client = portal.client(cluster.access_as("harness"))
         assert portal.run(deployed_and_removed(client, operator)) == {"applied": 4, "scaled": 6}
     operator.check()
-    assert operator.metrics is not None
+    assert isinstance(operator.metrics, Address)
     with urllib.request.urlopen(operator.metrics.url) as answer:
         text = answer.read().decode()
     # Whatever it was refused would be among its errors.

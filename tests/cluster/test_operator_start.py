@@ -20,9 +20,11 @@ from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Forbidden
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import process
+from pytest_grovescale.operator import running
+from pytest_grovescale.operator import start as operators
 from pytest_grovescale.operator.definition import OperatorDefinition, load
-from pytest_grovescale.operator.process import Operator
+from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.operator.handle import Operator
 from tests.waiting import wait_until
 
 pytest_plugins = ["operator_cluster"]
@@ -44,7 +46,7 @@ def plain(**values: str) -> OperatorDefinition:
 
 def start(cluster: Cluster, folder: Path, definition: OperatorDefinition | None = None, **others: Any) -> Operator:
     said: list[str] = []
-    return process.start(definition or plain(), cluster, directory=folder / "logs", progress=said.append, **others)
+    return operators.start(definition or plain(), cluster, directory=folder / "logs", progress=said.append, **others)
 
 
 @pytest.fixture
@@ -55,12 +57,12 @@ def operator(cluster: Cluster, tmp_path: Path) -> Iterator[Operator]:
 
 
 def metrics_url(operator: Operator) -> str:
-    assert operator.metrics is not None
+    assert isinstance(operator.metrics, Address)
     return operator.metrics.url
 
 
 def private_folder(cluster: Cluster) -> Path:
-    return cluster.directory / process.PROCESS
+    return cluster.directory / running.PROCESS
 
 
 def exited(operator: Operator) -> str:
@@ -158,7 +160,7 @@ def test_program_that_is_not_there(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(OperatorError) as raised:
         start(cluster, tmp_path, load(str(file)))
     assert "/no/such/program" in str(raised.value)
-    assert process.join(cluster) is None
+    assert operators.join(cluster) is None
 
 
 def test_not_ready_in_time_tells_the_last_answer(cluster: Cluster, tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_not_ready_in_time_tells_the_last_answer(cluster: Cluster, tmp_path: Pat
     assert "was not ready after 1.00 s" in raised.value.message
     assert "/readyz answered 503: caches are not in sync" in raised.value.message
     assert "line 39" in raised.value.message
-    assert not cluster.processes()[process.PROCESS].running
+    assert not cluster.processes()[running.PROCESS].running
 
 
 def test_limits_and_environment_reach_the_process(cluster: Cluster, tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_stop_leaves_no_process_and_no_credentials(cluster: Cluster, tmp_path: P
     operator.stop()
     assert not operator.alive()
     assert not private_folder(cluster).exists()
-    assert process.join(cluster) is None
+    assert operators.join(cluster) is None
     operator.stop()
 
 
@@ -253,7 +255,7 @@ def test_one_operator_per_cluster(operator: Operator, cluster: Cluster, tmp_path
 
 def test_shared_operator_lives_until_the_last_has_left(operator: Operator, cluster: Cluster, tmp_path: Path) -> None:
     second = start(cluster, tmp_path, others="share")
-    third = process.join(cluster)
+    third = operators.join(cluster)
     assert third is not None
     assert second.info() == third.info() == operator.info()
     operator.stop()
@@ -276,7 +278,7 @@ def test_replaced_operator_is_gone(operator: Operator, cluster: Cluster, tmp_pat
 def test_what_a_dead_run_left_is_no_obstacle(operator: Operator, cluster: Cluster, tmp_path: Path) -> None:
     """The state file of an operator that was killed from outside does not keep the next one from starting."""
     cluster.stop_process(operator.process)
-    assert process.join(cluster) is None
+    assert operators.join(cluster) is None
     second = start(cluster, tmp_path)
     assert second.alive()
     second.stop()

@@ -14,9 +14,9 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Invalid
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import process
+from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.process import Operator
+from pytest_grovescale.operator.handle import Operator
 
 pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
@@ -34,7 +34,7 @@ def turn(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture
 def operator(cluster: Cluster, tmp_path: Path) -> Iterator[Operator]:
     definition = load(str(DATA / "webhook.yaml"))
-    running = process.start(definition, cluster, directory=tmp_path, progress=lambda text: None)
+    running = start.start(definition, cluster, directory=tmp_path, progress=lambda text: None)
     yield running
     running.stop()
 

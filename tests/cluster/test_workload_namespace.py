@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import WorkloadError
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator.following import follow
 from pytest_grovescale.workload import actions, namespace
@@ -105,6 +107,30 @@ def test_what_holds_a_namespace_is_told_and_freed(portal: Portal, client: Client
     assert freed[0].endswith(f"finalizers: {HOLD}")
     assert any("there are still" in line for line in said)
     assert not portal.run(there(client, name))
+
+
+def test_a_namespace_that_still_changes_is_waited_for(portal: Portal, client: Client) -> None:
+    """Its controller tells in its status how much is left; here somebody else writes into it, longer than the limit."""
+    name = portal.run(namespace.create(client, test="slow", run_id="run-1"))
+    objects = [config_map(name, HOLD)]
+
+    async def removal() -> list[str]:
+        await actions.apply(client, objects)
+        removing = asyncio.create_task(
+            namespace.remove(client, name, run_id="run-1", objects=objects, objects_timeout=0.1, timeout=3)
+        )
+        resource = await client.resource("Namespace")
+        for count in range(60):
+            if removing.done():
+                break
+            await asyncio.sleep(0.2)
+            if count == 20:
+                await actions.patch(client, objects, {"metadata": {"finalizers": None}})
+            with contextlib.suppress(NotFound):
+                await client.patch(resource, name, body={"metadata": {"annotations": {"count": str(count)}}})
+        return await removing
+
+    assert portal.run(removal()) == []
 
 
 def test_namespace_of_somebody_else_is_not_touched(portal: Portal, client: Client) -> None:

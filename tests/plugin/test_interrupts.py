@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import Result, TestResult
+from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import Closed
 from tests.processes import carrying, wait_none
@@ -55,9 +56,9 @@ PHASES = ("deploy", "steady-state", "delete")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project with one scale test, and clusters of its own to be looked for afterwards."""
-    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "state"))
+def folder(tmp_path: Path, running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project with one scale test, whose processes, known by its path, are looked for afterwards."""
+    monkeypatch.setenv("THE_PROJECT", str(tmp_path))
     (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
     os.mkfifo(tmp_path / "here")
@@ -65,13 +66,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     wait_none(str(tmp_path))
 
 
+@pytest.fixture
+def own_state(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters of the project's own: they must end with its runs."""
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(folder / "state"))
+
+
+@pytest.fixture
+def where(request: pytest.FixtureRequest, running_cluster: Cluster, phase: str) -> str:
+    """Where a run goes, as an option: the first phase's to a cluster of its own, the others' to one that stays."""
+    if phase == PHASES[0]:
+        request.getfixturevalue("own_state")
+        return "--grovescale-cluster=default"
+    return f"--grovescale-cluster={running_cluster.name}"
+
+
 def _pytest(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", *arguments]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _stopped_in(folder: Path, phase: str, number: signal.Signals) -> tuple[int, str]:
-    process = _pytest(folder, f"--grovescale-param=stop_in={phase}")
+def _stopped_in(folder: Path, phase: str, number: signal.Signals, *arguments: str) -> tuple[int, str]:
+    process = _pytest(folder, f"--grovescale-param=stop_in={phase}", *arguments)
     assert (folder / "here").read_text(encoding="utf-8") == phase
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
@@ -93,8 +109,8 @@ def _last_record(folder: Path) -> Closed:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("phase", PHASES)
-def test_ctrl_c(folder: Path, phase: str) -> None:
-    code, output = _stopped_in(folder, phase, signal.SIGINT)
+def test_ctrl_c(folder: Path, phase: str, where: str) -> None:
+    code, output = _stopped_in(folder, phase, signal.SIGINT, where)
     assert code == pytest.ExitCode.INTERRUPTED, output
     wait_none(str(folder))
     assert "Traceback" not in output
@@ -107,8 +123,8 @@ def test_ctrl_c(folder: Path, phase: str) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("phase", PHASES)
-def test_sigkill(folder: Path, phase: str) -> None:
-    code, _ = _stopped_in(folder, phase, signal.SIGKILL)
+def test_sigkill(folder: Path, phase: str, where: str) -> None:
+    code, _ = _stopped_in(folder, phase, signal.SIGKILL, where)
     assert code == -signal.SIGKILL
     wait_none(str(folder))
     assert _last_record(folder).reason == "controller-gone"
@@ -118,7 +134,7 @@ def test_sigkill(folder: Path, phase: str) -> None:
 
 
 @pytest.mark.cluster
-def test_the_next_run_works(folder: Path) -> None:
+def test_the_next_run_works(folder: Path, own_state: None) -> None:
     _stopped_in(folder, "deploy", signal.SIGKILL)
     process = _pytest(folder)
     output, _ = process.communicate(timeout=90)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -63,37 +64,54 @@ def result_of(pytester: pytest.Pytester) -> Result:
     return msgspec.json.decode((latest(pytester) / "result.json").read_bytes(), type=Result)
 
 
-def shown(pytester: pytest.Pytester) -> str:
-    command = [sys.executable, "-m", "pytest_grovescale.cli", "show", str(latest(pytester))]
+class WholeRun(NamedTuple):
+    """A finished run of ``WHOLE``, which several tests look at."""
+
+    folder: Path
+    output: str
+
+    @property
+    def latest(self) -> Path:
+        return self.folder / "reports" / "latest"
+
+
+def shown(whole: WholeRun) -> str:
+    command = [sys.executable, "-m", "pytest_grovescale.cli", "show", str(whole.latest)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_run_leaves_recording_result_and_logs(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    outcome = run(pytester, running_cluster, WHOLE, "--junit-xml=junit.xml")
-    outcome.assert_outcomes(passed=1)
-    assert {path.name for path in latest(pytester).iterdir()} == {"recordings", "logs", "result.json", "report.html"}
-    (test,) = result_of(pytester).tests
+@pytest.fixture(scope="module")
+def whole(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "test_whole.py").write_text(WHOLE, encoding="utf-8")
+    (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}"]
+    done = subprocess.run([*command, "--junit-xml=junit.xml"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
+    return WholeRun(folder, done.stdout)
+
+
+def test_a_run_leaves_recording_result_and_logs(whole: WholeRun) -> None:
+    assert {path.name for path in whole.latest.iterdir()} == {"recordings", "logs", "result.json", "report.html"}
+    (test,) = msgspec.json.decode((whole.latest / "result.json").read_bytes(), type=Result).tests
     assert [(phase.name, phase.outcome) for phase in test.phases] == [
         ("deploy", "passed"),
         ("steady-state", "passed"),
         ("delete", "passed"),
     ]
-    assert str(Path.home()) not in (latest(pytester) / "result.json").read_text(encoding="utf-8")
-    names = {p.get("name") for p in ElementTree.parse(pytester.path / "junit.xml").iter("property")}
+    assert str(Path.home()) not in (whole.latest / "result.json").read_text(encoding="utf-8")
+    names = {p.get("name") for p in ElementTree.parse(whole.folder / "junit.xml").iter("property")}
     assert any(name and "pods-ready" in name for name in names)
 
 
-def test_show_prints_the_same_tables_byte_for_byte(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    outcome = run(pytester, running_cluster, WHOLE)
-    outcome.assert_outcomes(passed=1)
-    tables = shown(pytester)
+def test_show_prints_the_same_tables_byte_for_byte(whole: WholeRun) -> None:
+    tables = shown(whole)
     assert tables.strip()
-    assert tables in f"{outcome.stdout}\n"
+    assert tables in whole.output
 
 
-def test_nothing_secret_reaches_the_reports(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    run(pytester, running_cluster, WHOLE).assert_outcomes(passed=1)
-    for file in latest(pytester).rglob("*"):
+def test_nothing_secret_reaches_the_reports(whole: WholeRun) -> None:
+    for file in whole.latest.rglob("*"):
         if file.is_file():
             text = file.read_text(encoding="utf-8", errors="replace")
             assert "eyJhbGciOi" not in text, f"a token in {file.name}"
@@ -168,33 +186,32 @@ def test_restart(scale):
     assert restarted.ended_s is not None, "time to caught up"
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('deploy.milestone("x", count("podcliqueset5", 1))', "*no resource 'podcliqueset5'*"),
-        ('scale.workload("pcs.yaml.j2", replicas=1)', "*pods_per_replica*"),
-        ('scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1, podz=1)', "*podz*"),
-        ('scale.workload("nope.yaml")', "*nope.yaml: no such file*"),
-        ('scale.workload("pcs.yaml.j2", replicas=-1, pods_per_replica=1).apply()', "*spec.replicas*"),
-        ('deploy.hold("1s"); deploy.milestone("x", count("pods", 1))', "*declared after the phase has begun*"),
-        ('scale.phase("deploy")', "*already had a phase 'deploy'*"),
-        ('deploy.milestone("x", matching("pods", 1, "fields[", fields=["a"]))', "*expression*"),
-        ('deploy.api("operator")', "*still open*"),
-    ],
-)
-def test_mistakes_are_told(pytester: pytest.Pytester, running_cluster: Cluster, line: str, message: str) -> None:
-    test = (
-        HEAD
-        + f"""
-@pytest.mark.grovescale(operator="reference")
-def test_mistake(scale):
+MISTAKES = {
+    'deploy.milestone("x", count("podcliqueset5", 1))': "no resource 'podcliqueset5'",
+    'scale.workload("pcs.yaml.j2", replicas=1)': "pods_per_replica",
+    'scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1, podz=1)': "podz",
+    'scale.workload("nope.yaml")': "nope.yaml: no such file",
+    'scale.workload("pcs.yaml.j2", replicas=-1, pods_per_replica=1).apply()': "spec.replicas",
+    'deploy.hold("1s"); deploy.milestone("x", count("pods", 1))': "declared after the phase has begun",
+    'scale.phase("deploy")': "already had a phase 'deploy'",
+    'deploy.milestone("x", matching("pods", 1, "fields[", fields=["a"]))': "expression",
+    'deploy.api("operator")': "still open",
+}
+
+
+def test_mistakes_are_told(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    tests = "".join(
+        f"""
+def test_mistake_{number}(scale):
     with scale.phase("deploy", timeout="20s") as deploy:
         {line}
 """
+        for number, line in enumerate(MISTAKES)
     )
-    outcome = run(pytester, running_cluster, test)
-    outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines([message])
+    outcome = run(pytester, running_cluster, HEAD + tests, "--grovescale-start=session")
+    outcome.assert_outcomes(failed=len(MISTAKES))
+    # In the order of the tests; an error's own lines, not those of the code that is shown above it.
+    outcome.stdout.fnmatch_lines([f"E *{message}*" for message in MISTAKES.values()])
 
 
 def test_wrong_definitions_are_told_before_anything_starts(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
@@ -212,25 +229,15 @@ def test_an_unknown_cluster_names_both_ways_out(pytester: pytest.Pytester) -> No
     outcome.stdout.fnmatch_lines(["*nowhere*no such file*"])
 
 
-def test_two_workers_take_turns_and_share(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    functional = "\n".join(
-        f"def test_functional_{n}(grovescale_cluster, grovescale_operator):\n    assert grovescale_operator.alive()\n"
-        for n in range(4)
-    )
-    measured = "\n".join(WHOLE.partition("def test_small")[2].join((f"def test_measured_{n}", "")) for n in range(2))
-    outcome = run(pytester, running_cluster, f"{HEAD}\n{functional}\n{measured}", "-n", "2")
-    outcome.assert_outcomes(passed=6)
-    result = result_of(pytester)
-    assert len(result.tests) == 2
-    spans = sorted((phase.started, phase.seconds) for test in result.tests for phase in test.phases)
-    assert len(spans) == 6
-    recordings = [path.name for path in (latest(pytester) / "recordings").iterdir()]
-    assert len(recordings) == 2
-
-
-def test_quiet_is_quiet(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    outcome = run(pytester, running_cluster, WHOLE, "-q")
+def test_quiet_is_quiet(pytester: pytest.Pytester, whole: WholeRun, running_cluster: Cluster) -> None:
+    test = """
+def test_short(scale):
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("no-pods", count("pods", 0))
+"""
+    outcome = run(pytester, running_cluster, HEAD + test, "-q", "--grovescale-operator=none")
     outcome.assert_outcomes(passed=1)
+    assert "deploy: begins" in whole.output
     outcome.stdout.no_fnmatch_line("*deploy: begins*")
 
 
@@ -256,7 +263,6 @@ def test_debugged(scale):
     assert "1 passed" in done.stdout
 
 
-def test_result_json_matches_its_schema_version(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    run(pytester, running_cluster, WHOLE).assert_outcomes(passed=1)
-    document = json.loads((latest(pytester) / "result.json").read_text(encoding="utf-8"))
+def test_result_json_matches_its_schema_version(whole: WholeRun) -> None:
+    document = json.loads((whole.latest / "result.json").read_text(encoding="utf-8"))
     assert document["schema_version"] == 1

@@ -70,26 +70,25 @@ def shuffled(draw: st.DrawFn) -> bytes:
     return b"\n".join(draw(st.lists(st.sampled_from(lines), max_size=30))) + b"\n# EOF\n"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(mutated(), st.sampled_from(TYPES))
 def test_a_damaged_answer(body: bytes, content_type: str) -> None:
     check(body, content_type)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(shuffled(), st.sampled_from(TYPES))
 def test_lines_in_any_order(body: bytes, content_type: str) -> None:
     check(body, content_type)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(WORDS), max_size=30).map("".join), st.sampled_from(TYPES))
 def test_words_of_the_format_in_any_order(body: str, content_type: str) -> None:
     check(body.encode(), content_type)
     check(f"{body}\n# EOF\n".encode(), content_type)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.text(max_size=40))
 def test_any_bytes_with_any_content_type(body: bytes, content_type: str) -> None:
     for known in (*TYPES, content_type):

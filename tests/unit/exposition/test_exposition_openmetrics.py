@@ -198,7 +198,7 @@ def metric(draw: st.DrawFn, name: str, kind: str, labels: dict[str, str]) -> lis
             ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(expositions())
 def test_any_valid_exposition_is_read_as_prometheus_client_reads_it(body: str) -> None:
     reader = Reader()

@@ -71,7 +71,7 @@ def quoted(value: str) -> str:
     return f'"{escaped(value)}"'
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts())
 def test_any_valid_text_is_read_as_prometheus_client_reads_it(body: str) -> None:
     reader = Reader()
@@ -81,7 +81,7 @@ def test_any_valid_text_is_read_as_prometheus_client_reads_it(body: str) -> None
     assert reader.read(body.encode(), "text/plain") == found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(texts(utf8=True))
 def test_names_in_quotes_are_read_as_prometheus_client_reads_them(body: str) -> None:
     """Left out are texts that prometheus_client is wrong about.
@@ -276,7 +276,6 @@ def test_what_did_not_change_is_the_same_object() -> None:
     assert reader.read(TEXT + b"# HELP more x\n", "text/plain").families is not first.families
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["x 1", "x 2", 'x{a="1"} 1', "y 1", "# TYPE x gauge", "# TYPE y gauge"]), max_size=4))
 @example(["x 1", "x 1"])
 def test_what_was_learned_changes_no_answer(lines: list[str]) -> None:

@@ -28,7 +28,7 @@ def read(written: str) -> Exposition:
     return Reader().read(written.encode(), "text/plain")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(EXPOSITIONS)
 def test_what_is_written_reads_back(exposition: Exposition) -> None:
     assert read(text_of(exposition)) == exposition

@@ -29,6 +29,9 @@ class Operator:
         pid = os.getpid()
         return ProcessInfo(name="operator", pid=pid, started_ticks=started_ticks(pid), log="", running=True)
 
+    def served_cpu_s(self) -> float | None:
+        return None
+
     def check(self) -> None:
         if not self.running:
             raise OperatorError("the operator has ended")

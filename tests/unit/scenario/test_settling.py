@@ -38,6 +38,9 @@ class Worker:
         pid = self.process.pid
         return ProcessInfo(name="operator", pid=pid, started_ticks=started_ticks(pid), log="", running=True)
 
+    def served_cpu_s(self) -> float | None:
+        return None
+
     def check(self) -> None:
         if self.process.poll() is not None:
             raise OperatorError("it has died")

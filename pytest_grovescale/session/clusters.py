@@ -1,0 +1,105 @@
+"""The cluster that a session's tests run on: found or started for the test that asks, and left when another is wanted.
+
+With xdist the workers share one by its name: the first that needs it starts it, the others join, and it ends with the
+last of their leases. Or each has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..cluster import handle, launch, state
+from ..cluster.definition import ClusterDefinition, load_definition
+from ..cluster.handle import Cluster
+from ..errors import UsageError
+from ..operator.pods.bring_up import refuse_where_none_run
+from ..operator.shape import OperatorDefinition
+from ..options import Settings
+from ..wanted import Wanted
+
+Say = Callable[[str], None]
+
+_DIGITS = 6
+
+
+class Clusters:
+    """At most one at a time: the one of the last test."""
+
+    def __init__(self, settings: Settings, *, run_id: str, worker: str, say: Say) -> None:
+        self._settings = settings
+        self._run_id = run_id
+        self._worker = worker
+        self._say = say
+        self._current: tuple[str, Cluster] | None = None
+
+    def current(self, wanted: Wanted) -> Cluster | None:
+        """Return the cluster at hand, if it is the one that a test wants."""
+        if self._current is not None and self._current[0] == wanted.cluster_key:
+            return self._current[1]
+        return None
+
+    def find(self, wanted: Wanted, operator: OperatorDefinition | None, *, base: Path) -> Cluster:
+        """Join or start what a test wants; the one at hand must be left before. ``base``: the test's folder.
+
+        ``operator``: what is to run there; one that cannot is refused before anything starts. Raises
+        ClusterError, BinaryError, DefinitionError, UsageError.
+        """
+        if handle.is_running(wanted.cluster):
+            cluster = self._join(wanted)
+        else:
+            definition = wanted.adapted(load_definition(wanted.cluster, base=base))
+            if operator is not None:
+                refuse_where_none_run(operator, definition.backend)
+            cluster = self._acquire(definition)
+        self._current = (wanted.cluster_key, cluster)
+        return cluster
+
+    def leave(self) -> None:
+        """Give back the one at hand, if there is one; with ``--grovescale-keep`` it stays."""
+        if self._current is not None:
+            self._current[1].release(keep=self._settings.keep)
+            self._current = None
+
+    def _join(self, wanted: Wanted) -> Cluster:
+        if wanted.kubernetes:
+            raise UsageError(
+                f"cluster {wanted.cluster} runs already; its Kubernetes version cannot be changed",
+                next_step="Leave --grovescale-kubernetes out, or name a cluster definition file.",
+            )
+        self._refuse_one_each(f"cluster {wanted.cluster} runs already: there is one of it")
+        return handle.join(wanted.cluster, run_id=self._run_id, progress=self._say)
+
+    def _acquire(self, definition: ClusterDefinition) -> Cluster:
+        if definition.backend == "existing":
+            self._refuse_one_each("a cluster that exists is one: what its workers did there would add up")
+        name = cluster_name(self._run_id, definition, self._worker, per_worker=self._settings.cluster_per_worker)
+        return handle.acquire(
+            definition,
+            name=name,
+            run_id=self._run_id,
+            allowed_contexts=self._settings.allow_context,
+            progress=self._say,
+        )
+
+    def _refuse_one_each(self, why: str) -> None:
+        if self._worker and self._settings.cluster_per_worker:
+            raise UsageError(
+                f"--grovescale-cluster-per-worker: {why}",
+                next_step="Leave the option out: the workers share it. Or name a definition of backend local or kind.",
+            )
+
+
+def cluster_name(run_id: str, definition: ClusterDefinition, worker: str, *, per_worker: bool) -> str:
+    """Return the name of a run's cluster: that which workers share tells what it is made from, as each may want
+    another one."""
+    if not worker:
+        return f"run-{run_id}"
+    return f"run-{run_id}-{worker if per_worker else launch.digest(definition)[:_DIGITS]}"
+
+
+def end_all(run_id: str) -> None:
+    """End what a run's workers left of its clusters, when all of them are gone. Raises ClusterError."""
+    for name in state.names():
+        if name.startswith(f"run-{run_id}-"):
+            handle.stop(name)

@@ -1,0 +1,70 @@
+"""What becomes of a test that has run, by what it is held to; and the figures that pytest is given of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from ..checks.account import account, line
+from ..checks.metrics.shape import Coexistence
+from ..conclusion import UNJUDGED
+from ..errors import GrovescaleError, InconclusiveWarning
+from ..report import junit
+from ..scenario.budget import TEST
+from ..scenario.scale import Scale
+from .telling import told
+
+_FIGURES = pytest.StashKey[list[tuple[str, str]]]()
+"""What a test's last run gave it as properties."""
+
+
+def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
+    """Fail a test by what its marker and ``budgets.yaml`` hold it to; warn of what could not be told."""
+    if not scale.budget.declared or not scale.budget.enforced:
+        return
+    with told():
+        if any(isinstance(check, Coexistence) for check, _ in scale.budget.declared):
+            scale.untracked()
+        found = [check for check in scale.judged().checks if check.source != TEST]
+    item.add_report_section("call", "grovescale checks", account(found))
+    if failed := [check for check in found if scale.budget.fails(check)]:
+        raise pytest.fail.Exception("\n".join(line(check) for check in failed), pytrace=False)
+    for check in found:
+        if check.verdict == "inconclusive":
+            item.warn(InconclusiveWarning(line(check)))
+
+
+def disturbed(item: pytest.Item, lost: str, *, inconclusive: Literal["fail", "warn"]) -> None:
+    """Fail a test that did not have its cluster for itself while it measured, or warn of it."""
+    text = f"others may have used the cluster while this was measured: {lost}"
+    if inconclusive == "fail":
+        raise pytest.fail.Exception(text, pytrace=False)
+    item.warn(InconclusiveWarning(text))
+
+
+def leaves_unjudged(item: pytest.Item, scale: Scale, error: Exception) -> bool:
+    """Return whether a profiled pass passes although something in its test did not hold: its phases went through.
+
+    Noted on the item, so that the run's end can say so, whichever worker it ran on.
+    """
+    if not scale.profiled or scale.current is not None:
+        return False
+    outcomes = [phase.outcome for phase in scale.result().phases]
+    if not outcomes or set(outcomes) != {"passed"}:
+        return False
+    item.user_properties.append((UNJUDGED, _first_line(error)))
+    return True
+
+
+def give_figures(item: pytest.Item, scale: Scale) -> None:
+    """Give a test its figures as properties; those of a run before, if this is its rerun, are its own no more."""
+    figures = junit.properties(scale.judged())
+    before = item.stash.get(_FIGURES, [])
+    item.user_properties[:] = [*(one for one in item.user_properties if one not in before), *figures]
+    item.stash[_FIGURES] = figures
+
+
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, GrovescaleError) else str(error)
+    return next(iter(text.strip().splitlines()), type(error).__name__)

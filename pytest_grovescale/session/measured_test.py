@@ -1,0 +1,200 @@
+"""One run of a test that measures: its recording, what is recorded, its namespace, and its ``Scale``."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ..analysis.analyse import OPERATOR_START, TURN_LOST
+from ..cluster.handle import Cluster
+from ..conclusion import baselines_of
+from ..errors import UsageError
+from ..operator.handle import Operator
+from ..operator.shape import OperatorDefinition
+from ..prometheus.live import Live
+from ..recording.profiling.plan import Profiler
+from ..recording.recorder import ProfileTarget, Recorder
+from ..scenario import windows
+from ..scenario.budget import Budget
+from ..scenario.scale import Scale
+from ..stash import BUDGET
+from ..wanted import Wanted, node_id
+from . import namespaces, prometheus, targets
+from .recordings import start_recorder
+from .shared import Session
+from .simulated_nodes import held_to_simulated_nodes
+from .telling import told
+from .turns import Lost
+
+Start = Callable[[], Operator]
+"""Starts the operator that the test wants, or finds it running."""
+
+
+class MeasuredTest:
+    """One run of one test, on its cluster, with or without profilers."""
+
+    def __init__(
+        self, session: Session, item: pytest.Function, cluster: Cluster, *, profiled: bool, lost_turn: Lost
+    ) -> None:
+        self._session = session
+        self._item = item
+        self._cluster = cluster
+        self._profiled = profiled
+        self._lost_turn = lost_turn
+        self._wanted = Wanted.of(item, session.settings)
+
+    @contextlib.contextmanager
+    def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
+        """Yield the test's ``Scale``; afterwards its namespace is gone and its recording closed."""
+        with told():
+            recorder = self._start_recorder(definition)
+        try:
+            self._scrape_components(recorder)
+            operator = self._recorded_operator(start, recorder) if definition else None
+            self._let_look_into(operator, recorder, self._wanted.profile)
+            with self._prometheus(operator, recorder) as live:
+                with told():
+                    scale = self._open(operator, recorder, live)
+                try:
+                    yield scale
+                finally:
+                    self._close(scale)
+        finally:
+            recorder.stop()
+
+    def demand_baseline(self) -> None:
+        """Raise UsageError before anything is measured that is to be compared with what is not there."""
+        settings, nodeid = self._session.settings, node_id(self._item)
+        if self._profiled or not settings.compare or settings.missing_baseline != "fail":
+            return
+        if self._session.baselines.metrics(settings.compare, nodeid) is None:
+            raise UsageError(
+                f"baseline {settings.compare!r} does not hold {nodeid}",
+                next_step=f"Record it: --grovescale-save={settings.compare}; or go on without: "
+                "--grovescale-missing-baseline=warn.",
+            )
+
+    def mark_lost_turn(self, scale: Scale) -> str:
+        """Let the recording tell when it was not the test's turn all the time; return why, or nothing."""
+        lost = self._lost_turn()
+        if lost and scale.recorder.alive():
+            scale.recorder.mark(TURN_LOST, detail=lost)
+        return lost
+
+    def _start_recorder(self, definition: OperatorDefinition | None) -> Recorder:
+        return start_recorder(
+            self._item,
+            self._cluster,
+            definition,
+            run_id=self._session.id,
+            folder=self._session.folder,
+            parameters=self._session.settings.parameters,
+            profiled=self._profiled,
+        )
+
+    def _recorded_operator(self, start: Start, recorder: Recorder) -> Operator:
+        recorder.mark(OPERATOR_START, state="begin")
+        operator = start()
+        targets.follow_operator(operator, recorder, self._wanted.scrape_interval_s)
+        recorder.mark(OPERATOR_START, state="end")
+        return operator
+
+    def _scrape_components(self, recorder: Recorder) -> None:
+        if self._session.settings.scrape != "components":
+            return
+        name = self._cluster.name
+        if not self._cluster.metrics:
+            self._say(f"cluster {name} does not tell where its components serve metrics: not scraped")
+        for target in targets.component_targets(self._cluster, self._wanted.scrape_interval_s):
+            recorder.add_target(target)
+
+    def _let_look_into(self, operator: Operator | None, recorder: Recorder, wanted: Profiler) -> None:
+        """Tell the recorder how the operator's inside is seen; skip a profiled pass that could show nothing."""
+        target = targets.profile_target(operator, wanted)
+        if isinstance(target, ProfileTarget):
+            recorder.add_profile_target(target)
+            if self._profiled:
+                self._say(f"pass with profilers ({target.profiler}); it measures nothing, the one before did")
+        elif self._profiled:
+            recorder.stop()
+            recorder.journal.unlink()
+            pytest.skip(f"nothing to profile: {target}")
+
+    @contextlib.contextmanager
+    def _prometheus(self, operator: Operator | None, recorder: Recorder) -> Iterator[Live | None]:
+        """Yield the Prometheus that the test asks for; one of its own scrapes what the recorder scrapes."""
+        if self._wanted.prometheus == "off":
+            yield None
+            return
+        session = self._session
+        components = session.settings.scrape == "components"
+        opened = prometheus.opened(
+            self._wanted.prometheus,
+            self._cluster,
+            session.portal,
+            targets.for_prometheus(self._cluster, operator, components=components),
+            prometheus.occasion(
+                recorder, node_id(self._item), session.settings, run_id=session.id, folder=session.folder
+            ),
+            recorder,
+            session.settings,
+            self._say,
+        )
+        with contextlib.ExitStack() as running:
+            with told():
+                live = running.enter_context(opened)
+            yield live
+
+    def _open(self, operator: Operator | None, recorder: Recorder, live: Live | None) -> Scale:
+        session, item, cluster = self._session, self._item, self._cluster
+        settings = session.settings
+        client = session.portal.client(cluster.access_as("harness"))
+        namespace = namespaces.make(session.portal, client, cluster, test=item.name, run_id=session.id)
+        held = held_to_simulated_nodes(cluster, recorder, namespace)
+        return Scale(
+            run_id=session.id,
+            cluster=cluster,
+            operator=operator,
+            recorder=recorder,
+            portal=session.portal,
+            client=client,
+            namespace=namespace,
+            progress=session.progress,
+            parameters=settings.parameters,
+            base=item.path.parent,
+            longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
+            driver=windows.inherited(),
+            profiled=self._profiled,
+            prometheus=live,
+            budget=Budget(
+                declared=() if self._profiled else (*item.stash.get(BUDGET, ()), *held),
+                enforced=settings.budgets,
+                inconclusive=settings.inconclusive,
+                baselines=baselines_of(session.baselines, node_id(item), cluster.backend),
+            ),
+        )
+
+    def _close(self, scale: Scale) -> None:
+        self.mark_lost_turn(scale)
+        if self._session.settings.keep:
+            self._say(f"kept: namespace {scale.namespace} on cluster {scale.cluster.name}")
+            return
+        scale.recorder.mark("clean-up", state="begin", detail=scale.namespace)
+        with told():
+            namespaces.remove(
+                self._session.portal,
+                scale.client,
+                scale.cluster,
+                scale.namespace,
+                run_id=self._session.id,
+                objects=[obj for workload in scale.workloads for obj in workload.objects],
+                operator_lives=scale.operator is not None and scale.operator.alive(),
+                say=self._say,
+            )
+        scale.recorder.mark("clean-up", state="end", detail=scale.namespace)
+
+    def _say(self, text: str) -> None:
+        self._session.progress.say(text)

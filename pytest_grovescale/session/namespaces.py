@@ -1,0 +1,48 @@
+"""A namespace for each test: so that tests of several workers do not meet on the cluster that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..cluster.handle import Cluster
+from ..kube.client import Client
+from ..kube.portal import Portal
+from ..operator.manifests import Object
+from ..workload import namespace
+
+Say = Callable[[str], None]
+
+_WITHOUT_OPERATOR_S = 5.0
+"""For objects to go by themselves when nobody is left to take their finalizers off."""
+
+
+def make(portal: Portal, client: Client, cluster: Cluster, *, test: str, run_id: str) -> str:
+    """Make a namespace for a test and return its name. Raises WorkloadError."""
+    made = namespace.create(client, test=test, run_id=run_id, lease_id=cluster.lease_id, labels=cluster.owner.labels)
+    return portal.run(made)
+
+
+def remove(
+    portal: Portal,
+    client: Client,
+    cluster: Cluster,
+    name: str,
+    *,
+    run_id: str,
+    objects: Sequence[Object] = (),
+    operator_lives: bool = True,
+    say: Say,
+) -> None:
+    """Remove a test's namespace and return when it is gone, its ``objects`` first. Raises WorkloadError."""
+    hurry = {} if operator_lives else {"objects_timeout": _WITHOUT_OPERATOR_S, "timeout": _WITHOUT_OPERATOR_S}
+    portal.run(
+        namespace.remove(
+            client,
+            name,
+            run_id=run_id,
+            objects=objects,
+            **hurry,
+            at_once=cluster.backend != "existing",
+            progress=say,
+        )
+    )

@@ -1,0 +1,68 @@
+"""The operator that a session's tests use: started for the test that asks, kept if it is for the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..cluster.handle import Cluster
+from ..operator import start
+from ..operator.handle import Operator
+from ..operator.shape import OperatorDefinition
+
+Say = Callable[[str], None]
+
+
+class Operators:
+    """At most one at a time, on the cluster at hand; with xdist the workers share it.
+
+    ``keep``: the last one goes on running after the session.
+    """
+
+    def __init__(self, *, keep: bool, say: Say) -> None:
+        self._keep = keep
+        self._say = say
+        self._current: tuple[str, Operator] | None = None
+
+    def find(
+        self, definition: OperatorDefinition, cluster: Cluster, key: str, *, directory: Path, alone: bool
+    ) -> Operator:
+        """Return the operator that a test wants, running and ready; its log goes into ``directory``.
+
+        ``alone``: the test has the cluster for itself, and whoever else left an operator needs it no more; the others
+        share what runs. Raises OperatorError, DefinitionError.
+        """
+        if self._current is not None:
+            if self._current[0] == key and self._current[1].stays():
+                return self._current[1]
+            self.leave()
+        operator = start.start(
+            definition, cluster, directory=directory, progress=self._say, others="replace" if alone else "share"
+        )
+        self._current = (key, operator)
+        return operator
+
+    def clear(self, cluster: Cluster) -> None:
+        """Let none run on a cluster that a test has for itself and wants without one, whoever left it."""
+        self.leave()
+        start.clear(cluster)
+
+    def test_over(self) -> None:
+        """No test after this one may use it as it is."""
+        if self._keep and self._current is not None:
+            self._current = ("", self._current[1])
+        else:
+            self.leave()
+
+    def session_over(self) -> None:
+        """Stop the one at hand, unless it is to be kept: the session is over, or done with its cluster."""
+        if self._keep:
+            self._current = None
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        """Stop the one at hand, if there is one and no other worker shares it."""
+        if self._current is not None:
+            self._current[1].stop()
+            self._current = None

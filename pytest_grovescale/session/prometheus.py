@@ -1,0 +1,53 @@
+"""A test's Prometheus: started beside its recorder, or one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+from ..cluster.handle import Cluster
+from ..kube.portal import Portal
+from ..operator.endpoints import Address
+from ..options import Settings
+from ..prometheus import opening
+from ..prometheus.live import Live
+from ..prometheus.opening import Occasion, Target
+from ..recording.recorder import Recorder
+from .folder import RunFolder
+
+
+def occasion(recorder: Recorder, nodeid: str, settings: Settings, *, run_id: str, folder: RunFolder) -> Occasion:
+    """Return what a Prometheus is started for, and where it leaves what it leaves."""
+    name = recorder.journal.stem
+    return Occasion(
+        run=run_id,
+        test=nodeid,
+        folder=folder.path / "prometheus" / name,
+        log=folder.part("logs") / f"prometheus-{name}.log",
+        interval_s=settings.prometheus_interval_s,
+    )
+
+
+def opened(
+    wanted: str,
+    cluster: Cluster,
+    portal: Portal,
+    targets: Mapping[str, Target],
+    occasion: Occasion,
+    recorder: Recorder,
+    settings: Settings,
+    say: opening.Progress,
+) -> AbstractContextManager[Live]:
+    """Return the Prometheus that a test asks for: ``start`` or ``keep`` one that scrapes ``targets``, or a URL's."""
+    if wanted in ("start", "keep"):
+        return opening.own(
+            cluster,
+            portal,
+            targets,
+            occasion,
+            keep=wanted == "keep",
+            progress=say,
+            told=lambda lines: recorder.lines("prometheus", lines) if recorder.alive() else None,
+        )
+    address = Address(url=wanted, token_file=settings.prometheus_token, ca_file=settings.prometheus_ca)
+    return opening.there(address, portal, occasion, progress=say)

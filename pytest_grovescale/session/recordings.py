@@ -1,0 +1,80 @@
+"""A test's recording: a recorder process that writes it, and what it is told beforehand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from .. import __version__
+from ..analysis.analyse import RECORDINGS
+from ..cluster.handle import Cluster
+from ..cluster.kind import container_processes
+from ..operator.shape import OperatorDefinition
+from ..recording import records
+from ..recording.machine import machine
+from ..recording.processes import started_ticks
+from ..recording.recorder import Recorder, RecorderConfig
+from ..wanted import measured, node_id, operator_parameters
+from .folder import RunFolder, is_open, recorder_log
+
+
+def conclude_without_controller(folder: RunFolder) -> None:
+    """Let a process of its own write a run's result, where this is an xdist worker whose controller has died."""
+    if (folder.path / RECORDINGS).is_dir() and not is_open(folder.path):
+        with (folder.part("logs") / "analyse.log").open("ab") as log:
+            subprocess.Popen(
+                _conclusion(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+
+def _conclusion(folder: RunFolder) -> tuple[str, ...]:
+    return (sys.executable, "-m", "pytest_grovescale.cli", "analyse", "--unless-open", str(folder.path))
+
+
+def start_recorder(
+    item: pytest.Item,
+    cluster: Cluster,
+    definition: OperatorDefinition | None,
+    *,
+    run_id: str,
+    folder: RunFolder,
+    parameters: Mapping[str, str],
+    profiled: bool,
+) -> Recorder:
+    """Start recording one run of a test. A rerun has a recording of its own. Raises RecordingError."""
+    nodeid = node_id(item)
+    name = folder.claim(nodeid)
+    opened = records.Opened(
+        at=0,
+        schema_version=records.SCHEMA_VERSION,
+        run=run_id,
+        test=f"{measured(nodeid)}[profiled]" if profiled else nodeid,
+        version=__version__,
+        machine=machine(),
+        cluster=cluster.facts,
+        identities=cluster.identities | ({"operator": definition.user} if definition else {}),
+        parameters={**operator_parameters(definition), **parameters},
+        audited=cluster.audit_log is not None,
+        profiled=profiled,
+        simulated_nodes=cluster.pools,
+    )
+    config = RecorderConfig(
+        journal=str(folder.part(RECORDINGS) / f"{name}.jsonl"),
+        run_folder=str(folder.path),
+        opened=opened,
+        access=cluster.access_as("recorder"),
+        audit_log=str(cluster.audit_log or ""),
+        processes_file=str(cluster.processes_file),
+        extra_processes={"harness": (os.getpid(), started_ticks(os.getpid()))},
+        # Runs when this process has been killed: what was measured until then becomes a result all the same.
+        after_close=_conclusion(folder),
+    )
+    recorder = Recorder.start(config, log=recorder_log(folder, name))
+    if cluster.container is not None:
+        # The components of its control plane, which no supervisor of ours has started.
+        recorder.measure_file(cluster.directory / container_processes.FILE)
+    return recorder

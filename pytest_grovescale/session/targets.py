@@ -1,0 +1,131 @@
+"""What of a test's cluster and operator is scraped, and looked into: for its recorder, and for its Prometheus."""
+
+from __future__ import annotations
+
+from ..cluster.handle import Cluster
+from ..operator.endpoints import Address
+from ..operator.handle import Operator
+from ..operator.pods.operator import OperatorPods
+from ..operator.shape import Served
+from ..prometheus.opening import Target
+from ..recording.profiling.plan import Profiler, plan
+from ..recording.protocol import PodsToFollow
+from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
+from ..recording.scraping.of_operator import followed, place_of
+from ..recording.scraping.targets import OfFollowed, OfPods, OfProcess
+
+
+def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarget | None:
+    """Return how the operator is scraped; None where it has no metrics. The run's interval beats its definition's."""
+    place = place_of(operator)
+    if place is None:
+        return None
+    return ScrapeTarget(
+        name=operator.process,
+        place=place,
+        interval_s=operator.scrape_interval_s if interval_s is None else interval_s,
+    )
+
+
+def follow_operator(operator: Operator, recorder: Recorder, interval_s: float | None) -> None:
+    """Let the recorder scrape the operator, and follow its pods, if it runs as such: from restart to restart, and from
+    one leader to the next.
+    """
+    if isinstance(operator, OperatorPods):
+        namespace, _, lease = operator.lease.rpartition("/")
+        recorder.follow_pods(
+            PodsToFollow(
+                name=operator.process,
+                namespace=operator.deployment.namespace,
+                label_selector=operator.deployment.selector,
+                lease=lease,
+                lease_namespace=namespace,
+            )
+        )
+        recorder.measure_file(operator.processes_file)
+        if (replicas := _replicas_target(operator)) is not None:
+            recorder.add_target(replicas)
+    if (target := operator_target(operator, interval_s)) is not None:
+        recorder.add_target(target)
+
+
+def _replicas_target(operator: OperatorPods) -> ScrapeTarget | None:
+    """Return all replicas as targets of their own, at the edges of phases, where that alone tells what each uses."""
+    leader = place_of(operator)
+    if not isinstance(leader, OfFollowed) or operator.deployment.replicas < 2 or operator.info() is not None:
+        return None
+    place = OfPods(
+        namespace=operator.deployment.namespace,
+        label_selector=operator.deployment.selector,
+        port=leader.port,
+        path=leader.path,
+        scheme=leader.scheme,
+        via=leader.via,
+        credentials=leader.credentials,
+    )
+    return ScrapeTarget(name="replica", place=place, interval_s=0)
+
+
+def component_targets(cluster: Cluster, interval_s: float | None) -> list[ScrapeTarget]:
+    """Return how the control plane's components are scraped, as far as the cluster tells where they serve metrics."""
+    return [
+        ScrapeTarget(name=name, place=OfProcess(process=name, address=address), interval_s=interval_s)
+        for name, address in _component_addresses(cluster).items()
+    ]
+
+
+def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
+    """Return how to look into the operator, or why that cannot be done.
+
+    The run's word beats the definition's, unless it leaves it open.
+    """
+    if operator is None:
+        return "the test runs without an operator"
+    profiler = wanted if wanted in ("pyspy", "pprof") else operator.definition.profiler
+    info = operator.info()
+    pid = info.pid if info else None
+    if isinstance(operator, OperatorPods) and pid is None and profiler == "pyspy":
+        return (
+            f"the pods of {operator.name} do not run on this host, and py-spy looks into nothing else: profile them on "
+            "kind, or let them serve pprof"
+        )
+    pprof, stacks = (
+        followed(operator, served) if isinstance(served, Served) else served
+        for served in (operator.pprof, operator.stacks)
+    )
+    return plan(profiler, process=operator.process, pid=pid, pprof=pprof, stacks=stacks)
+
+
+def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: bool) -> dict[str, Target]:
+    """Return what the recorder scrapes, as Prometheus is told it."""
+    found = {}
+    if operator is not None and not isinstance(operator, OperatorPods) and isinstance(operator.metrics, Address):
+
+        def pid() -> int | None:
+            info = operator.info()
+            return info.pid if info is not None and info.running else None
+
+        found[operator.process] = Target(address=operator.metrics, pid=pid)
+    if isinstance(operator, OperatorPods) and (served := operator.metrics) is not None:
+
+        def now() -> Address | None:
+            return operator.address(served)
+
+        if (address := now()) is not None:
+            found[operator.process] = Target(address=address, now=now)
+    if components:
+        found |= {name: Target(address=address) for name, address in _component_addresses(cluster).items()}
+    return found
+
+
+def _component_addresses(cluster: Cluster) -> dict[str, Address]:
+    return {
+        name: Address(
+            url=endpoint.url,
+            token_file=endpoint.token_file,
+            ca_file=endpoint.ca_file,
+            cert_file=endpoint.cert_file,
+            key_file=endpoint.key_file,
+        )
+        for name, endpoint in cluster.metrics.items()
+    }

@@ -1,0 +1,42 @@
+"""A test's turn on its cluster, where others use that, too; on this machine tests take turns by themselves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from ..cluster import shared_turn
+from ..cluster.handle import Cluster
+from ..kube.client import Client
+from ..kube.portal import Portal
+
+Lost = Callable[[], str]
+"""Tells why it was not a test's turn all the time; an empty text if it was."""
+
+
+def never_lost() -> str:
+    """Answer for a cluster that nobody else uses."""
+    return ""
+
+
+@contextlib.contextmanager
+def on_cluster(
+    cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: shared_turn.Say
+) -> Iterator[Lost]:
+    """Hold a test's turn on its cluster for the length of the block.
+
+    ``alone``: the test measures; ``operator``: it uses one of this machine's. Raises ClusterError, ApiError.
+    """
+    if not cluster.others_use_it:
+        yield never_lost
+        return
+    loop = portal()
+    client = Client(cluster.access_as("harness"), user_agent="grovescale-turns", connections=2)
+    loop.run(client.open())
+    turn = shared_turn.SharedTurn(client, shared_turn.claim(alone=alone, operator=operator))
+    try:
+        loop.run(turn.take(say))
+        yield lambda: loop.run(turn.lost())
+    finally:
+        loop.run(turn.give_back(say))
+        loop.run(client.close())

@@ -1,0 +1,13 @@
+"""What the plugin keeps on pytest's own objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .checks.budgets import Declared
+
+BUDGET = pytest.StashKey[tuple["Declared", ...]]()
+"""On a test: its declared checks."""

@@ -1,0 +1,230 @@
+"""What goes wrong on a cluster of others: tokens end, webhooks and policies refuse, a plugin has nothing to give."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from pytest_grovescale.cluster import handle, nodes, ownership, state
+from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.errors import ClusterError, UsageError
+from pytest_grovescale.kube.access import Access, bearer
+from pytest_grovescale.kube.client import Client, Object
+from pytest_grovescale.kube.errors import Unauthorized
+from pytest_grovescale.kube.portal import Portal
+from pytest_grovescale.operator import certificates
+from tests.somebodys_cluster import (
+    CONTEXT,
+    account,
+    definition,
+    ending_token,
+    kubeconfig,
+    left_of,
+    names,
+    plugin_user,
+    unique,
+)
+from tests.waiting import wait_until
+
+pytest_plugins = ["existing_room"]
+pytestmark = pytest.mark.cluster
+
+
+async def refused(access: Access) -> bool:
+    """Return whether the API server no longer takes these very credentials."""
+    async with Client(msgspec.structs.replace(access, kubeconfig="", context="")) as client:
+        try:
+            await client.request("GET", "/api/v1/namespaces/default")
+        except Unauthorized:
+            return True
+    return False
+
+
+def test_a_token_that_ends_meanwhile_is_renewed_by_all(
+    without_kwok: Cluster, own_state: Path, portal: Portal, tmp_path: Path
+) -> None:
+    admin = portal.client(without_kwok.access)
+    user = unique("user")
+    portal.run(account(admin, name=user))
+    file = plugin_user(tmp_path, without_kwok.access)
+    end = portal.run(ending_token(admin, user, tmp_path / "token"))
+    ours = handle.acquire(definition(file, kwok="host"), name=unique("ending"), progress=lambda text: None)
+    try:
+        client = portal.client(ours.access)
+        assert len(portal.run(names(client, "Node", nodes.selector(ours.name)))) == 2
+        before = ours.access
+        (tmp_path / "token").write_text(portal.run(admin.token(user, "default")), encoding="utf-8")
+        portal.run(end())
+        wait_until(lambda: portal.run(refused(before)), "the end of the token")
+        assert len(portal.run(names(client, "Node", nodes.selector(ours.name)))) == 2
+        assert bearer(client.access) != bearer(before)
+        kwoks = yaml.safe_load((ours.directory / "kwok.kubeconfig").read_text())["users"][0]["user"]
+        assert list(kwoks) == ["exec"], "kwok asks the plugin itself"
+    finally:
+        ours.release()
+    assert portal.run(left_of(admin, ours)) == []
+
+
+def test_a_plugin_that_fails_ends_it_with_its_words(theirs: Cluster, own_state: Path, tmp_path: Path) -> None:
+    file = plugin_user(tmp_path, theirs.access)
+    with pytest.raises(ClusterError, match=r"(?s)exec plugin .* ended with code 1.*No such file") as caught:
+        handle.acquire(definition(file), name=unique("plugin"), progress=lambda text: None)
+    assert "log in by hand" in caught.value.next_step
+    assert state.names() == []
+
+
+@pytest.fixture
+def proxy() -> Iterator[tuple[str, list[str]]]:
+    """The URL of a proxy on loopback, and what it was asked to connect to."""
+    asked: list[str] = []
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        method, target, _ = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)
+        asked.append(f"{method} {target}")
+        there, back = await asyncio.open_connection(*target.rsplit(":", 1))
+        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
+
+    # A loop of its own: a proxy serves while those who use it wait.
+    with Portal() as own:
+        server = own.run(asyncio.start_server(tunnel, "127.0.0.1", 0))
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        server.close()
+
+
+def test_all_goes_through_the_kubeconfigs_proxy(
+    theirs: Cluster, own_state: Path, tmp_path: Path, proxy: tuple[str, list[str]]
+) -> None:
+    url, asked = proxy
+    file = kubeconfig(tmp_path / "kubeconfig", msgspec.structs.replace(theirs.access, proxy=url))
+    name = unique("behind")
+    with pytest.raises(UsageError, match="through the proxy"):
+        handle.acquire(definition(file, kwok="there"), name=name, progress=lambda text: None)
+    assert asked == []
+    ours = handle.acquire(
+        definition(file, kwok="there"), name=name, allowed_contexts=(CONTEXT,), progress=lambda text: None
+    )
+    assert not ours.on_loopback
+    assert asked
+    assert set(asked) == {f"CONNECT {theirs.server.removeprefix('https://')}"}
+    assert yaml.safe_load(ours.kubeconfig.read_text())["clusters"][0]["cluster"]["proxy-url"] == url
+    before = len(asked)
+    ours.release()
+    assert len(asked) > before, "the removal, a process of its own, goes through it too"
+
+
+def test_the_name_that_the_server_must_have_is_asked_for(theirs: Cluster, own_state: Path, tmp_path: Path) -> None:
+    for name, fits in (("localhost", True), ("api.example.com", False)):
+        file = kubeconfig(tmp_path / name, msgspec.structs.replace(theirs.access, tls_server_name=name))
+
+        def start(file: Path = file) -> Cluster:
+            return handle.acquire(definition(file, kwok="there"), name=unique("named"), progress=lambda text: None)
+
+        if fits:
+            start().release()
+        else:
+            with pytest.raises(ClusterError, match=r"certificate is not valid for 'api\.example\.com'"):
+                start()
+
+
+@pytest.fixture
+def refusing(tmp_path: Path, portal: Portal, admin: Client) -> Iterator[str]:
+    """The name of a webhook that lets no simulated node of a cluster called refused-… through."""
+    certificate = certificates.issue("127.0.0.1")
+    certificates.write(certificate, tmp_path / "webhook")
+
+    class Refuse(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "no toys in here"}}
+            body = json.dumps({**review, "request": None, "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nobody reads it."""
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "webhook/tls.crt", tmp_path / "webhook/tls.key")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refuse)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    name = "no-toys.test.grovescale.io"
+    configuration = _configuration(name, server.server_port, certificate.ca_pem)
+    portal.run(admin.create(configuration))
+    yield name
+    portal.run(_delete(admin, configuration))
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _configuration(name: str, port: int, ca_pem: str) -> Object:
+    url = f"https://127.0.0.1:{port}/"
+    webhook = {
+        "name": name,
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_pem.encode()).decode()},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}],
+        "matchConditions": [{"name": "refused", "expression": "object.metadata.name.startsWith('refused-')"}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "no-toys"},
+        "webhooks": [webhook],
+    }
+
+
+async def _delete(client: Client, obj: Object) -> None:
+    await client.delete(await client.resource(obj["kind"], obj["apiVersion"]), obj["metadata"]["name"])
+
+
+def test_a_webhook_that_refuses_is_told_with_its_name_and_words(
+    theirs: Cluster, config: Path, own_state: Path, portal: Portal, admin: Client, refusing: str
+) -> None:
+    name = unique("refused")
+
+    def start() -> str:
+        with pytest.raises(ClusterError) as caught:
+            handle.acquire(definition(config, kwok="there"), name=name, progress=lambda text: None)
+        assert portal.run(names(admin, "Node", nodes.selector(name))) == []
+        assert state.names() == []
+        return str(caught.value)
+
+    # Webhooks are in force a moment after they were made.
+    wait_until(lambda: portal.run(_is_refused(admin)), "the webhook's first word")
+    told = start()
+    assert f'admission webhook "{refusing}" denied the request: no toys in here' in told
+    assert f"Let {refusing} of the cluster take nodes with the label {ownership.CLUSTER_LABEL}" in told
+
+
+async def _is_refused(client: Client) -> bool:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "refused-probe"}}
+    try:
+        await client.request("POST", "/api/v1/nodes", params={"dryRun": "All"}, body=msgspec.json.encode(node))
+    except Exception as error:  # noqa: BLE001 - whichever it is says who refused it
+        return "no toys in here" in str(error)
+    return False

@@ -1,0 +1,210 @@
+"""Whole runs on a cluster that somebody else made: the same tests, and what can and cannot be measured there."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import Result
+from pytest_grovescale.cluster import state
+from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.kube.access import Access, from_kubeconfig
+from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.errors import Unauthorized
+from pytest_grovescale.kube.portal import Portal
+from tests.somebodys_cluster import (
+    CONTEXT,
+    account,
+    binding,
+    cluster_roles,
+    ending_token,
+    kubeconfig,
+    names,
+    plugin_user,
+    unique,
+)
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+
+SMALL = """
+import pytest
+from pytest_grovescale import count, gone
+
+def test_small(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("pods-ready", count("pods", 4, ready=True))
+        pcs.apply()
+    {between}
+    with scale.phase("steady-state", timeout="60s") as steady:
+        pcs.trigger_reconcile()
+        steady.hold("2s")
+    with scale.phase("delete", timeout="60s") as delete:
+        delete.milestone("pods-gone", count("pods", 0))
+        delete.milestone("pcs-gone", gone(pcs))
+        pcs.delete()
+    assert deploy.reached("pods-ready").seconds > 0
+    assert steady.reconciles("podcliqueset") >= 1
+"""
+
+# Lets the one who started this run end its token now.
+HAND_OVER = """
+def hand_over():
+    import pathlib, time
+    pathlib.Path("asked").touch()
+    while not pathlib.Path("done").exists():
+        time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def portal() -> Iterator[Portal]:
+    with Portal() as opened:
+        yield opened
+
+
+@pytest.fixture
+def admin(portal: Portal, running_cluster: Cluster) -> Client:
+    return portal.client(running_cluster.access)
+
+
+def arguments() -> list[str]:
+    return [
+        "--grovescale",
+        f"--grovescale-cluster=existing:{CONTEXT}",
+        "--grovescale-nodes=2",
+        "-p",
+        "no:cacheprovider",
+    ]
+
+
+def result_of(folder: Path) -> Result:
+    return msgspec.json.decode((folder / "latest/result.json").read_bytes(), type=Result)
+
+
+async def marked(client: Client) -> list[str]:
+    """Return all that the tests of any run may have left on their cluster."""
+    left = []
+    for kind in ("Node", "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"):
+        left += await names(client, kind, "grovescale.io/managed")
+    left += [name for name in await names(client, "Node", "grovescale.io/cluster") if name.startswith("run-")]
+    return left
+
+
+def test_the_same_test_runs_and_says_which_clock_it_had(
+    pytester: pytest.Pytester, running_cluster: Cluster, portal: Portal, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(pytester.path / "kubeconfig", running_cluster.access)))
+    pytester.makepyfile(SMALL.format(between=""))
+    outcome = pytester.runpytest_subprocess(*arguments(), "--grovescale-scrape=components")
+    outcome.assert_outcomes(passed=1)
+    assert {target.target for target in result_of(pytester.path / "reports").tests[0].metrics} == {
+        "operator",
+        "kube-apiserver",
+    }
+    outcome.stdout.fnmatch_lines([f"*what harness may do at context {CONTEXT} *"])
+    (test,) = result_of(pytester.path / "reports").tests
+    assert {milestone.clock for phase in test.phases for milestone in phase.milestones} == {"watch"}
+    assert {phase.traffic_source for phase in test.phases} == {"metrics"}
+    assert test.cluster["kwok_runs"] == "there"
+    assert portal.run(marked(admin)) == []
+
+
+def test_a_context_elsewhere_is_refused_with_the_option(pytester: pytest.Pytester, state_dir: Path) -> None:
+    file = kubeconfig(pytester.path / "kubeconfig", Access(server="https://203.0.113.7:6443", token="t"))
+    pytester.makepyfile(SMALL.format(between=""))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(file))
+        outcome = pytester.runpytest_subprocess(*arguments())
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(
+        [f"*context '{CONTEXT}' is the cluster at https://203.0.113.7:6443*", f"*--grovescale-allow-context={CONTEXT}*"]
+    )
+
+
+def test_a_token_that_ends_in_the_middle_costs_nothing(
+    pytester: pytest.Pytester, running_cluster: Cluster, portal: Portal, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = unique("user")
+    portal.run(account(admin, name=user))
+    portal.run(_may_grant(admin, user))
+    file = plugin_user(pytester.path, running_cluster.access)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    end = portal.run(ending_token(admin, user, pytester.path / "token"))
+    old = from_kubeconfig(file)
+    pytester.makepyfile(SMALL.format(between="hand_over()") + HAND_OVER)
+    command = [sys.executable, "-m", "pytest", *arguments()]
+    with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, text=True) as run:
+        wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
+        (pytester.path / "token").write_text(portal.run(admin.token(user, "default")), encoding="utf-8")
+        portal.run(end())
+        stale = msgspec.structs.replace(old, kubeconfig="", context="")
+        wait_until(lambda: portal.run(_refused(stale)), "the end of the token")
+        (pytester.path / "done").touch()
+        output, _ = run.communicate()
+    assert run.returncode == 0, output
+    assert portal.run(marked(admin)) == []
+
+
+def test_a_killed_run_leaves_nothing(
+    pytester: pytest.Pytester, running_cluster: Cluster, portal: Portal, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(pytester.path / "kubeconfig", running_cluster.access)))
+    pytester.makepyfile(SMALL.format(between="hand_over()") + HAND_OVER)
+    command = [sys.executable, "-m", "pytest", *arguments()]
+    with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL) as run:
+        wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
+        assert portal.run(marked(admin))
+        run.kill()
+    wait_until(lambda: portal.run(marked(admin)) == [], "the end of all that it had made", 120)
+    wait_until(lambda: [name for name in state.names() if name.startswith("run-")] == [], "the end of its supervisor")
+
+
+def test_two_users_at_once_take_turns_and_leave_nothing(
+    pytester: pytest.Pytester, running_cluster: Cluster, portal: Portal, admin: Client
+) -> None:
+    pytester.makepyfile(SMALL.format(between=""))
+    file = kubeconfig(pytester.path / "kubeconfig", running_cluster.access)
+    runs = []
+    for user in ("first", "second"):
+        own = {"KUBECONFIG": str(file), "GROVESCALE_STATE_DIR": str(pytester.path / f"{user} state")}
+        command = [sys.executable, "-m", "pytest", *arguments(), f"--grovescale-reports={user}"]
+        runs.append(
+            subprocess.Popen(command, cwd=pytester.path, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)
+        )
+    for run in runs:
+        output, _ = run.communicate()
+        assert run.returncode == 0, output
+    windows = []
+    for user in ("first", "second"):
+        (test,) = result_of(pytester.path / user).tests
+        assert not test.disturbed
+        began = datetime.datetime.fromisoformat(test.started)
+        windows.append((began, began + datetime.timedelta(seconds=test.seconds)))
+    (_, first_ended), (second_began, _) = sorted(windows)
+    assert first_ended <= second_began, "one measures at a time"
+    assert portal.run(marked(admin)) == []
+
+
+async def _may_grant(admin: Client, user: str) -> None:
+    """Let a user grant the bundled operator what it asks for: nobody can grant what they do not have."""
+    (role,) = cluster_roles("reference-operator.yaml")
+    await admin.apply(role)
+    await admin.apply(binding(f"{user}-operator", role["metadata"]["name"], user))
+
+
+async def _refused(access: Access) -> bool:
+    async with Client(access) as client:
+        try:
+            await client.request("GET", "/api/v1/namespaces/default")
+        except Unauthorized:
+            return True
+    return False

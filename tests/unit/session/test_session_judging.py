@@ -1,0 +1,35 @@
+"""What becomes of a test whose turn was lost while it measured: a failure, or a warning where the options say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_grovescale.errors import InconclusiveWarning
+from pytest_grovescale.session import judging
+
+
+class Warned:
+    """A test's item, as far as it takes warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[Warning] = []
+
+    def warn(self, warning: Warning) -> None:
+        self.warnings.append(warning)
+
+
+def test_a_lost_turn_fails_the_test() -> None:
+    item: Any = Warned()
+    with pytest.raises(pytest.fail.Exception, match=r"others may have used the cluster .*: it slept"):
+        judging.disturbed(item, "it slept", inconclusive="fail")
+    assert item.warnings == []
+
+
+def test_a_lost_turn_warns_where_that_is_enough() -> None:
+    item: Any = Warned()
+    judging.disturbed(item, "it slept", inconclusive="warn")
+    (warning,) = item.warnings
+    assert isinstance(warning, InconclusiveWarning)
+    assert "it slept" in str(warning)
