@@ -18,7 +18,7 @@ from .bench.baselines import Baselines, check_name
 from .cluster import turns
 from .cluster.handle import Cluster
 from .conclusion import conclude, tell_unjudged
-from .errors import ClusterError, UsageError
+from .errors import GrovescaleError, UsageError
 from .operator.handle import Operator
 from .options import Settings
 from .report import progress
@@ -206,15 +206,22 @@ class Run:
             # First of all: execnet kills a worker whose controller has died when that has taken it 15 s.
             conclude_without_controller(self._session.folder)
         self._finished = True
-        self._operators.session_over()
-        self._clusters.leave()
+        with self._said():
+            self._operators.session_over()
+        with self._said():
+            self._clusters.leave()
         self._session.close()
         if self._workers and not self.settings.keep:
-            try:
+            with self._said():
                 clusters.end_all(self.id)
-            except ClusterError as error:
-                # The tests are over: it must not make an error of them.
-                self.say(str(error))
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """Show what could not be ended: the tests are over, it must not make an error of them."""
+        try:
+            yield
+        except GrovescaleError as error:
+            self.say(str(error))
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write what the run's recordings say; a worker leaves that to the one that started it."""

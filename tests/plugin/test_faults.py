@@ -142,3 +142,27 @@ def test_two_runs_at_once_both_pass_one_after_the_other(folder: Path) -> None:
     spans = sorted((r.tests[0].phases[0].started, r.tests[0].phases[-1].started) for r in results)
     assert len(spans) == 2
     assert spans[0][1] < spans[1][0], "measured tests take turns"
+
+
+LEAVING = """
+import pytest
+from pytest_grovescale.cluster import at_end
+
+@pytest.mark.grovescale(nodes=1)
+def test_it(grovescale_cluster):
+    log = str(grovescale_cluster.directory.parents[1] / "end.log")
+    at_end.plan(grovescale_cluster.directory, at_end.Command(argv=["/no/such"], env={}, log=log, timeout_s=5))
+"""
+
+
+def test_what_cannot_be_cleared_up_at_the_end_is_told_and_costs_no_result(folder: Path) -> None:
+    (folder / "test_it.py").write_text(LEAVING, encoding="utf-8")
+    process = start(folder)
+    output = finish(process)
+    assert process.returncode == 0, output
+    assert "1 passed" in output
+    assert "cannot clear up after the cluster" in output
+    assert "grovescale down --all" in output
+    [name] = state.names()
+    (state.directory(name) / "at_end.json").unlink()
+    assert state.clear_stale(state.directory(name)) == [f"removed {state.directory(name)}"]
