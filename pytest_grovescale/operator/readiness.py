@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import socket
 import time
@@ -56,6 +57,8 @@ def answers(address: Address) -> str:
         return f"{url} answered {error.code}: {body}"
     except (OSError, urllib.error.URLError) as error:
         return f"{url}: {getattr(error, 'reason', error)}"
+    except http.client.HTTPException as error:
+        return f"{url} did not answer in HTTP: {error}"
 
 
 def fetch(address: Address) -> tuple[bytes, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,25 @@ def test_it_stays_when_no_port_answers_so() -> None:
     before = at(free_port())
     with serving("/healthz"):
         assert place_now(before, os.getpid()) == before
+
+
+def test_a_port_that_answers_in_no_http_is_passed_over() -> None:
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(b"0\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        try:
+            with serving("/metrics") as moved:
+                assert place_now(at(free_port()), os.getpid()) == at(moved)
+            before = at(free_port())
+            assert place_now(before, os.getpid()) == before
+        finally:
+            other.shutdown()
+            thread.join()
 
 
 def test_it_stays_when_its_process_listens_nowhere() -> None:
