@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pytest_grovescale.cluster import binaries, ports
 from pytest_grovescale.cluster.versions import DEFAULT_KUBERNETES
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import PrometheusError
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.prometheus import configuration, server
 from pytest_grovescale.prometheus.answers import Vector
 from pytest_grovescale.prometheus.api import Api

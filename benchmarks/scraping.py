@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.processes import Identity, started_ticks, usage

@@ -458,7 +458,7 @@ def _lint_metrics(options: argparse.Namespace) -> int:
     from .bench.lint_metrics import LintWanted, lint_metrics
     from .checks.lint.labels import UNBOUNDED
     from .checks.lint.lint import Wanted
-    from .operator.endpoints import Credentials
+    from .endpoints import Credentials
 
     wanted = LintWanted(
         source=options.source,

@@ -19,11 +19,11 @@ from typing import NamedTuple
 import aiohttp
 
 from .. import __version__
+from ..endpoints import Address, Credentials, authorization, ssl_context
 from ..errors import ExpositionError, GrovescaleError
 from ..exposition.body import ACCEPT_ENCODING, Body
 from ..exposition.limits import Limits
 from ..exposition.reader import ACCEPT
-from ..operator.endpoints import Address, Credentials, authorization, ssl_context
 
 STDIN = "-"
 _PIECE = 1 << 16

@@ -11,8 +11,8 @@ from ..checks.lint import syntax
 from ..checks.lint.difference import difference
 from ..checks.lint.lint import Wanted, lint
 from ..checks.lint.problem import Problem
+from ..endpoints import Credentials
 from ..errors import ExpositionError
-from ..operator.endpoints import Credentials
 from ..report import lint as report
 from .answers import STDIN, AnswerError, answer_of
 

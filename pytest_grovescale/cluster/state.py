@@ -17,11 +17,11 @@ from typing import TypeVar
 
 import msgspec
 
+from ..endpoints import Address
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
 from ..whole_files import write_private
 from . import at_end, processes
-from .metrics_endpoint import MetricsEndpoint
 from .protocol import ProcessInfo
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, str | int | float | bool]
     binaries: dict[str, str] = {}
     """What runs it, name → path on this machine; empty where that is not known."""
-    metrics: dict[str, MetricsEndpoint] = {}
+    metrics: dict[str, Address] = {}
     """Where its components serve their metrics, as far as this machine can reach them."""
     others_use_it: bool = False
     """People other than this user may run tests on it, or anything else: turns are taken with a Lease object there."""

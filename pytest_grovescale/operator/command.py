@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..endpoints import Address
 from ..whole_files import write_private
-from .endpoints import Address
 from .placeholders import BINARIES, PORTS, fill, names
 from .shape import Endpoint, OperatorDefinition, Repeated, texts, urls
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from .. import durations
 from ..cluster.handle import Cluster, ProcessInfo
+from ..endpoints import Address
 from ..kube.portal import Portal
 from . import identity, installed
-from .endpoints import Address
 from .running import PROCESS, AnyRunning, Hold, known, shared, stop, transition
 from .shape import Served
 

@@ -18,12 +18,12 @@ from .. import durations
 from ..cluster import binaries, ports
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.ownership import Owner
+from ..endpoints import Address
 from ..errors import OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..sizes import memory_bytes
 from . import certificates, command, identity, installed, manifests, webhooks
-from .endpoints import Address
 from .handle import Operator, Progress, new_log, tail_text
 from .limits import core_numbers
 from .manifests import Manifest, Object

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..endpoints import Address, authorization, ssl_context
 from ..errors import OperatorError
-from .endpoints import Address, authorization, ssl_context
 from .listeners import listeners
 
 _EVERY_S = 0.05

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from ..endpoints import Address, authorization, ssl_context
 from ..errors import PrometheusError
-from ..operator.endpoints import Address, authorization, ssl_context
 from .answers import Answer, QueryError, Scalar, decode, decode_data
 
 QUERY_S = 10.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+from ..endpoints import Address
 from ..errors import PrometheusError
-from ..operator.endpoints import Address
 from ..whole_files import json_document, write_private
 
 FILE = "prometheus.yml"

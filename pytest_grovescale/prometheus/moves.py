@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ..cluster.processes import descendants
-from ..operator.endpoints import Address, port_of, with_port
+from ..endpoints import Address, port_of, with_port
 from ..operator.listeners import ports_of
 from ..operator.readiness import answers
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from ..cluster.handle import Cluster
+from ..endpoints import Address
 from ..errors import PrometheusError, PrometheusWarning
 from ..kube.portal import Portal
-from ..operator.endpoints import Address
 from ..whole_files import json_document
 from . import server
 from .api import Api

@@ -20,8 +20,8 @@ from ..cluster import binaries, ports, processes
 from ..cluster.binaries import Binary
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.protocol import SupervisorGone
+from ..endpoints import Address
 from ..errors import OperatorError, PrometheusError
-from ..operator.endpoints import Address
 from ..operator.readiness import NotReady, answers, exit_text, wait_until
 from . import configuration
 

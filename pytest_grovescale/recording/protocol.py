@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..endpoints import Address
 from ..kube.access import Access
-from ..operator.endpoints import Address
 from .conditions import Condition, WatchSpec
 from .records import IncidentKind, LateObject, Opened
 from .scraping.targets import OfFollowed, ScrapeTarget

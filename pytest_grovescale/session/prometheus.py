@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 from ..cluster.handle import Cluster
+from ..endpoints import Address
 from ..kube.portal import Portal
-from ..operator.endpoints import Address
 from ..options import Settings
 from ..prometheus import opening
 from ..prometheus.live import Live

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..cluster.handle import Cluster
-from ..operator.endpoints import Address
+from ..endpoints import Address
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.shape import Served
@@ -70,7 +70,7 @@ def component_targets(cluster: Cluster, interval_s: float | None) -> list[Scrape
     """Return how the control plane's components are scraped, as far as the cluster tells where they serve metrics."""
     return [
         ScrapeTarget(name=name, place=OfProcess(process=name, address=address), interval_s=interval_s)
-        for name, address in _component_addresses(cluster).items()
+        for name, address in cluster.metrics.items()
     ]
 
 
@@ -114,18 +114,5 @@ def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: b
         if (address := now()) is not None:
             found[operator.process] = Target(address=address, now=now)
     if components:
-        found |= {name: Target(address=address) for name, address in _component_addresses(cluster).items()}
+        found |= {name: Target(address=address) for name, address in cluster.metrics.items()}
     return found
-
-
-def _component_addresses(cluster: Cluster) -> dict[str, Address]:
-    return {
-        name: Address(
-            url=endpoint.url,
-            token_file=endpoint.token_file,
-            ca_file=endpoint.ca_file,
-            cert_file=endpoint.cert_file,
-            key_file=endpoint.key_file,
-        )
-        for name, endpoint in cluster.metrics.items()
-    }

@@ -17,9 +17,9 @@ from pytest_grovescale.analysis.metrics.history import histories_in
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.workers.windows import spells
 from pytest_grovescale.reference_operator.podcliqueset import waiting

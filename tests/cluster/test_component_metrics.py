@@ -12,8 +12,7 @@ import pytest
 from pytest_grovescale.analysis.api import category_of
 from pytest_grovescale.analysis.metrics.history import MetricsHistory, history_of
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.metrics_endpoint import MetricsEndpoint
-from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
 from tests.cluster.recorder.room import check, recorder
@@ -32,23 +31,19 @@ ITS_OWN = {
 """Component → a family that tells that it is this one's answer."""
 
 
-def address(endpoint: MetricsEndpoint) -> Address:
-    return Address(url=endpoint.url, ca_file=endpoint.ca_file, cert_file=endpoint.cert_file, key_file=endpoint.key_file)
-
-
 def scraped(cluster: Cluster, folder: Path) -> tuple[MetricsHistory, list[rec.AnyRecord]]:
     """Record one phase, at whose edges all components are scraped."""
     audit = str(cluster.audit_log or "")
     with recorder(folder, cluster.access_as("recorder"), audit_log=audit) as running:
-        for name, endpoint in cluster.metrics.items():
-            running.add_target(ScrapeTarget(name=name, place=AtUrl(address=address(endpoint))))
+        for name, address in cluster.metrics.items():
+            running.add_target(ScrapeTarget(name=name, place=AtUrl(address=address)))
         running.begin_phase("scrapes", [], timeout=60)
         running.end_phase("scrapes", "passed")
     found = check(folder / "recording.jsonl")
     return history_of(found), found
 
 
-def anonymous(endpoint: MetricsEndpoint) -> int:
+def anonymous(endpoint: Address) -> int:
     """Return the status that somebody without a certificate gets."""
     tls = ssl.create_default_context(cafile=endpoint.ca_file) if endpoint.ca_file else None
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))

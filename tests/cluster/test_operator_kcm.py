@@ -14,15 +14,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from pytest_grovescale import endpoints
 from pytest_grovescale.analysis.result import Result
-from pytest_grovescale.cluster import binaries, locks
+from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import endpoints, start
+from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.following import Followed, follow
 from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.operator.shape import Served
@@ -140,23 +141,14 @@ def test_it_is_the_clusters_own_binary(operator: Operator, cluster: Cluster) -> 
     assert Path(f"/proc/{info.pid}/exe").resolve() == Path(cluster.binaries["kube-controller-manager"]).resolve()
 
 
-@pytest.fixture(scope="session")
-def cache() -> Path:
-    """The folder of the binaries; pytester gives each test a home of its own, where there are none."""
-    return binaries.cache_root()
-
-
-def test_the_scale_tests_pass_with_few_pods(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, cache: Path
-) -> None:
+def test_the_scale_tests_pass_with_few_pods(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """As ``make scale-all`` runs them: no-op writes, reconciles by work queue, and what Jobs do to their pods."""
-    monkeypatch.setenv("GROVESCALE_CACHE_DIR", str(cache))
     # Its turn on the machine is among its own runs alone.
     monkeypatch.setenv("GROVESCALE_STATE_DIR", str(pytester.path / "state"))
     (pytester.path / "tests").mkdir()
     shutil.copy(SCALE_TESTS, pytester.path / "tests")
     small = [f"--grovescale-param={name}" for name in ("pods=10", "hold=2s")]
-    outcome = pytester.runpytest_subprocess("--grovescale", "--grovescale-nodes=2", *small, "tests")
+    outcome = pytester.runpytest_subprocess("--grovescale", "--grovescale-nodes=2", "--tb=short", *small, "tests")
     outcome.assert_outcomes(passed=4)
     result = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result)
     rows = [row for test in result.tests for phase in test.phases for row in phase.reconciles]

@@ -12,11 +12,11 @@ import pytest
 
 from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.following import follow
 from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.workload import absence, actions, namespace

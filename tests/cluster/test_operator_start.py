@@ -15,6 +15,7 @@ import yaml
 
 from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
@@ -23,7 +24,6 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import running
 from pytest_grovescale.operator import start as operators
 from pytest_grovescale.operator.definition import OperatorDefinition, load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.handle import Operator
 from tests.waiting import wait_until
 

@@ -20,9 +20,9 @@ import pytest
 
 from pytest_grovescale.cluster import locks, ports
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import PrometheusError, PrometheusWarning
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.prometheus import opening, server
 from pytest_grovescale.prometheus.answers import Answer, Matrix, QueryError, Scalar, Text, Vector
 from pytest_grovescale.prometheus.live import Live
@@ -237,8 +237,7 @@ def test_series_go_on_when_a_target_has_moved(opened: Opened, endpoint: Endpoint
 
 def test_components_of_the_control_plane_let_it_in(opened: Opened, cluster: Cluster) -> None:
     """With a client certificate, and the cluster's own authority to vouch for the server."""
-    served = cluster.metrics["kube-scheduler"]
-    address = Address(url=served.url, ca_file=served.ca_file, cert_file=served.cert_file, key_file=served.key_file)
+    address = cluster.metrics["kube-scheduler"]
     assert address.secure
     with opened(scheduler=Target(address=address)) as running:
         assert running.vector("up").by("job") == {("scheduler",): 1.0}

@@ -24,12 +24,12 @@ from pytest_grovescale.checks.shape import api_requests, cpu, noop_writes, simul
 from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start as operators
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.operator.manifests import Object
 from pytest_grovescale.recording import journal

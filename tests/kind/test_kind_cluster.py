@@ -15,7 +15,7 @@ from pytest_grovescale.cluster import commands, handle, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import engine as engines
 from pytest_grovescale.cluster.kind import real_nodes
-from pytest_grovescale.cluster.metrics_endpoint import MetricsEndpoint
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.portal import Portal
 from tests.kind import kind_clusters
@@ -170,7 +170,7 @@ def test_components_serve_their_metrics_to_the_recorder(cluster: Cluster) -> Non
         assert "process_cpu_seconds_total" in scrape(endpoint), name
 
 
-def scrape(endpoint: MetricsEndpoint) -> str:
+def scrape(endpoint: Address) -> str:
     context = None
     if endpoint.ca_file:
         context = ssl.create_default_context(cafile=endpoint.ca_file)

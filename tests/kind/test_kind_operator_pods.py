@@ -13,13 +13,13 @@ import pytest
 from pytest_grovescale.cluster import processes, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import container_processes
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import OperatorDefinition, load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.pods.operator import OperatorPods
 from pytest_grovescale.operator.readiness import fetch
 from pytest_grovescale.operator.shape import Served

@@ -11,11 +11,11 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+from ...endpoints import Address
 from ...kube.access import Access
 from ...kube.client import Client
 from ...kube.errors import ApiError
 from ...whole_files import write_private
-from ..metrics_endpoint import MetricsEndpoint
 
 NAME = "kube-apiserver"
 PATH = "/metrics"
@@ -34,7 +34,7 @@ async def servers(client: Client) -> int:
     return sum(is_held(item["spec"]) for item in leases.items)
 
 
-def endpoint(folder: Path, access: Access) -> MetricsEndpoint | None:
+def endpoint(folder: Path, access: Access) -> Address | None:
     """Return where metrics are served and the files, in ``folder``, that let a reader in; None: no reader gets there.
 
     A reader of metrics knows neither proxies nor servers under another's name. A token that a plugin gave is as it was
@@ -53,7 +53,7 @@ def endpoint(folder: Path, access: Access) -> MetricsEndpoint | None:
     files = {name: str(place / name) for name, text in secrets.items() if text}
     for name, file in files.items():
         write_private(Path(file), secrets[name])
-    return MetricsEndpoint(
+    return Address(
         url=f"{access.server}{PATH}",
         ca_file=files.get("ca.crt", ""),
         cert_file=files.get("tls.crt", ""),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...endpoints import Address
 from ...kube.access import Access
 from .. import launch, nodes, state
 from ..definition import ClusterDefinition
 from ..launch import Plan
-from ..metrics_endpoint import MetricsEndpoint
 from . import api_metrics, kubelets, reaching
 from .kubelets import Players
 from .surroundings import Found
@@ -49,10 +49,10 @@ def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: i
     )
 
 
-def _metrics(folder: Path, access: Access, found: Found, players: Players, *, port: int) -> dict[str, MetricsEndpoint]:
+def _metrics(folder: Path, access: Access, found: Found, players: Players, *, port: int) -> dict[str, Address]:
     known = {}
     if players == "host":
-        known[kubelets.NAME] = MetricsEndpoint(url=f"http://127.0.0.1:{port}/metrics")
+        known[kubelets.NAME] = Address(url=f"http://127.0.0.1:{port}/metrics")
     if found.api_metrics and (endpoint := api_metrics.endpoint(folder, access)) is not None:
         known[api_metrics.NAME] = endpoint
     return known

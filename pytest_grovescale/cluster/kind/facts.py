@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...endpoints import Address
 from .. import launch, state
 from ..binaries import Binary
 from ..definition import ClusterDefinition, Kind
 from ..launch import Plan
-from ..metrics_endpoint import MetricsEndpoint
 from . import identities, population
 from .population import Populated, Populating
 
@@ -95,11 +95,11 @@ def _limits(definition: ClusterDefinition) -> Flat:
     return flat
 
 
-def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[str, MetricsEndpoint]:
+def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[str, Address]:
     """Return where components serve their metrics; of a joined cluster the API server alone, and a kwok of ours."""
 
-    def authenticated(url: str) -> MetricsEndpoint:
-        return MetricsEndpoint(
+    def authenticated(url: str) -> Address:
+        return Address(
             url=f"{url}/metrics",
             ca_file=str(keys / "ca.crt"),
             cert_file=str(keys / "recorder.crt"),
@@ -110,7 +110,7 @@ def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[s
     if wanted.ground.made:
         for name in ("kube-controller-manager", "kube-scheduler"):
             found[name] = authenticated(f"https://127.0.0.1:{ports[name]}")
-        found["etcd"] = MetricsEndpoint(url=f"http://127.0.0.1:{ports['etcd']}/metrics")
+        found["etcd"] = Address(url=f"http://127.0.0.1:{ports['etcd']}/metrics")
     if wanted.kwok is not None:
-        found["kwok"] = MetricsEndpoint(url=f"http://127.0.0.1:{ports['kwok']}/metrics")
+        found["kwok"] = Address(url=f"http://127.0.0.1:{ports['kwok']}/metrics")
     return found

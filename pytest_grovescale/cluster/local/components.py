@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import yaml
 
+from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
 from ...whole_files import write_private
 from .. import kwok, pki, state
 from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
 from ..definition import ClusterDefinition
-from ..metrics_endpoint import MetricsEndpoint
 from ..protocol import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -78,7 +78,7 @@ def access(folder: Path, port: int, user: str) -> Access:
     )
 
 
-def metrics_endpoints(start: Start) -> dict[str, MetricsEndpoint]:
+def metrics_endpoints(start: Start) -> dict[str, Address]:
     """Return where each component serves its metrics, by component.
 
     A client certificate of ``system:masters`` is let in by the component itself: no TokenReview and no
@@ -87,14 +87,14 @@ def metrics_endpoints(start: Start) -> dict[str, MetricsEndpoint]:
     """
     keys = start.folder / "pki"
     return {
-        name: MetricsEndpoint(
+        name: Address(
             url=f"https://127.0.0.1:{start.ports[name]}/metrics",
             ca_file=str(keys / "ca.crt"),
             cert_file=str(keys / "recorder.crt"),
             key_file=str(keys / "recorder.key"),
         )
         for name in _AUTHENTICATING
-    } | {name: MetricsEndpoint(url=f"http://127.0.0.1:{start.ports[name]}/metrics") for name in _OPEN}
+    } | {name: Address(url=f"http://127.0.0.1:{start.ports[name]}/metrics") for name in _OPEN}
 
 
 def specs(start: Start) -> dict[str, ProcessSpec]:

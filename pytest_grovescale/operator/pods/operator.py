@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from ...cluster.handle import Cluster, ProcessInfo
+from ...endpoints import Address, Credentials
 from ...errors import GrovescaleError, OperatorError
 from ...exposition.reader import Reader
 from ...kube.portal import Portal
-from ..endpoints import Address, Credentials
 from ..handle import Operator, Progress, tail_text
 from ..readiness import fetch
 from ..running import PROCESS, Hold, RunningPods

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
+from ...endpoints import Address
 from ...kube.access import Access
 from ...whole_files import write_private
-from ..endpoints import Address
 from ..shape import Served
 
 _CA, _CERTIFICATE, _KEY, _TOKEN = "api-ca.crt", "api-client.crt", "api-client.key", "api-token"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from ...operator.endpoints import Address
+from ...endpoints import Address
 from ..protocol import ProfileTarget
 from ..scraping.targets import OfFollowed
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from ... import endpoints
+from ...endpoints import Address
 from ...kube import access as kube
 from ...kube.access import Access
-from ...operator import endpoints
-from ...operator.endpoints import Address
 from ...operator.following import Followed
 from ..protocol import ProfileTarget
 from ..scraping.objects import pod_where

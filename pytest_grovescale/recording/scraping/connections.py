@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
+from ...endpoints import Credentials, authorization, tls_context
 from ...errors import RecordingError
 from ...exposition.body import Body, too_large
 from ...exposition.limits import Limits
 from ...exposition.reader import ACCEPT
 from ...kube.access import Access, bearer, renewed, ssl_context
 from ...kube.errors import from_response
-from ...operator.endpoints import Credentials, authorization, tls_context
 
 _PACKED_PIECE = 2048
 """Bytes that are unpacked at a time, to 2 MB at most: deflate packs a thousand to one."""

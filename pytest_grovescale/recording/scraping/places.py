@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...cluster.processes import descendants
-from ...operator.endpoints import port_of, with_port
+from ...endpoints import port_of, with_port
 from ...operator.listeners import ports_of
 from ..processes import Identity
 from .connections import Where

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording.conditions import (
     AllOf,
     AnyOf,

@@ -9,7 +9,7 @@ import msgspec
 from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.local import components
-from pytest_grovescale.cluster.metrics_endpoint import MetricsEndpoint
+from pytest_grovescale.endpoints import Address
 
 FOLDER = Path("/state/clusters/one")
 START = components.Start(
@@ -42,7 +42,7 @@ def test_over_tls_the_recorder_says_who_it_is() -> None:
 def test_facts_of_a_version_before_have_none() -> None:
     facts = state.Facts(
         name="one", backend="local", definition_digest="", server="", kubernetes="", nodes=1, identities={},
-        audit_log="", facts={}, metrics={"kwok": MetricsEndpoint(url="http://127.0.0.1:1/metrics")},
+        audit_log="", facts={}, metrics={"kwok": Address(url="http://127.0.0.1:1/metrics")},
     )  # fmt: skip
     plain = msgspec.to_builtins(facts)
     assert msgspec.convert(plain, state.Facts) == facts

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import command
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.placeholders import PROVIDED, fill, names
 
 FILE = """\

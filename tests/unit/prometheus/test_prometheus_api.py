@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 from aiohttp import web
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import PrometheusError, UsageError
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.prometheus.answers import QueryError, Vector
 from pytest_grovescale.prometheus.api import Api
 from pytest_grovescale.prometheus.statistics import NoData, QueryFailed, Value, asked_for, statistics

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.prometheus.configuration import (
     admitted_alike,
     configuration,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.clock import RecorderClock
 from pytest_grovescale.recording.ledger import Ledger

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.clock import RecorderClock
 from pytest_grovescale.recording.ledger import Ledger

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator.endpoints import Credentials
 from pytest_grovescale.operator.following import Followed, ObjectMeta
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.clock import RecorderClock

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
 from pytest_grovescale.recording.profiling.exchange import Exchange, Refused

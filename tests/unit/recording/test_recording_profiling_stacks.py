@@ -12,9 +12,9 @@ import pytest
 
 from pytest_grovescale.analysis.blocked.dumps import read_dump
 from pytest_grovescale.analysis.blocked.waiting import waiting_workers
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import command
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.operator.placeholders import PROVIDED
 from pytest_grovescale.recording.processes import Identity, identity
 from pytest_grovescale.recording.profiling import stacks

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator.endpoints import Credentials
 from pytest_grovescale.operator.following import Followed
 from pytest_grovescale.recording import following
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen

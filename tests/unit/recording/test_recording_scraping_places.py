@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.operator.endpoints import Address
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator.listeners import ports_of
 from pytest_grovescale.recording.processes import Identity, started_ticks
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen

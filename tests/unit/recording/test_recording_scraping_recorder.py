@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.processes import started_ticks

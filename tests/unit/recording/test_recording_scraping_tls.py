@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import certificates, readiness
-from pytest_grovescale.operator.endpoints import Address
 from pytest_grovescale.recording.records import Scraped, SourceFailed
 from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
 from tests.unit.recording.scraping_room import scraping

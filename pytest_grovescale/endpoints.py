@@ -1,4 +1,4 @@
-"""What the operator serves on this host, as its readers reach it: readiness, metrics, profiles."""
+"""What an operator or a component serves, as its readers reach it: readiness, metrics, profiles."""
 
 from __future__ import annotations
 
