@@ -177,7 +177,7 @@ def acquire(
     folder = state.directory(chosen)
     definition = launch.settled(definition)
     # Outside the lock: what is made for seven minutes is no start yet.
-    binaries.resolve(definition, progress=progress)
+    found = binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)
     with locks.held(
         state.start_lock(folder), waiting=lambda: progress(f"cluster {chosen}: another run is starting it")
@@ -188,6 +188,7 @@ def acquire(
                 name=chosen,
                 folder=folder,
                 definition=definition,
+                binaries=found,
                 run_id=run_id,
                 allowed_contexts=tuple(allowed_contexts),
             )

@@ -6,13 +6,14 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from ..errors import ClusterError
 from . import at_end, lease, ports, processes, protocol, state
+from .binaries import Binary
 from .definition import ClusterDefinition
 from .lease import Lease
 from .ports import PortTaken
@@ -30,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     folder: Path
     definition: ClusterDefinition
+    binaries: Mapping[str, Binary]
+    """What `binaries.needed` names, found."""
     run_id: str = ""
     allowed_contexts: tuple[str, ...] = ()
     """Contexts of a kubeconfig that may be used although they are not on this machine."""

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ...endpoints import Address
 from ...kube.access import Access
-from .. import launch, nodes, state
-from ..definition import ClusterDefinition
+from .. import launch, limits, nodes, state
 from ..launch import Plan
 from . import api_metrics, kubelets, reaching
 from .kubelets import Players
@@ -18,7 +17,7 @@ def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: i
     """Return what is noted of the cluster with every recording, and kept for those who join it."""
     definition = plan.definition
     prefixes = nodes.prefixed(definition, plan.name)
-    flat: dict[str, str | int | float | bool] = {
+    flat: limits.Flat = {
         "backend": definition.backend,
         "definition": definition.name,
         "context": access.context or "in-cluster",
@@ -29,7 +28,7 @@ def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: i
         "start_s": round(taken_s, 3),
     }
     if players == "host":
-        flat |= _played_by_us(definition)
+        flat |= limits.of_kwok(definition)
     if found.lacking:
         flat["not_allowed"] = "; ".join(found.lacking)
     return state.Facts(
@@ -56,11 +55,3 @@ def _metrics(folder: Path, access: Access, found: Found, players: Players, *, po
     if found.api_metrics and (endpoint := api_metrics.endpoint(folder, access)) is not None:
         known[api_metrics.NAME] = endpoint
     return known
-
-
-def _played_by_us(definition: ClusterDefinition) -> dict[str, str | int | float | bool]:
-    return {
-        "kwok_pod_parallelism": definition.kwok.pod_parallelism,
-        "kwok_lease_seconds": definition.kwok.lease_seconds,
-        "stages": ",".join(Path(stage).stem for stage in definition.stages),
-    }

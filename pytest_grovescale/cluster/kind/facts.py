@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...endpoints import Address
-from .. import launch, state
+from .. import launch, limits, state
 from ..binaries import Binary
 from ..definition import ClusterDefinition, Kind
 from ..launch import Plan
+from ..limits import Flat
 from . import identities, population
 from .population import Populated, Populating
-
-Flat = dict[str, str | int | float | bool]
 
 
 def facts(
@@ -59,9 +58,7 @@ def _flat(wanted: Populating, done: Populated, found: Mapping[str, Binary]) -> F
         "cgroup_version": engine.cgroup_version,
         "kwok_runs": (definition.kind or Kind()).kwok,
         "nodes": definition.node_count,
-        "kwok_pod_parallelism": definition.kwok.pod_parallelism,
-        "kwok_lease_seconds": definition.kwok.lease_seconds,
-        "stages": ",".join(Path(stage).stem for stage in definition.stages),
+        **limits.of_kwok(definition),
         "api_server_ready_s": round(done.api_server_ready_s, 3),
         "nodes_ready_s": round(done.nodes_ready_s, 3),
         "start_s": round(done.nodes_ready_s, 3),
@@ -75,23 +72,9 @@ def _flat(wanted: Populating, done: Populated, found: Mapping[str, Binary]) -> F
 
 def _limits(definition: ClusterDefinition) -> Flat:
     """Return the limits in force on a cluster of our own making."""
-    api = definition.api_server
-    flat: Flat = {
-        "priority_and_fairness": api.priority_and_fairness,
-        "max_requests_inflight": api.max_requests_inflight,
-        "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
-        "apiserver_gogc": api.gogc or 100,
-        "controller_manager_qps": definition.controller_manager.limits.qps,
-        "controller_manager_controllers": "all",
-        "scheduler_qps": definition.scheduler.limits.qps,
-        "etcd_fsync": False,
-        "data_on_tmpfs": False,
-    }
-    if api.gomaxprocs:
-        flat["apiserver_gomaxprocs"] = api.gomaxprocs
-    for section in ("api_server", "controller_manager", "scheduler", "kwok"):
-        for flag, value in getattr(definition, section).extra_args.items():
-            flat[f"{section}.{flag}"] = value
+    flat = limits.of_control_plane(definition, controllers="all") | {"etcd_fsync": False, "data_on_tmpfs": False}
+    if definition.api_server.gomaxprocs:
+        flat["apiserver_gomaxprocs"] = definition.api_server.gomaxprocs
     return flat
 
 

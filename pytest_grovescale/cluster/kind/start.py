@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from ...kube.portal import Portal
-from .. import at_end, binaries, launch, ports, protocol, state
+from .. import at_end, launch, ports, protocol, state
 from ..binaries import Binary
 from ..definition import Kind
 from ..launch import Plan
@@ -25,10 +25,10 @@ _PORTS = ("kube-apiserver", *static_pods.METRICS_PORTS, "kwok")
 def start(plan: Plan, progress: Progress) -> state.Facts:
     """Make or join a kind cluster and return once all simulated nodes are Ready.
 
-    Raises BinaryError, UsageError, PortTaken, and ClusterError: no engine, no image, or what kind or the cluster says.
+    Raises UsageError, PortTaken, and ClusterError: no engine, no image, or what kind or the cluster says.
     """
     began = time.monotonic()
-    found = binaries.resolve(plan.definition, progress=progress)
+    found = plan.binaries
     engine = engines.find((plan.definition.kind or Kind()).engine)
     numbers = _begin(plan)
     ground = _ground(plan, engine, found["kind"], numbers, progress)

@@ -123,7 +123,7 @@ def test_port_that_was_taken_is_worth_another_try(cluster: Clusters) -> None:
 
 
 def plan(name: str, folder: Path) -> Plan:
-    return Plan(name=name, folder=folder, definition=load_definition("kind"))
+    return Plan(name=name, folder=folder, definition=load_definition("kind"), binaries={})
 
 
 @pytest.mark.parametrize("name", ["under_score", "a" * 50])
