@@ -35,6 +35,11 @@ class Address(Credentials, frozen=True, kw_only=True, omit_defaults=True):
         return self.url.startswith("https:")
 
 
+def addressed(url: str, credentials: Credentials) -> Address:
+    """Return the endpoint at ``url``, where one is let in with ``credentials``."""
+    return Address(url=url, **msgspec.structs.asdict(credentials))
+
+
 def ssl_context(address: Address) -> ssl.SSLContext | None:
     """Return the TLS settings; None for a plain ``http`` address. Raises OSError for a file that cannot be used."""
     return tls_context(address) if address.secure else None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..kube.client import Client
+from ..kube.leader_election import holder_host, holds
 from ..kube.resources import Resource
 from ..operator.following import Change, Followed
 from . import redaction
@@ -23,7 +24,6 @@ from .records import Incident, IncidentKind
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True)
-
 
 _ANSWER_S = 10.0
 
@@ -80,12 +80,11 @@ class FollowedPods:
     def leader(self) -> Followed | None:
         """Return the pod that leads; None when none does, or none that runs.
 
-        That is the holder of the Lease, by the name that client-go gives it (``<pod>_<uuid>``); without a Lease the
-        oldest pod that runs.
+        That is the holder of the Lease; without a Lease the oldest pod that runs.
         """
         running = [pod for pod in self._pods.values() if _running(pod)]
         if self.wanted.lease:
-            return next((pod for pod in running if pod.metadata.name == holder_pod(self._holder)), None)
+            return next((pod for pod in running if holds(pod.metadata.name, self._holder)), None)
         return min(running, key=lambda pod: (_started(pod), pod.metadata.name), default=None)
 
     def take(self, change: Change) -> None:
@@ -118,7 +117,7 @@ class FollowedPods:
             return
         before, self._holder = self._holder, holder
         if before:
-            self._happened("leader-change", "", f"{holder_pod(before)} → {holder_pod(holder)}")
+            self._happened("leader-change", "", f"{holder_host(before)} → {holder_host(holder)}")
 
     def _happened(self, kind: IncidentKind, which: str, detail: str = "") -> None:
         subject, detail = "/".join(filter(None, (self.wanted.name, which))), redaction.text(detail)
@@ -164,15 +163,6 @@ class PodFollowers:
         # A defect of ours must not look like pods to which nothing happens.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._ledger.failed(f"pods:{name}", f"{type(error).__name__}: {error}")
-
-
-def holder_pod(identity: str) -> str:
-    """Return the pod in a Lease's holder identity.
-
-    client-go's programs make it of the host name, which is the pod's, and a UUID: ``<host>_<uuid>``.
-    https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/leaderelection
-    """
-    return identity.partition("_")[0]
 
 
 def _status(pod: Followed) -> dict[str, Any]:

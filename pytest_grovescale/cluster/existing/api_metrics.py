@@ -11,11 +11,11 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from ...endpoints import Address
+from ...endpoints import Address, addressed
+from ...kube import access_files
 from ...kube.access import Access
 from ...kube.client import Client
 from ...kube.errors import ApiError
-from ...whole_files import write_private
 
 NAME = "kube-apiserver"
 PATH = "/metrics"
@@ -44,22 +44,8 @@ def endpoint(folder: Path, access: Access) -> Address | None:
         return None
     place = folder / _FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
-    secrets = {
-        "ca.crt": access.ca_pem,
-        "tls.crt": access.client_cert_pem,
-        "tls.key": access.client_key_pem,
-        "token": access.token,
-    }
-    files = {name: str(place / name) for name, text in secrets.items() if text}
-    for name, file in files.items():
-        write_private(Path(file), secrets[name])
-    return Address(
-        url=f"{access.server}{PATH}",
-        ca_file=files.get("ca.crt", ""),
-        cert_file=files.get("tls.crt", ""),
-        key_file=files.get("tls.key", ""),
-        token_file=access.token_file or files.get("token", ""),
-    )
+    access_files.write(access, place)
+    return addressed(f"{access.server}{PATH}", access_files.credentials(access, place))
 
 
 def is_held(spec: dict[str, Any]) -> bool:

@@ -10,13 +10,14 @@ import msgspec
 
 from ...cluster.handle import Cluster
 from ...errors import UsageError
+from ...kube import access_files
 from ...kube.portal import Portal
 from .. import identity, installed, webhooks
 from ..handle import Progress, new_log
 from ..running import PROCESS, Hold, stop
 from ..running import write as write_state
 from ..shape import OperatorDefinition
-from . import checking, deployment, image, objects, proxying
+from . import checking, deployment, image, objects
 from .keeping import hand_over
 from .operator import OperatorPods
 from .readiness import wait_kept, wait_rolled_out, wait_seen
@@ -46,7 +47,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         ours = portal.run(objects.prepare(client, definition, parts, cluster.owner, progress))
         running = msgspec.structs.replace(running, ours=ours)
         write_state(cluster, running)
-        proxying.write_credentials(cluster.access_as("harness"), folder)
+        access_files.write(cluster.access_as("harness"), folder)
         if checking.tokens_are_sent(definition.as_pod):
             portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
         # Before the Deployment is made: from its first moment on there is somebody who takes it out.

@@ -21,6 +21,7 @@ from ...cluster import state as clusters
 from ...cluster.kind import container_processes
 from ...kube.client import Client
 from ...kube.errors import ApiError
+from ...kube.leader_election import holds
 from ...kube.logs import PODS
 from ...kube.resources import Resource
 from .. import installed
@@ -29,7 +30,7 @@ from ..running import PROCESS
 from . import removal, state
 from .forwarding import Forwarder
 from .logs import Logs
-from .replicas import FollowedPod, Replica, holds, leader, replica_of
+from .replicas import FollowedPod, Replica, leader, replica_of
 from .state import Kept, Task
 
 NAME = "operator-pods"

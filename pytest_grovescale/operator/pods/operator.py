@@ -5,18 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from ...cluster.handle import Cluster, ProcessInfo
-from ...endpoints import Address, Credentials
+from ...endpoints import Address, Credentials, addressed
 from ...errors import GrovescaleError, OperatorError
 from ...exposition.reader import Reader
+from ...kube import access_files, api_proxy
 from ...kube.portal import Portal
 from ..handle import Operator, Progress, tail_text
 from ..readiness import fetch
 from ..running import PROCESS, Hold, RunningPods
 from ..shape import Served
-from . import proxying, state
+from . import state
 from .readiness import wait_rolled_out, wait_seen
 from .removal import DEPLOYMENTS
 
@@ -57,9 +56,7 @@ class OperatorPods(Operator):
         if served is None or served.via != "forward":
             return served
         port = state.read(self._folder).forwards[served.number]
-        return Address(
-            url=f"{served.scheme}://127.0.0.1:{port}{served.path}", **msgspec.structs.asdict(self.credentials(served))
-        )
+        return addressed(f"{served.scheme}://127.0.0.1:{port}{served.path}", self.credentials(served))
 
     def credentials(self, served: Served) -> Credentials:
         """Return how to be let in at an endpoint that is not read through the proxy."""
@@ -73,7 +70,10 @@ class OperatorPods(Operator):
         if not (leader := self.leader):
             return None
         access = self._cluster.access_as("harness")
-        return proxying.address(access, self._folder, self.deployment.namespace, leader, served)
+        path = api_proxy.path(
+            "pods", self.deployment.namespace, leader, served.number, scheme=served.scheme, path=served.path
+        )
+        return addressed(f"{access.server.rstrip('/')}{path}", access_files.credentials(access, self._folder))
 
     def served_cpu_s(self) -> float | None:
         """As `Operator.served_cpu_s`, of the replica that works. To be asked costs it some milliseconds."""

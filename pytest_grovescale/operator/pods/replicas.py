@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ...kube.leader_election import holds
 from ..following import Followed
 
 FATAL = (
@@ -131,20 +132,11 @@ def bare_id(container_id: str) -> str:
 
 
 def leader(replicas: Iterable[Replica], holder: str | None) -> Replica | None:
-    """Return the replica that works: the Lease's holder, or, where no Lease says (None), the one that runs longest.
-
-    client-go's holders are ``<host name>_<uuid>``, and a pod's host name is its own, up to its first 63 characters.
-    """
+    """Return the replica that works: the Lease's holder, or, where no Lease says (None), the one that runs longest."""
     running = [replica for replica in replicas if replica.running]
     if holder is not None:
         return next((replica for replica in running if holds(replica.pod, holder)), None)
     return min(running, key=lambda replica: (replica.going, replica.started, replica.pod), default=None)
-
-
-def holds(pod: str, holder: str) -> bool:
-    """Return whether a Lease's ``holderIdentity`` is that of a pod."""
-    name = holder.partition("_")[0]
-    return bool(name) and name in (pod, pod[:63].rstrip("-."))
 
 
 def _ending(ended: _Terminated | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ... import endpoints
-from ...endpoints import Address
+from ...endpoints import Address, addressed
 from ...kube import access as kube
 from ...kube.access import Access
 from ...operator.following import Followed
@@ -56,7 +56,7 @@ def at_leader(target: ProfileTarget, leader: Callable[[str], Followed | None], a
             raise ProfileFailed(f"no pod of {place.pods} leads", next_step="See its log.")
         if where.credentials is None:
             return ApiUrl(where.url, access)
-        return Address(url=where.url, **msgspec.structs.asdict(where.credentials))
+        return addressed(where.url, where.credentials)
 
     return Reached(pprof=at(target.pprof_at, target.address), stacks=at(target.stacks_at, target.stacks))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from urllib.parse import quote
+from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
+from ...kube import api_proxy
 from ...kube.client import Client
 from ...kube.resources import Resource
 from ...operator.following import Change, Followed
@@ -14,7 +15,7 @@ from ..followed_pods import PODS
 from ..following import Following
 from ..ledger import Ledger
 from .connections import Where
-from .places import Absent, Finder, Fixed
+from .places import Absent, Finder, Fixed, InOnePlace
 from .targets import OfFollowed, OfPods, OfService
 
 SERVICES = Resource(group="", version="v1", plural="services", kind="Service", namespaced=True)
@@ -97,7 +98,7 @@ class Pods:
         self._scraped.clear()
 
 
-class ServiceAddress:
+class ServiceAddress(InOnePlace):
     """A Service's own address, as the API tells it now."""
 
     def __init__(self, place: OfService) -> None:
@@ -136,17 +137,8 @@ class ServiceAddress:
             raise ConnectionError(self._why)
         return self._where
 
-    async def elsewhere(self) -> Sequence[Where]:
-        return ()
 
-    def answered(self, where: Where) -> None:
-        pass
-
-    async def failed(self) -> bool:
-        return False
-
-
-class AtLeader:
+class AtLeader(InOnePlace):
     """Whichever of the followed pods leads. Their coming and going is journaled by whoever follows them."""
 
     def __init__(self, place: OfFollowed, leader: Callable[[str], Followed | None], server: str) -> None:
@@ -160,12 +152,6 @@ class AtLeader:
         if self._asked is None:
             raise Absent(f"no pod of {self._place.pods} leads")
         return self._asked
-
-    async def elsewhere(self) -> Sequence[Where]:
-        return ()
-
-    def answered(self, where: Where) -> None:
-        pass
 
     async def failed(self) -> bool:
         # It leads no longer: that is told, and the next scrape is of another one.
@@ -184,22 +170,18 @@ def pod_where(pod: Followed, place: OfPods | OfFollowed, server: str) -> Where |
         return None
     if place.via == "ip":
         return Where(f"{place.scheme}://{_host(str(ip))}:{place.port}{place.path}", place.credentials)
-    return Where(f"{server}{proxy_path('pods', place, pod.metadata.name, pod.metadata.namespace)}", None)
+    return Where(f"{server}{_proxied('pods', place, pod.metadata.name, pod.metadata.namespace)}", None)
 
 
 def service_where(place: OfService, server: str) -> Where:
     """Return where a Service's metrics are read through the API server."""
-    return Where(f"{server}{proxy_path('services', place, place.service, place.namespace)}", None)
+    return Where(f"{server}{_proxied('services', place, place.service, place.namespace)}", None)
 
 
-def proxy_path(plural: str, place: OfPods | OfFollowed | OfService, name: str, namespace: str) -> str:
-    """Return the path below which the API server passes a GET on to a pod or a Service's endpoint.
-
-    https://kubernetes.io/docs/tasks/access-application-cluster/access-cluster-services/#manually-constructing-apiserver-proxy-urls
-    """
-    scheme = "https:" if place.scheme == "https" else ""
-    target = f"{scheme}{quote(name, safe='')}:{quote(str(place.port), safe='')}"
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/{plural}/{target}/proxy{place.path}"
+def _proxied(
+    plural: Literal["pods", "services"], place: OfPods | OfFollowed | OfService, name: str, namespace: str
+) -> str:
+    return api_proxy.path(plural, namespace, name, place.port, scheme=place.scheme, path=place.path)
 
 
 def _host(ip: str) -> str:

@@ -41,14 +41,8 @@ class Finder(Protocol):
         """Take note that it has not answered; return whether that is no news: it has just started, or has ended."""
 
 
-class Fixed:
-    """One that never moves."""
-
-    def __init__(self, where: Where) -> None:
-        self._where = where
-
-    async def now(self) -> Where:
-        return self._where
+class InOnePlace(Finder):
+    """One that is to be found in one place at any time, and whose silence is always news."""
 
     async def elsewhere(self) -> Sequence[Where]:
         return ()
@@ -58,6 +52,16 @@ class Fixed:
 
     async def failed(self) -> bool:
         return False
+
+
+class Fixed(InOnePlace):
+    """One that never moves."""
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+
+    async def now(self) -> Where:
+        return self._where
 
 
 class AtProcess:

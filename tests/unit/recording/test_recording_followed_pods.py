@@ -13,7 +13,7 @@ from pytest_grovescale.kube.client import Client
 from pytest_grovescale.operator.following import Change, Followed, ObjectMeta
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.clock import RecorderClock
-from pytest_grovescale.recording.followed_pods import FollowedPods, Lease, _LeaseSpec, holder_pod
+from pytest_grovescale.recording.followed_pods import FollowedPods, Lease, _LeaseSpec
 from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import IncidentSeen, PodsToFollow, Update
@@ -134,11 +134,6 @@ def test_credentials_in_a_reason_are_blotted_out(tmp_path: Path) -> None:
     pods.live()
     pods.pod("a", **restarts(1, exitCode=1, reason="token=abcdef123456"))
     assert "abcdef" not in pods.incidents()[0][2]
-
-
-@pytest.mark.parametrize(("holder", "pod"), [("op-5d-x_a-b-c", "op-5d-x"), ("op-5d-x", "op-5d-x")])
-def test_a_holder_names_its_pod(holder: str, pod: str) -> None:
-    assert holder_pod(holder) == pod
 
 
 def test_a_target_is_wherever_the_leader_is(tmp_path: Path) -> None:

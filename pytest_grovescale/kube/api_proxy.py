@@ -1,0 +1,18 @@
+"""Paths below which the API server passes requests on to a pod or to a Service's endpoint."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import quote
+
+
+def path(
+    plural: Literal["pods", "services"], namespace: str, name: str, port: int | str, *, scheme: str, path: str
+) -> str:
+    """Return where ``path`` of a pod or a Service is read through the API server. A port may be a Service's name of it.
+
+    https://kubernetes.io/docs/tasks/access-application-cluster/access-cluster-services/#manually-constructing-apiserver-proxy-urls
+    """
+    secure = "https:" if scheme == "https" else ""
+    target = f"{secure}{quote(name, safe='')}:{quote(str(port), safe='')}"
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/{plural}/{target}/proxy{path}"
