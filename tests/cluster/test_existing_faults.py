@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import http.server
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -24,6 +21,7 @@ from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.errors import Unauthorized
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import certificates
+from tests.serving import Reply, Request, serving
 from tests.somebodys_cluster import (
     CONTEXT,
     account,
@@ -150,34 +148,20 @@ def refusing(tmp_path: Path, portal: Portal, admin: Client) -> Iterator[str]:
     certificate = certificates.issue("127.0.0.1")
     certificates.write(certificate, tmp_path / "webhook")
 
-    class Refuse(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "no toys in here"}}
-            body = json.dumps({**review, "request": None, "response": answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nobody reads it."""
+    def refuse(asked: Request) -> Reply:
+        review = json.loads(asked.body)
+        answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "no toys in here"}}
+        body = json.dumps({**review, "request": None, "response": answer}).encode()
+        return Reply(body, content_type="application/json")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "webhook/tls.crt", tmp_path / "webhook/tls.key")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refuse)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     name = "no-toys.test.grovescale.io"
-    configuration = _configuration(name, server.server_port, certificate.ca_pem)
-    portal.run(admin.create(configuration))
-    yield name
-    portal.run(_delete(admin, configuration))
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(refuse, tls=context) as port:
+        configuration = _configuration(name, port, certificate.ca_pem)
+        portal.run(admin.create(configuration))
+        yield name
+        portal.run(_delete(admin, configuration))
 
 
 def _configuration(name: str, port: int, ca_pem: str) -> Object:

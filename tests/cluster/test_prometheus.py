@@ -12,7 +12,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from pytest_grovescale.prometheus.answers import Answer, Matrix, QueryError, Sca
 from pytest_grovescale.prometheus.live import Live
 from pytest_grovescale.prometheus.opening import Occasion, Target
 from pytest_grovescale.prometheus.statistics import NoData, QueryFailed, Statistics, Value
+from tests.serving import Reply, Request, serving
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -47,27 +47,12 @@ class Endpoint:
         """Cleared: scrapes get no answer."""
         self.answers.set()
         self._values = itertools.count(0, 3)
-        endpoint = self
+        self._open = contextlib.ExitStack()
+        self.address = Address(url=f"http://127.0.0.1:{self._open.enter_context(serving(self._reply))}/metrics")
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                endpoint.answers.wait()
-                body = endpoint.text().encode()
-                with contextlib.suppress(OSError):
-                    # Whoever asked may have lost patience.
-                    self.send_response(200)
-                    self.send_header("Content-Type", "text/plain; version=0.0.4")
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-        self.address = Address(url=f"http://127.0.0.1:{self._server.server_port}/metrics")
+    def _reply(self, _: Request) -> Reply:
+        self.answers.wait()
+        return Reply(self.text().encode())
 
     def text(self) -> str:
         value = next(self._values)
@@ -82,10 +67,7 @@ class Endpoint:
     def close(self) -> None:
         """Listen no longer. Idempotent."""
         self.answers.set()
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
+        self._open.close()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import os
 import subprocess
 import threading
@@ -53,6 +52,8 @@ from pytest_grovescale.recording.records import (
     SourceFailed,
 )
 from pytest_grovescale.recording.scraping.targets import AtUrl
+from tests import serving
+from tests.serving import Reply
 
 from .plane import Plane
 from .room import Maps, check, complete, of, recorder, until
@@ -365,28 +366,17 @@ def test_processes_are_followed_from_pid_to_pid(plane: Plane, tmp_path: Path) ->
 def endpoint(answer: dict[str, Any]) -> Iterator[str]:
     """A metrics endpoint that serves ``answer``: status, body, and an event to wait for before the body."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if "hang" in answer:
-                answer["hang"].wait()
-            self.send_response(answer.get("status", 200))
-            self.end_headers()
-            self.wfile.write(answer["body"])
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/metrics"
-    finally:
+    def reply(_: serving.Request) -> Reply:
         if "hang" in answer:
-            answer["hang"].set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+            answer["hang"].wait()
+        return Reply(answer["body"], answer.get("status", 200), content_type="")
+
+    with serving.serving(reply) as port:
+        try:
+            yield f"http://127.0.0.1:{port}/metrics"
+        finally:
+            if "hang" in answer:
+                answer["hang"].set()
 
 
 def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_path: Path) -> None:

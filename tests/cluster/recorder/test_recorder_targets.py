@@ -6,12 +6,9 @@ which is where these endpoints are, and simulated pods have no other; so of the 
 
 from __future__ import annotations
 
-import http.server
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +16,7 @@ from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.recorder import Recorder, ScrapeTarget
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scraping.targets import OfPods, OfService
+from tests.serving import Reply, serving
 from tests.waiting import wait_until
 
 from .plane import Plane
@@ -51,28 +49,9 @@ class Pods:
         self._plane.request("DELETE", f"{self._path}/{name}", {"gracePeriodSeconds": 0})
 
 
-@contextmanager
-def metrics() -> Iterator[int]:
+def metrics() -> AbstractContextManager[int]:
     """The port of an endpoint on loopback, which is where all these pods say that they are."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(b"a 1\n")
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+    return serving(lambda _: Reply(b"a 1\n"))
 
 
 def names(running: Recorder, kind: type[TargetSeen] | type[TargetGone] | type[Scraped]) -> list[str]:
@@ -85,23 +64,30 @@ def failures(running: Recorder) -> dict[str, str]:
     return {r.source: r.message for r in journal.read(running.journal) if isinstance(r, SourceFailed)}
 
 
-def test_pods_are_scraped_from_their_start_to_their_end(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+@contextmanager
+def first_pod_scraped(plane: Plane, maps: Maps, folder: Path) -> Iterator[tuple[Pods, Recorder]]:
+    """Yield the operator's pods, of which the first is scraped already, and the recorder."""
     pods = Pods(plane, maps.namespace)
     pods.create("first")
     pods.run("first")
     with metrics() as port:
         place = OfPods(namespace=maps.namespace, label_selector="app=operator", port=port, via="ip")
         target = ScrapeTarget(name="pods", place=place, interval_s=TICK)
-        with recorder(tmp_path, plane.access, scrape_targets=(target,)) as running:
+        with recorder(folder, plane.access, scrape_targets=(target,)) as running:
             wait_until(lambda: "pods/first" in names(running, Scraped), "a scrape of the pod that is there")
-            pods.create("second")
-            pods.run("second")
-            wait_until(lambda: "pods/second" in names(running, Scraped), "a scrape of the pod that came")
-            running.begin_phase("p", [], timeout=60)
-            pods.delete("first")
-            wait_until(lambda: names(running, TargetGone) == ["pods/first"], "the end of the pod that went")
-            running.end_phase("p", "passed")
-            running.remove_target("pods")
+            yield pods, running
+
+
+def test_pods_are_scraped_from_their_start_to_their_end(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+    with first_pod_scraped(plane, maps, tmp_path) as (pods, running):
+        pods.create("second")
+        pods.run("second")
+        wait_until(lambda: "pods/second" in names(running, Scraped), "a scrape of the pod that came")
+        running.begin_phase("p", [], timeout=60)
+        pods.delete("first")
+        wait_until(lambda: names(running, TargetGone) == ["pods/first"], "the end of the pod that went")
+        running.end_phase("p", "passed")
+        running.remove_target("pods")
     found = check(running.journal)
     assert [gone.target for gone in of(found, TargetGone)] == ["pods/first", "pods/second"]
     edges = [(scrape.target, scrape.edge) for scrape in of(found, Scraped) if scrape.edge]
@@ -110,22 +96,15 @@ def test_pods_are_scraped_from_their_start_to_their_end(plane: Plane, maps: Maps
 
 
 def test_a_restarted_api_server_loses_no_pod(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    pods = Pods(plane, maps.namespace)
-    pods.create("first")
-    pods.run("first")
-    with metrics() as port:
-        place = OfPods(namespace=maps.namespace, label_selector="app=operator", port=port, via="ip")
-        target = ScrapeTarget(name="pods", place=place, interval_s=TICK)
-        with recorder(tmp_path, plane.access, scrape_targets=(target,)) as running:
-            wait_until(lambda: "pods/first" in names(running, Scraped), "a scrape")
-            plane.kill_apiserver()
-            scrapes = len(names(running, Scraped))
-            wait_until(lambda: len(names(running, Scraped)) > scrapes, "scrapes while the API server is away")
-            plane.start_apiserver()
-            pods.create("second")
-            pods.run("second")
-            wait_until(lambda: "pods/second" in names(running, Scraped), "a scrape of the pod that came")
-            assert not names(running, TargetGone)
+    with first_pod_scraped(plane, maps, tmp_path) as (pods, running):
+        plane.kill_apiserver()
+        scrapes = len(names(running, Scraped))
+        wait_until(lambda: len(names(running, Scraped)) > scrapes, "scrapes while the API server is away")
+        plane.start_apiserver()
+        pods.create("second")
+        pods.run("second")
+        wait_until(lambda: "pods/second" in names(running, Scraped), "a scrape of the pod that came")
+        assert not names(running, TargetGone)
 
 
 def test_what_the_proxy_refuses_is_told_with_its_own_words(plane: Plane, maps: Maps, tmp_path: Path) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import json
 import tarfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 
 from pytest_grovescale.cluster import download
 from pytest_grovescale.cluster.versions import Release
+from tests.serving import Reply, Request, serving
 
 BINARY = b"\x7fELF" + bytes(range(256)) * 4096
 SHA256 = hashlib.sha256(BINARY).hexdigest()
@@ -23,11 +22,17 @@ SHA256 = hashlib.sha256(BINARY).hexdigest()
 class Site:
     """A release server: path → body; ``cut`` paths promise more than they send."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self) -> None:
+        self.url = ""
         self.files: dict[str, bytes] = {"/tool": BINARY, "/tool.sha256": SHA256.encode()}
         self.cut: set[str] = set()
         self.asked: list[str] = []
+
+    def reply(self, asked: Request) -> Reply:
+        self.asked.append(asked.path)
+        if (body := self.files.get(asked.path)) is None:
+            return Reply(status=404)
+        return Reply(body[:1000] if asked.path in self.cut else body, length=len(body))
 
     def release(
         self, *, url: str = "/tool", checksum_url: str = "/tool.sha256", form: str = "plain", member: str = ""
@@ -37,29 +42,10 @@ class Site:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.asked.append(self.path)
-            body = found.files.get(self.path)
-            if body is None:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body[:1000] if self.path in found.cut else body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found = Site(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield found
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    found = Site()
+    with serving(found.reply) as port:
+        found.url = f"http://127.0.0.1:{port}"
+        yield found
 
 
 @pytest.fixture(autouse=True)

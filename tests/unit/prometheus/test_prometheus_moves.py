@@ -6,34 +6,17 @@ import os
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import AbstractContextManager
 
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.prometheus.moves import place_now
+from tests import serving as server
+from tests.serving import Reply
 
 
-@contextmanager
-def serving(*paths: str) -> Iterator[int]:
+def serving(*paths: str) -> AbstractContextManager[int]:
     """Answer 200 at these paths, on a port of this very process, and 404 at all others."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path in paths else 404)
-            self.end_headers()
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+    return server.serving(lambda asked: Reply(status=200 if asked.path in paths else 404))
 
 
 def at(port: int) -> Address:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from pytest_grovescale.recording.records import (
     TargetSeen,
 )
 from pytest_grovescale.recording.scraping.targets import AtUrl, OfProcess
+from tests.serving import Reply, Request, serving
 from tests.waiting import wait_until
 
 NOWHERE = Access(server="https://127.0.0.1:1", insecure=True)
@@ -38,45 +38,24 @@ NOWHERE = Access(server="https://127.0.0.1:1", insecure=True)
 TICK = 0.05
 
 
-class Metrics(http.server.ThreadingHTTPServer):
+class Metrics:
     """A counter of the times that it was asked."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.asked = 0
+        self.url = ""
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/metrics"
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        assert isinstance(self.server, Metrics)
-        self.server.asked += 1
-        body = f"asked_total {self.server.asked}\n".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+    def reply(self, _: Request) -> Reply:
+        self.asked += 1
+        return Reply(f"asked_total {self.asked}\n".encode())
 
 
 @contextmanager
 def metrics() -> Iterator[Metrics]:
-    with Metrics() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    found = Metrics()
+    with serving(found.reply) as port:
+        found.url = f"http://127.0.0.1:{port}/metrics"
+        yield found
 
 
 @contextmanager
@@ -142,13 +121,13 @@ def test_without_an_interval_only_the_edges_of_phases_are_scraped(tmp_path: Path
 
 def test_a_process_that_moves_its_port_is_followed(tmp_path: Path) -> None:
     """The process is this one: it is measured as `harness`."""
-    with metrics() as first:
+    with ExitStack() as listening:
+        first = listening.enter_context(metrics())
         place = OfProcess(process="harness", address=Address(url=first.url))
         with recorder(tmp_path, ScrapeTarget(name="harness", place=place)) as running:
             wait_until(lambda: first.asked, "the first scrape")
             with metrics() as second:
-                first.shutdown()
-                first.server_close()
+                listening.close()
                 wait_until(lambda: second.asked >= 2, "scrapes of the new port")
                 running.stop()
                 urls = [seen.url for seen in read(running, TargetSeen) if isinstance(seen, TargetSeen)]
@@ -172,18 +151,15 @@ def test_targets_are_added_and_removed_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reason", ["stopped", "interrupted"])
 def test_it_stops_in_the_middle_of_a_scrape(tmp_path: Path, reason: str) -> None:
-    released = threading.Event()
+    asked, released = threading.Event(), threading.Event()
 
-    class Hanging(_Handler):
-        def do_GET(self) -> None:
-            asked.set()
-            released.wait()
+    def hanging(_: Request) -> Reply:
+        asked.set()
+        released.wait()
+        return Reply()
 
-    asked = threading.Event()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hanging) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        address = Address(url=f"http://127.0.0.1:{server.server_port}/metrics")
+    with serving(hanging) as port:
+        address = Address(url=f"http://127.0.0.1:{port}/metrics")
         try:
             with recorder(tmp_path, ScrapeTarget(name="hangs", place=AtUrl(address=address))) as running:
                 assert asked.wait(30)
@@ -191,6 +167,4 @@ def test_it_stops_in_the_middle_of_a_scrape(tmp_path: Path, reason: str) -> None
                 assert not running.alive()
         finally:
             released.set()
-            server.shutdown()
-            thread.join()
     assert not read(running, SourceFailed, Scraped)
