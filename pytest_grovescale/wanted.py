@@ -98,6 +98,7 @@ def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> No
                     cluster=wanted.cluster,
                     kubernetes=wanted.kubernetes,
                     nodes=wanted.nodes,
+                    allowed_contexts=settings.allow_context,
                 )
             )
     file.write_bytes(msgspec.json.encode(subjects))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import aiohttp
 
 from .. import __version__
-from ..endpoints import Address, Credentials, authorization, ssl_context
+from ..endpoints import Address, Credentials, addressed, authorization, ssl_context
 from ..errors import ExpositionError, GrovescaleError
 from ..exposition.body import ACCEPT_ENCODING, Body
 from ..exposition.limits import Limits
@@ -52,7 +52,7 @@ def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits
     bounds = limits or Limits()
     try:
         if source.startswith(("http://", "https://")):
-            return asyncio.run(_fetched(_address(source, credentials), timeout_s, bounds))
+            return asyncio.run(_fetched(addressed(source, credentials), timeout_s, bounds))
         return Answer(_unpacked(_pieces(source, timeout_s), bounds), "")
     except ExpositionError as error:
         raise AnswerError(f"{source}: {error.message}", next_step=error.next_step) from None
@@ -67,10 +67,6 @@ def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits
         ) from None
     except (aiohttp.ClientError, OSError) as error:
         raise AnswerError(f"{source}: {_reason(error)}", next_step=_hint(source)) from None
-
-
-def _address(url: str, credentials: Credentials) -> Address:
-    return Address(url=url, **{name: getattr(credentials, name) for name in Credentials.__struct_fields__})
 
 
 async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer:

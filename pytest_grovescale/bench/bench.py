@@ -84,12 +84,15 @@ def shared_cluster(bench: Bench) -> Cluster:
     if handle.is_running(subject.cluster):
         return handle.join(subject.cluster, progress=bench.screen.say)
     name = bench.store.folder.name
-    return handle.acquire(cluster_definition(subject), name=name, progress=bench.screen.say)
+    return handle.acquire(
+        cluster_definition(subject), name=name, allowed_contexts=subject.allowed_contexts, progress=bench.screen.say
+    )
 
 
 def own_cluster_arguments(subject: Subject) -> Sequence[str]:
     """Return the options by which a run starts a cluster of its own, as the test asks for."""
     wanted = [f"--grovescale-cluster={subject.cluster}"]
+    wanted += [f"--grovescale-allow-context={name}" for name in subject.allowed_contexts]
     if subject.kubernetes:
         wanted.append(f"--grovescale-kubernetes={subject.kubernetes}")
     return [*wanted, *([f"--grovescale-nodes={subject.nodes}"] if subject.nodes else [])]

@@ -42,12 +42,15 @@ class Environment(NamedTuple):
     cluster: str = ""
     nodes: int | None = None
     kubernetes: str = ""
+    allowed_contexts: Sequence[str] = ()
+    """Contexts of a kubeconfig that may be used although they are not on this machine."""
 
     @property
     def options(self) -> list[str]:
         """The same as options of pytest."""
         given = {"cluster": self.cluster, "nodes": self.nodes, "kubernetes": self.kubernetes}
-        return [f"--grovescale-{name}={value}" for name, value in given.items() if value]
+        contexts = [f"--grovescale-allow-context={name}" for name in self.allowed_contexts]
+        return [f"--grovescale-{name}={value}" for name, value in given.items() if value] + contexts
 
 
 class CompareWanted(NamedTuple):

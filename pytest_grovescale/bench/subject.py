@@ -33,6 +33,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     kubernetes: str = ""
     nodes: int | None = None
+    allowed_contexts: tuple[str, ...] = ()
+    """Contexts of a kubeconfig that may be used although they are not on this machine."""
 
     @property
     def argument(self) -> str:

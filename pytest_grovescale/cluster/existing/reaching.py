@@ -45,8 +45,8 @@ def access(settings: Existing, *, allowed: Collection[str]) -> Access:
             f"context {name!r} is the cluster at {meant.server}"
             + (f" (through the proxy {meant.proxy})" if meant.proxy else "")
             + ", which is not on this machine; nothing was sent to it",
-            next_step=f"If tests may run there: --grovescale-allow-context={name}, or grovescale up "
-            f"--allow-context={name}.",
+            next_step=f"If tests may run there: --grovescale-allow-context={name}, or for grovescale's own "
+            f"commands --allow-context={name}.",
         )
     return from_kubeconfig(meant.kubeconfig, meant.context)
 

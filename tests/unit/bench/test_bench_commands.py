@@ -8,6 +8,8 @@ import pytest
 
 from pytest_grovescale import cli
 from pytest_grovescale.bench import subject
+from pytest_grovescale.bench.bench import own_cluster_arguments
+from pytest_grovescale.bench.commands import Environment
 from pytest_grovescale.bench.outcome import FailOn, exit_code
 from pytest_grovescale.bench.parts import so_far
 from pytest_grovescale.bench.recorded import WEAKER, compare_recorded
@@ -52,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["compare", "--resume"], "holds nothing of grovescale compare"),
         (["compare", "--resume", "nowhere"], "cannot be read"),
         (["compare", "--pairs=3", "--resume"], "--pairs cannot change it"),
+        (["compare", "--allow-context=far", "--resume"], "--allow-context cannot change it"),
         (["compare", "--one-look", "--same-process", "--resume"], "--one-look, --same-process cannot change it"),
         (["sweep", "test_one.py", "--set=replicas=5"], "none is a list"),
         (["sweep", "test_one.py", "--set=replicas=1,2,3", "--repeats=0"], "0 repeats"),
@@ -74,6 +77,12 @@ def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:
     found = subject.find("test_profiled.py")
     assert (found.nodeid, found.nodes, found.cluster) == ("test_profiled.py::test_it", 7, "default")
     assert found.argument == f"{folder}/test_profiled.py::test_it"
+
+
+def test_a_context_that_may_be_used_is_noted_for_every_run() -> None:
+    found = subject.find("test_one.py", Environment(Path("reports"), allowed_contexts=["far"]).options)
+    assert found.allowed_contexts == ("far",)
+    assert "--grovescale-allow-context=far" in own_cluster_arguments(found)
 
 
 def test_recorded_runs_are_compared_and_called_weaker(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

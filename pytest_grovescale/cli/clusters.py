@@ -1,0 +1,80 @@
+"""``grovescale setup | up | status | down | kubeconfig``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .environment import add_allow_context
+from .out import say, write
+
+
+def add(commands: Any) -> None:
+    """Declare them. ``commands``: the parser's subparsers."""
+    setup = commands.add_parser("setup", help="find, download or build the control plane's binaries ahead of time")
+    setup.add_argument("--kubernetes", metavar="VERSION", default="", help="instead of the default version")
+    setup.set_defaults(run=_setup)
+
+    up = commands.add_parser("up", help="start a cluster and leave it running")
+    up.add_argument(
+        "cluster",
+        nargs="?",
+        default="default",
+        metavar="FILE",
+        help="cluster definition (default), or existing:CONTEXT",
+    )
+    up.add_argument("--name", default="", help="name to find it by (default: the definition's)")
+    up.add_argument("--kubernetes", metavar="VERSION", default="", help="instead of the definition's version")
+    up.add_argument("--nodes", type=int, metavar="N", help="instead of the definition's number of simulated nodes")
+    add_allow_context(up)
+    up.set_defaults(run=_up)
+
+    status = commands.add_parser("status", help="list the clusters on this machine and their processes")
+    status.set_defaults(run=_status)
+
+    down = commands.add_parser("down", help="stop a cluster and remove what it left")
+    down.add_argument("name", nargs="?", default="", metavar="NAME")
+    down.add_argument("--all", action="store_true", help="every cluster of this user, and what killed runs left")
+    down.set_defaults(run=_down)
+
+    kubeconfig = commands.add_parser("kubeconfig", help="print a running cluster's kubeconfig file's path")
+    kubeconfig.add_argument("name", nargs="?", default="", metavar="NAME")
+    kubeconfig.set_defaults(run=_kubeconfig)
+
+
+def _setup(options: argparse.Namespace) -> int:
+    from ..cluster import commands
+
+    return commands.setup(kubernetes=options.kubernetes, say=say, write=write)
+
+
+def _up(options: argparse.Namespace) -> int:
+    from ..cluster import commands
+
+    return commands.up(
+        options.cluster,
+        name=options.name,
+        kubernetes=options.kubernetes,
+        nodes=options.nodes,
+        allowed_contexts=options.allow_context,
+        say=say,
+        write=write,
+    )
+
+
+def _status(options: argparse.Namespace) -> int:
+    from ..cluster import commands
+
+    return commands.status(write=write)
+
+
+def _down(options: argparse.Namespace) -> int:
+    from ..cluster import commands
+
+    return commands.down(options.name, everything=options.all, say=say)
+
+
+def _kubeconfig(options: argparse.Namespace) -> int:
+    from ..cluster import commands
+
+    return commands.kubeconfig(options.name, write=write)

@@ -1,0 +1,176 @@
+"""``grovescale compare | backends | sweep``: one test, run several times or on several clusters."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from ..errors import UsageError
+from .environment import add_environment, environment_of
+from .out import write
+
+
+def add(commands: Any) -> None:
+    """Declare them. ``commands``: the parser's subparsers."""
+    _add_compare(commands)
+    _add_backends(commands)
+    _add_sweep(commands)
+
+
+def _add_compare(commands: Any) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="run two variants of an operator in turn, and tell whether the second is slower",
+        usage="grovescale compare [A] [B] [TEST] [--set NAME=VALUE --vs NAME=VALUE] [--git REV_A REV_B --build CMD] …\n"
+        "       grovescale compare --resume [FOLDER]\n"
+        "       grovescale compare RUN RUN",
+    )
+    compare.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="one or two operator definitions (reference), or two folders of finished runs; and a test, as "
+        "tests/scale/test_mine.py::test_it (the bundled scenario of 1000 pods)",
+    )
+    compare.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definitions")
+    compare.add_argument("--vs", action="append", default=[], metavar="NAME=VALUE", help="value of the second only")
+    compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
+    compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
+    compare.add_argument("--what", default="noop,deploy", help="noop windows, deploy runs, or both (default)")
+    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (noop 16, deploy 10)")
+    compare.add_argument(
+        "--one-look", action="store_true", help="make all pairs: no look on the way, which may end it early"
+    )
+    compare.add_argument("--quick", action="store_true", help="fewer and shorter: tells large differences only")
+    compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
+    compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (100)")
+    compare.add_argument(
+        "--same-process", action="store_true", help="all no-op windows on one process, instead of a fresh one for each"
+    )
+    compare.add_argument(
+        "--profile", action=argparse.BooleanOptionalAction, help="profile both at the end (default: unless --quick)"
+    )
+    compare.add_argument("--gate", action="append", default=[], metavar="METRIC", help="metric the verdict is about")
+    compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
+    add_environment(compare)
+    compare.set_defaults(run=_compare)
+
+
+def _add_backends(commands: Any) -> None:
+    backends = commands.add_parser(
+        "backends",
+        help="one test on several clusters, side by side: what must be equal, and what may differ",
+        description="Creates, deletes and gate removals have to be equal exactly. Exit code: 1 where they are not.",
+    )
+    backends.add_argument(
+        "runs", nargs="+", metavar="[NAME=]RUN", help="folder of a finished run, and what to call it, as kind=reports/x"
+    )
+    backends.add_argument("--test", default="", help="which test, by the end of its id, where the runs have several")
+    form = backends.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as Markdown")
+    form.add_argument("--json", action="store_true", help="as JSON")
+    backends.set_defaults(run=_backends)
+
+
+def _add_sweep(commands: Any) -> None:
+    sweep = commands.add_parser("sweep", help="run a test at several sizes, and tell how its figures grow")
+    sweep.add_argument("names", nargs="*", metavar="NAME", help="operator definition (reference), and test")
+    sweep.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definition; a list is swept"
+    )
+    sweep.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of each size (3)")
+    sweep.add_argument(
+        "--check", action="append", default=[], metavar="METRIC=EXPONENT", help="fail where a metric grows faster"
+    )
+    add_environment(sweep)
+    sweep.set_defaults(run=_sweep)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from ..bench import commands
+
+    color = sys.stdout.isatty()
+    if options.resume is not None:
+        given = (
+            "set",
+            "vs",
+            "param",
+            "git",
+            "pairs",
+            "one_look",
+            "quick",
+            "window",
+            "triggers",
+            "same_process",
+            "gate",
+        )
+        _refuse_beside_resume(options, *given)
+        return commands.resume_compare(
+            options.resume,
+            options.reports.absolute(),
+            fail_on=options.fail_on,
+            stream=sys.stderr,
+            write=write,
+            color=color,
+        )
+    wanted = commands.CompareWanted(
+        names=options.names,
+        values=options.set,
+        other=options.vs,
+        parameters=options.param,
+        git=options.git,
+        build=options.build,
+        what=options.what,
+        pairs=options.pairs,
+        one_look=options.one_look,
+        same_process=options.same_process,
+        quick=options.quick,
+        window=options.window,
+        triggers=options.triggers,
+        profiles=options.profile,
+        gated=options.gate,
+        fail_on=options.fail_on,
+    )
+    return commands.run_compare(wanted, environment_of(options), stream=sys.stderr, write=write, color=color)
+
+
+def _backends(options: argparse.Namespace) -> int:
+    from ..bench.backends import BackendsWanted, backends
+
+    wanted = BackendsWanted(runs=options.runs, test=options.test, markdown=options.markdown, json=options.json)
+    return backends(wanted, write=write, color=sys.stdout.isatty())
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    from ..bench import commands
+
+    color = sys.stdout.isatty()
+    if options.resume is not None:
+        _refuse_beside_resume(options, "set", "param")
+        return commands.resume_sweep(
+            options.resume,
+            options.reports.absolute(),
+            checks=options.check,
+            stream=sys.stderr,
+            write=write,
+            color=color,
+        )
+    wanted = commands.SweepWanted(
+        names=options.names,
+        values=options.set,
+        parameters=options.param,
+        repeats=options.repeats,
+        checks=options.check,
+    )
+    return commands.run_sweep(wanted, environment_of(options), stream=sys.stderr, write=write, color=color)
+
+
+def _refuse_beside_resume(options: argparse.Namespace, *others: str) -> None:
+    names = (*others, "cluster", "nodes", "kubernetes", "allow_context")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
+    if given or options.names:
+        raise UsageError(
+            f"--resume goes on with a plan as it was made: {', '.join([*options.names, *given])} cannot change it",
+            next_step="Leave that out, or begin anew without --resume.",
+        )

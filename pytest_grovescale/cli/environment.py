@@ -1,0 +1,47 @@
+"""Arguments of all commands that run a test."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..bench.commands import Environment
+
+
+def add_allow_context(command: argparse.ArgumentParser) -> None:
+    """Declare which contexts of a kubeconfig may be used."""
+    command.add_argument(
+        "--allow-context",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a kubeconfig context that is not on this machine and may be used all the same",
+    )
+
+
+def add_environment(command: argparse.ArgumentParser) -> None:
+    """Declare where a test is run, and where what is found is left."""
+    command.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the test")
+    command.add_argument("--cluster", default="", metavar="FILE", help="cluster definition, instead of the test's")
+    command.add_argument("--nodes", type=int, metavar="N", help="number of simulated nodes, instead of the test's")
+    command.add_argument("--kubernetes", default="", metavar="VERSION", help="instead of the definition's version")
+    add_allow_context(command)
+    command.add_argument("--reports", type=Path, default=Path("reports"), metavar="DIR", help="where its folder is")
+    command.add_argument(
+        "--resume", nargs="?", const="", metavar="FOLDER", help="go on where it was interrupted (default: the newest)"
+    )
+
+
+def environment_of(options: argparse.Namespace) -> Environment:
+    """Return what was given of it."""
+    from ..bench.commands import Environment
+
+    return Environment(
+        reports=options.reports.absolute(),
+        cluster=options.cluster,
+        nodes=options.nodes,
+        kubernetes=options.kubernetes,
+        allowed_contexts=tuple(options.allow_context),
+    )

@@ -1,0 +1,66 @@
+"""``grovescale lint-metrics``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .out import say, write
+
+
+def add(commands: Any) -> None:
+    """Declare them. ``commands``: the parser's subparsers."""
+    lint = commands.add_parser(
+        "lint-metrics",
+        help="hold what a metrics endpoint serves to the rules that need no cluster",
+        description="Names, labels, duplicates of built-ins, buckets. Exit code: 0 no faults, 1 faults, 2 unreadable.",
+    )
+    lint.add_argument("source", metavar="URL|FILE|-", help="an endpoint, a saved answer of one, or standard input")
+    lint.add_argument("--against", default="", metavar="FILE", help="the same before a change: show what differs")
+    lint.add_argument("--max-series", type=int, metavar="N", help="fail where it serves more")
+    lint.add_argument("--forbid", action="append", default=[], metavar="LABEL", help="a label that none may have, too")
+    lint.add_argument(
+        "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to let off"
+    )
+    lint.add_argument("--json", action="store_true", help="as JSON")
+    lint.add_argument("--bearer-token-file", default="", metavar="FILE", help="a token to be let in with")
+    lint.add_argument("--ca", default="", metavar="FILE", help="certificate authority of an https endpoint, PEM")
+    lint.add_argument("--cert", default="", metavar="FILE", help="client certificate to be let in with, PEM")
+    lint.add_argument("--key", default="", metavar="FILE", help="its key, where it is not in the same file")
+    lint.add_argument("--insecure", action="store_true", help="believe any certificate")
+    lint.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="for the whole answer (10)")
+    lint.set_defaults(run=_lint_metrics)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is no time limit: give 0.1 to 3600 seconds")
+    return value
+
+
+def _lint_metrics(options: argparse.Namespace) -> int:
+    from ..bench.lint_metrics import LintWanted, lint_metrics
+    from ..checks.lint.labels import UNBOUNDED
+    from ..checks.lint.lint import Wanted
+    from ..endpoints import Credentials
+
+    wanted = LintWanted(
+        source=options.source,
+        against=options.against,
+        rules=Wanted(
+            max_series=options.max_series,
+            forbidden=(*UNBOUNDED, *options.forbid),
+            ignore=tuple(options.ignore),
+        ),
+        credentials=Credentials(
+            token_file=options.bearer_token_file,
+            ca_file=options.ca,
+            cert_file=options.cert,
+            key_file=options.key,
+            insecure_skip_verify=options.insecure,
+        ),
+        timeout_s=options.timeout,
+        json=options.json,
+    )
+    return lint_metrics(wanted, write=write, say=say)

@@ -1,0 +1,137 @@
+"""``grovescale show | analyse | report | profile``: what there is of a finished run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import GrovescaleError
+from .out import say, write
+
+if TYPE_CHECKING:
+    from ..analysis.profiles.chosen import PhaseProfile
+    from ..analysis.result import TestResult
+
+
+def add(commands: Any) -> None:
+    """Declare them. ``commands``: the parser's subparsers."""
+    show = commands.add_parser("show", help="print the tables of a recording again")
+    show.add_argument("recording", type=Path, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    show.set_defaults(run=_show)
+
+    analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
+    analyse.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    # What a recorder does whose test process was killed: if all of the run was, nobody else is left to do it.
+    analyse.add_argument("--unless-open", action="store_true", help=argparse.SUPPRESS)
+    analyse.set_defaults(run=_analyse)
+
+    report = commands.add_parser("report", help="write a run's page anew: one HTML file, to be opened from disk")
+    report.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    report.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of report.html in that folder")
+    report.set_defaults(run=_report)
+
+    profile = commands.add_parser("profile", help="print a run's function tables, or how those of two differ")
+    profile.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    profile.add_argument("after", type=Path, nargs="?", metavar="RUN2", help="another run's: print before, after and Δ")
+    profile.add_argument("--phase", default="", help="only of this phase")
+    profile.add_argument("--process", default="", help="only of this process, as operator")
+    profile.add_argument("--module", default="", help="only of this file, folder or package; * and ? match any")
+    profile.add_argument("--top", type=int, default=20, metavar="N", help="the first N functions of each phase (20)")
+    profile.add_argument("--markdown", action="store_true", help="as Markdown, for a pull request")
+    profile.set_defaults(run=_profile)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from ..analysis.analyse import analyse, merge
+    from ..analysis.metrics.history import histories_in
+    from ..analysis.profiles.attach import with_tables
+    from ..checks.judge import judge_run
+    from ..recording.journal import read
+    from ..report import terminal
+
+    recordings = _recordings(options.recording)
+    folder = recordings[0].parent.parent
+    result = merge([analyse(read(path), recording=path.relative_to(folder).as_posix()) for path in recordings])
+    result = with_tables(result, folder)
+    for test in judge_run(result, _baselines(), histories_in(folder)).tests:
+        write(terminal.render_test(test))
+    return 0
+
+
+def _baselines() -> Callable[[TestResult], Callable[[str], Mapping[str, float] | None]]:
+    """Return what gives the baselines of a test, kept in the project where the command is run."""
+    from ..analysis.likeness import backend_of
+    from ..bench.baselines import Baselines
+
+    kept = Baselines(Path.cwd())
+    return lambda test: lambda name: kept.metrics(name, test.test, backend_of(test))
+
+
+def _recordings(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted((path / "recordings").glob("*.jsonl"))
+    if not found:
+        raise GrovescaleError(
+            f"{path}: no recording, and no folder of a run",
+            next_step="Name reports/latest, or a .jsonl file in a run's recordings/ folder.",
+        )
+    return found
+
+
+def _analyse(options: argparse.Namespace) -> int:
+    from ..analysis.analyse import analyse_run_over_time
+    from ..checks.judge import judge_run
+    from ..recording.journal import wait_closed
+    from ..report import jsonfile
+    from ..report.html import files
+    from ..session.folder import is_open
+
+    if options.unless_open:
+        if is_open(options.folder):
+            return 0
+        # All of the run was killed: the recorders of its other workers are closing theirs.
+        wait_closed(_recordings(options.folder))
+    run = analyse_run_over_time(options.folder)
+    result = judge_run(run.result, _baselines(), run.metrics_of)
+    jsonfile.write(result, options.folder / "result.json")
+    say(f"wrote {options.folder / 'result.json'}")
+    say(f"wrote {files.write_run(options.folder, result, run.timelines)}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from ..analysis.analyse import analyse_run_over_time
+    from ..checks.judge import judge_run
+    from ..report.html import files
+
+    _recordings(options.folder)
+    run = analyse_run_over_time(options.folder)
+    judged = judge_run(run.result, _baselines(), run.metrics_of)
+    say(f"wrote {files.write_run(options.folder, judged, run.timelines, to=options.output)}")
+    return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from ..report import function_difference, function_table
+
+    if options.after is None:
+        render = function_table.tables_markdown if options.markdown else function_table.tables_text
+        profiles = _profiles(options, options.folder, module=options.module)
+        write(render(profiles, top=options.top, trunk=bool(options.module)))
+        return 0
+    compare = function_difference.differences_markdown if options.markdown else function_difference.differences_text
+    before, after = _profiles(options, options.folder), _profiles(options, options.after)
+    write(compare(before, after, module=options.module, top=options.top))
+    return 0
+
+
+def _profiles(options: argparse.Namespace, folder: Path, *, module: str = "") -> list[PhaseProfile]:
+    from ..analysis.analyse import analyse_run
+    from ..analysis.profiles.chosen import cpu_profiles, with_whole_table
+
+    _recordings(folder)
+    chosen = cpu_profiles(analyse_run(folder), phase=options.phase, process=options.process)
+    return [with_whole_table(folder, one, module=module) for one in chosen]
