@@ -25,7 +25,7 @@ def carrying(mark: str) -> dict[int, str]:
     return found
 
 
-def wait_none(mark: str, timeout: float = 30) -> None:
+def wait_none(mark: str, timeout: float = 120) -> None:
     """Return when no process carries ``mark``; raise AssertionError with those that are left after ``timeout`` s."""
     deadline = time.monotonic() + timeout
     while left := carrying(mark):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 _LOOK_S = 0.02
 
 
-def wait_until(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
+def wait_until(holds: Callable[[], object], what: str, seconds: float = 120) -> None:
     """Return when ``holds`` does; raise AssertionError with ``what`` was waited for after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not holds():

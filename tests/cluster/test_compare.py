@@ -68,8 +68,8 @@ def interrupted(folder: Path, what: str, after: str, number: signal.Signals) -> 
     while not (line := driver.stderr.readline()).startswith(after):
         assert line, f"the driver ended before {after!r}"
     driver.send_signal(number)
-    _, said = driver.communicate(timeout=120)
-    wait_none(str(folder), timeout=60)
+    _, said = driver.communicate(timeout=240)
+    wait_none(str(folder))
     return driver.returncode, said
 
 

@@ -72,7 +72,7 @@ def go_on(folder: Path) -> None:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=240)
     return output
 
 
@@ -122,7 +122,7 @@ env: {HEALTH: "{health_port}"}
 """
     (folder / "crash-loop.yaml").write_text(definition, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--grovescale", "--grovescale-operator=crash-loop.yaml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "no such flag: --frobnicate" in done.stdout
     assert "exited with code 1" in done.stdout

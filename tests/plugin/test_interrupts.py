@@ -90,7 +90,7 @@ def _stopped_in(folder: Path, phase: str, number: signal.Signals, *arguments: st
     process = _pytest(folder, f"--grovescale-param=stop_in={phase}", *arguments)
     assert (folder / "here").read_text(encoding="utf-8") == phase
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     return process.returncode, output
 
 
@@ -137,7 +137,7 @@ def test_sigkill(folder: Path, phase: str, where: str) -> None:
 def test_the_next_run_works(folder: Path, own_state: None) -> None:
     _stopped_in(folder, "deploy", signal.SIGKILL)
     process = _pytest(folder)
-    output, _ = process.communicate(timeout=90)
+    output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output
     assert [phase.outcome for phase in _recorded(folder).phases] == ["passed"] * 3
     assert not carrying(str(folder / "state")), "the cluster of a run ends with it"

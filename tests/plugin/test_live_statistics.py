@@ -230,7 +230,7 @@ def test_nothing_is_left_when_a_run_is_stopped(
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert (tmp_path / "here").read_text(encoding="utf-8").startswith("http://127.0.0.1:")
     process.send_signal(number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     wait_none(str(tmp_path))
     assert "Traceback" not in output
     assert not list((tmp_path / "state/clusters").iterdir())

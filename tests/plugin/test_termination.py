@@ -78,7 +78,7 @@ def test_a_run_ends_as_with_ctrl_c(folder: Path, before: Sequence[str]) -> None:
     if before:
         pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8"))
     os.kill(pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
     assert "Traceback" not in output
     assert not carrying(str(folder / "state")), "it returns when its cluster is gone"

@@ -121,7 +121,7 @@ def heard(folder: Path, pipe: str) -> str:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     return output
 
 
