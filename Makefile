@@ -35,7 +35,7 @@ test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile -rR $(ARGS)
 
-selftest: $(READY) ## every check against the bundled operator with each of its defects; about 10 minutes
+selftest: $(READY) ## every check against the bundled operator with each of its defects; about 16 minutes
 	$(BIN)/grovescale setup
 	$(BIN)/grovescale selftest defects $(ARGS)
 

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from .. import bundled
 from ..errors import UsageError
-from . import matrix, matrix_checks, matrix_runs, matrix_table, subject
+from . import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table, subject
 from .matrix import CLEAN, Cell
 from .matrix_runs import REFERENCE, SCENARIO, Runs
 from .screen import Screen
@@ -44,6 +44,8 @@ def selftest_defects(
             for name, measured in runs:
                 cells += matrix_checks.cells(expected, checks, name, measured)
                 screen.say(_line(name, cells, names))
+        for name in names:
+            cells.append(matrix_sweeps.cell(expected, name, folder, screen))
     finally:
         screen.close()
     write(matrix_table.render(expected, cells, color=color).rstrip("\n"))

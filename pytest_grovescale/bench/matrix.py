@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..analysis.result import Verdict
+from ..checks.scaling import Scales
 from ..checks.shape import AnyCheck, SimulatedNodesOnly
 from ..definitions import load, where
 from ..errors import DefinitionError
@@ -79,6 +80,32 @@ class SecondPass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     why: str
 
 
+class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`Scales`, which judges runs of several sizes: made for the clean operator, and where growth is the defect."""
+
+    metric: str
+    exponent_max: float
+    replicas: list[int]
+    """Sizes of the bundled scenario of `grovescale sweep`."""
+    parameters: dict[str, int | str] = {}
+    """Its others."""
+    hold_s: float
+    """How long a no-op is watched. What the operator uses anyway is subtracted, but its noise stays."""
+    repeats: int
+    """Runs of each size."""
+    of: list[str]
+    """Defects that it is made for, and ``clean``. For the others the check is undecided."""
+    why: str
+
+    @property
+    def check(self) -> Scales:
+        """The check with its arguments."""
+        return Scales(metric=self.metric, exponent_max=self.exponent_max)
+
+
+SCALES = str(Scales.__struct_config__.tag)
+
+
 class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is expected."""
 
@@ -88,13 +115,20 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Check → its arguments, once for each time that it is asked. A bound may be ``{times_clean: 1.5}``: so many times
     what the operator without a defect needed in the same selftest, for figures that depend on the machine."""
     second_pass: SecondPass
+    growth: Growth
     defects: dict[str, Defect]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Names of all checks."""
+        return [*self.checks, SCALES]
 
     def expected(self, defect: str, check: str) -> tuple[Expectation, str]:
         """Return what a check must say of a defect, or of the clean operator, and why."""
         found: tuple[Expectation, str] = ("silent", "") if defect == CLEAN else self.defects[defect].expected(check)
-        if found[0] == "silent" and check == self.second_pass.check and defect not in self.second_pass.of:
-            return "undecided", self.second_pass.why
+        for named, more in ((self.second_pass.check, self.second_pass), (SCALES, self.growth)):
+            if found[0] == "silent" and check == named and defect not in more.of:
+                return "undecided", more.why
         return found
 
     def arguments(self, defect: str) -> tuple[str, dict[str, int | str]]:
@@ -144,23 +178,25 @@ def _wrong_checks(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
     for kind in KINDS:
         if kind not in matrix.checks:
             yield ("checks",), f"{kind} is missing"
-        elif not any(matrix.expected(defect, kind)[0] == "fires" for defect in matrix.defects):
-            yield ("checks", kind), "no defect trips it"
+    for kind in matrix.kinds:
+        if not any(matrix.expected(defect, kind)[0] == "fires" for defect in matrix.defects):
+            yield ("growth",) if kind == SCALES else ("checks", kind), "no defect trips it"
 
 
 def _wrong_defects(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
-    for name in matrix.second_pass.of:
-        if name not in matrix.defects and name != CLEAN:
-            yield ("second_pass", "of"), f"no defect {name!r}"
+    for part, of in (("second_pass", matrix.second_pass.of), ("growth", matrix.growth.of)):
+        for name in of:
+            if name not in matrix.defects and name != CLEAN:
+                yield (part, "of"), f"no defect {name!r}"
     for name, defect in matrix.defects.items():
         parts = {"fires": defect.fires, "undecided": defect.undecided, "may": defect.may}
         seen: set[str] = set()
-        for part, reasons in parts.items():
+        for expectation, reasons in parts.items():
             for check in reasons:
-                if check not in matrix.checks and check != _REST:
-                    yield ("defects", name, part, check), "no such check"
+                if check not in matrix.kinds and check != _REST:
+                    yield ("defects", name, expectation, check), "no such check"
                 if check in seen:
-                    yield ("defects", name, part, check), "is expected to do two things"
+                    yield ("defects", name, expectation, check), "is expected to do two things"
                 seen.add(check)
         caught = {**defect.fires, **defect.undecided}
         if defect.caught_by and defect.caught_by not in caught:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..analysis.metrics.history import MetricsHistory
-from ..analysis.result import TestResult
+from ..analysis.result import CheckResult, TestResult
 from ..checks.judge import judge
 from ..checks.shape import AnyCheck, decode
 from ..errors import DefinitionError, NotMeasuredError
@@ -90,18 +90,22 @@ def cells(matrix: Matrix, checks: Mapping[str, Sequence[AnyCheck]], defect: str,
     """Yield a cell for each check; of several answers the worst counts."""
     for kind, times in checks.items():
         answers = [judge(check, measured.test, metrics=measured.metrics) for check in times]
-        worst = min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict))
-        expected, why = matrix.expected(defect, kind)
-        yield Cell(
-            defect=defect,
-            check=kind,
-            expected=expected,
-            why=why,
-            said=worst.verdict,
-            asked=worst.check,
-            text=f"in {worst.phase}: {worst.text}" if worst.phase else worst.text,
-            evidence=worst.evidence,
-        )
+        yield cell(matrix, defect, kind, min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict)))
+
+
+def cell(matrix: Matrix, defect: str, kind: str, said: CheckResult) -> Cell:
+    """Return what a check said of a defect, beside what it should have said."""
+    expected, why = matrix.expected(defect, kind)
+    return Cell(
+        defect=defect,
+        check=kind,
+        expected=expected,
+        why=why,
+        said=said.verdict,
+        asked=said.check,
+        text=f"in {said.phase}: {said.text}" if said.phase else said.text,
+        evidence=said.evidence,
+    )
 
 
 def _rounded(bound: float) -> float:

@@ -46,7 +46,7 @@ class MatrixFile(msgspec.Struct, frozen=True, kw_only=True):
 def render(matrix: Matrix, cells: Sequence[Cell], *, width: int = 110, color: bool = False) -> str:
     """Return the matrix, the cells that differ, and what catches each defect."""
     sheet = Sheet(width=width, color=color)
-    checks = list(matrix.checks)
+    checks = matrix.kinds
     for start in range(0, len(checks), 4):
         part = enumerate(checks[start : start + 4], start + 1)
         sheet.line("  ".join(f"{number:>2} {name:<22}" for number, name in part))
@@ -72,7 +72,7 @@ def render(matrix: Matrix, cells: Sequence[Cell], *, width: int = 110, color: bo
 
 def render_markdown(matrix: Matrix, cells: Sequence[Cell]) -> str:
     """Return the same two tables as Markdown."""
-    checks = list(matrix.checks)
+    checks = matrix.kinds
     lines = ["| defect | caught by | which says |", "|---|---|---|"]
     lines += [f"| `{defect}` | {check} | {escape(text)} |" for defect, check, text in caught(matrix, cells)]
     lines += ["", "| defect |" + "|".join(f" {n + 1} " for n in range(len(checks))) + "|"]

@@ -66,6 +66,7 @@ def plan_of(
     values: Mapping[str, str],
     parameters: Mapping[str, str],
     repeats: int = REPEATS,
+    hold_s: float = HOLD_S,
     seed: int = 0,
 ) -> Plan:
     """Return the whole plan. One of ``values`` or ``parameters`` is a list; a value that the operator's definition does
@@ -97,7 +98,7 @@ def plan_of(
         subject=subject,
         arms=arms,
         slots=shuffled(PART, swept.values, repeats, seed=seed),
-        hold_s=HOLD_S,
+        hold_s=hold_s,
         parameter=swept.name,
     )
 

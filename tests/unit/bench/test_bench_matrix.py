@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 
 from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import Verdict
-from pytest_grovescale.bench import matrix, matrix_checks, matrix_runs, matrix_table
-from pytest_grovescale.bench.matrix import CLEAN, KINDS, Cell, Defect, Expectation, Matrix, SecondPass
+from pytest_grovescale.bench import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table
+from pytest_grovescale.bench.matrix import CLEAN, KINDS, SCALES, Cell, Defect, Expectation, Growth, Matrix, SecondPass
 from pytest_grovescale.bench.matrix_checks import Measured
 from pytest_grovescale.bench.matrix_runs import REFERENCE, Runs
+from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.checks.check import tag_of, text_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageError
@@ -34,6 +36,9 @@ def small(**named: Defect) -> Matrix:
         parameters={"replicas": 1},
         checks={"noop_writes": [{}], "rss": [{"max": {"times_clean": 1.5}}]},
         second_pass=SecondPass(check="coexistence", of=[CLEAN], why="not made"),
+        growth=Growth(
+            metric="noop_cpu", exponent_max=1.3, replicas=[1, 2, 4], hold_s=1, repeats=1, of=[CLEAN], why="one size"
+        ),
         defects=dict(named),
     )
 
@@ -62,7 +67,7 @@ def test_every_check_is_asked_with_arguments_that_can_be() -> None:
 
 def test_every_check_has_a_defect_that_trips_it_and_every_defect_a_check() -> None:
     expected = matrix.read()
-    for kind in KINDS:
+    for kind in (*KINDS, SCALES):
         assert any(expected.expected(name, kind)[0] == "fires" for name in expected.defects), kind
         assert expected.expected(CLEAN, kind) == ("silent", "")
     for name, defect in expected.defects.items():
@@ -78,7 +83,9 @@ def test_every_check_has_a_defect_that_trips_it_and_every_defect_a_check() -> No
         ("    caught_by: hot_loop\n", "", r"hot-loop: no check catches it"),
         ("      metric_names: camelCase", "      labels: camelCase", r"checks.metric_names: no defect trips it"),
         ("      noop_cpu: 10 % more", "      noop_cup: 10 % more", r"noop_cup: no such check"),
-        ("  of: [clean, ", "  of: [clean, none, ", r"second_pass.of: no defect 'none'"),
+        ("  of: [clean, name", "  of: [clean, none, name", r"second_pass.of: no defect 'none'"),
+        ("  of: [clean, quad", "  of: [clean, none, quad", r"growth.of: no defect 'none'"),
+        ("    fires:\n      scales: each", "    fires:\n      hot_loop: each", r"growth: no defect trips it"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, written: str, wrong: str, message: str) -> None:
@@ -120,6 +127,7 @@ def test_without_the_second_pass_its_check_is_undecided() -> None:
     assert expected.expected("named", "coexistence")[0] == "fires"
     assert expected.arguments(CLEAN) == ("", {"replicas": 1, "untracked": 1})
     assert expected.arguments("leak") == ("leak", {"replicas": 1, "untracked": 0})
+    assert expected.expected("leak", "scales") == ("undecided", "one size")
     assert expected.arguments(REFERENCE) == ("", {"replicas": 1, "untracked": 0})
 
 
@@ -209,10 +217,13 @@ def _cells() -> tuple[Matrix, list[Cell]]:
     return expected, [
         cell(CLEAN, "noop_writes", "pass"),
         cell(CLEAN, "rss", "pass"),
+        cell(CLEAN, "scales", "pass"),
         cell("leak", "noop_writes", "inconclusive"),
         cell("leak", "rss", "fail"),
+        cell("leak", "scales", "inconclusive"),
         cell("slow", "noop_writes", "fail"),
         cell("slow", "rss", "pass"),
+        cell("slow", "scales", "inconclusive"),
     ]
 
 
@@ -223,12 +234,12 @@ def test_the_table_marks_every_cell() -> None:
     assert "1 noop_writes" in lines[0]
     at = lines.index(next(line for line in lines if line.startswith("defect")))
     assert [line.split() for line in lines[at + 1 : at + 4]] == [
-        ["clean", "·", "·"],
-        ["leak", "u", "✓"],
-        ["slow", "✗f", "·"],
+        ["clean", "·", "·", "·"],
+        ["leak", "u", "✓", "?"],
+        ["slow", "✗f", "·", "?"],
     ]
     assert rows["✗"][:2] == ["slow:", "noop_writes(…)"]
-    assert lines[-1] == "5 of 6 cells are as expected; 1 differ"
+    assert lines[-1] == "8 of 9 cells are as expected; 1 differ"
 
 
 def test_each_defect_is_told_with_what_catches_it() -> None:
@@ -236,7 +247,14 @@ def test_each_defect_is_told_with_what_catches_it() -> None:
     assert matrix_table.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
     markdown = matrix_table.render_markdown(expected, cells)
     assert "| `leak` | rss | fail (first) |" in markdown
-    assert "| `slow` | ✗f | · |" in markdown
+    assert "| `slow` | ✗f | · | ? |" in markdown
+
+
+def test_what_is_made_at_one_size_only_is_undecided(tmp_path: Path) -> None:
+    expected = small(leak=Defect(fires={"rss": "grows"}))
+    found = matrix_sweeps.cell(expected, "leak", tmp_path, Screen(io.StringIO()))
+    assert (found.check, found.said, found.holds, found.text) == ("scales", "inconclusive", True, "one size")
+    assert found.asked == 'scales("noop_cpu", exponent_max=1.3)'
 
 
 def test_the_files(tmp_path: Path) -> None:
@@ -244,7 +262,7 @@ def test_the_files(tmp_path: Path) -> None:
     files = matrix_table.write(tmp_path, expected, cells)
     assert [file.name for file in files] == ["defects.json", "defects.md"]
     content = json.loads(files[0].read_text())
-    assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 6)
+    assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 9)
 
 
 # ---- runs

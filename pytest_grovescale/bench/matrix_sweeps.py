@@ -1,0 +1,56 @@
+"""`scales` in the selftest: the bundled operator at several sizes, clean and where growth is the defect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..analysis.result import CheckResult
+from ..checks import scaling
+from ..errors import UsageError
+from . import matrix_checks, subject, sweep
+from .matrix import CLEAN, SCALES, Cell, Matrix
+from .matrix_runs import OPERATOR
+from .screen import Screen
+from .store import Plan, Store
+
+_SWEEPS = "sweeps"
+
+
+def cell(matrix: Matrix, defect: str, folder: Path, screen: Screen) -> Cell:
+    """Return what `scales` says of a defect; where the matrix asks for no runs of several sizes, it is undecided.
+
+    Runs that are in ``folder`` already are not made again.
+    """
+    if defect in matrix.growth.of:
+        store = _store(matrix, defect, folder)
+        said = scaling.judge(matrix.growth.check, sweep.run(store, store.plan(), screen))
+        screen.say(f"{defect}: {said.text}")
+    else:
+        text = scaling.text_of(matrix.growth.check)
+        said = CheckResult(check=text, verdict="inconclusive", text=matrix.growth.why)
+    return matrix_checks.cell(matrix, defect, SCALES, said)
+
+
+def _store(matrix: Matrix, defect: str, folder: Path) -> Store:
+    """Return the sweep that was begun with the same plan, or a new one."""
+    growth, reports = matrix.growth, folder / _SWEEPS / defect
+    plan = sweep.plan_of(
+        OPERATOR,
+        subject.find(""),
+        values={} if defect == CLEAN else {"defect": matrix.arguments(defect)[0]},
+        parameters={
+            **{name: str(value) for name, value in growth.parameters.items()},
+            "replicas": ",".join(str(size) for size in growth.replicas),
+        },
+        repeats=growth.repeats,
+        hold_s=growth.hold_s,
+    )
+    try:
+        begun = Store.latest(reports, plan.command)
+    except UsageError:
+        return Store.create(reports, plan)
+    return begun if _alike(begun.plan(), plan) else Store.create(reports, plan)
+
+
+def _alike(one: Plan, other: Plan) -> bool:
+    return (one.subject, one.arms, one.slots) == (other.subject, other.arms, other.slots)
