@@ -35,8 +35,9 @@ test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile -rR $(ARGS)
 
-selftest: $(READY) ## every check against the bundled operator with each of its defects; about 16 minutes
+selftest: $(READY) ## the power of comparisons, and every check against each defect; about 16 minutes
 	$(BIN)/grovescale setup
+	$(BIN)/grovescale selftest power
 	$(BIN)/grovescale selftest defects $(ARGS)
 
 # KIND=--where-possible: succeed, and say why, on a machine that cannot run containers.
