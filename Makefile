@@ -38,7 +38,7 @@ test: $(READY) browser ## the tests, on a real control plane where they need one
 selftest: $(READY) ## the power of comparisons, and every check against each defect; about 16 minutes
 	$(BIN)/grovescale setup
 	$(BIN)/grovescale selftest power
-	$(BIN)/grovescale selftest defects $(ARGS)
+	$(BIN)/grovescale selftest defects --again $(ARGS)
 
 # KIND=--where-possible: succeed, and say why, on a machine that cannot run containers.
 test-kind: $(READY) ## the tests on a real kind cluster; 1000 pods twice; makes engine and images, at first about 20 minutes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -12,6 +12,7 @@ from .. import bundled
 from ..errors import UsageError
 from . import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table, subject
 from .matrix import CLEAN, Cell
+from .matrix_checks import Asked
 from .matrix_runs import REFERENCE, SCENARIO, Runs
 from .screen import Screen
 
@@ -19,11 +20,12 @@ Write = Callable[[str], None]
 
 
 def selftest_defects(
-    reports: Path, *, only: Sequence[str], resume: str | None, stream: TextIO, write: Write, color: bool
+    reports: Path, *, only: Sequence[str], resume: str | None, again: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
     """Run the bundled operator clean and with each defect, and judge every run by every check.
 
-    Returns 0 when all say what the matrix expects, else 1. Raises UsageError for a defect in ``only`` that is none.
+    ``again``: a defect of which a cell differs is measured a second time, and that time counts. Returns 0 when all say
+    what the matrix expects, else 1. Raises UsageError for a defect in ``only`` that is none.
     """
     expected = matrix.read()
     if unknown := sorted({*only} - {*expected.defects, CLEAN}):
@@ -33,24 +35,34 @@ def selftest_defects(
     scenario = subject.find(str(bundled.find(subject.SCENARIOS, SCENARIO)))
     screen = Screen(stream)
     screen.say(f"selftest in {os.path.relpath(folder)}; after an interruption: grovescale selftest defects --resume")
+    runs = Runs(folder, expected, scenario)
     names = [name for name in (CLEAN, *expected.defects) if not only or name in only]
-    cells: list[Cell] = []
     try:
-        with contextlib.closing(
-            matrix_runs.make(Runs(folder, expected, scenario), [REFERENCE, *names], screen)
-        ) as runs:
-            _, clean = next(runs)
-            checks = matrix_checks.bounded(asked, clean)
-            for name, measured in runs:
-                cells += matrix_checks.cells(expected, checks, name, measured)
-                screen.say(_line(name, cells, names))
-        for name in names:
-            cells.append(matrix_sweeps.cell(expected, name, folder, screen))
+        cells = _cells(runs, asked, names, screen)
+        wrong = [name for name in names if any(cell.defect == name and not cell.holds for cell in cells)]
+        if again and wrong:
+            screen.say(f"measured a second time, which counts: {', '.join(wrong)}")
+            for name in wrong:
+                runs.forget(name)
+            found = [cell for cell in cells if cell.defect not in wrong] + _cells(runs, asked, wrong, screen)
+            cells = sorted(found, key=lambda cell: names.index(cell.defect))
     finally:
         screen.close()
     write(matrix_table.render(expected, cells, color=color).rstrip("\n"))
     screen.say("wrote " + ", ".join(os.path.relpath(file) for file in matrix_table.write(folder, expected, cells)))
     return int(not all(cell.holds for cell in cells))
+
+
+def _cells(runs: Runs, asked: Mapping[str, Sequence[Asked]], names: Sequence[str], screen: Screen) -> list[Cell]:
+    """Return what every check says of these defects."""
+    cells: list[Cell] = []
+    with contextlib.closing(matrix_runs.make(runs, [REFERENCE, *names], screen)) as made:
+        _, clean = next(made)
+        checks = matrix_checks.bounded(asked, clean)
+        for name, measured in made:
+            cells += matrix_checks.cells(runs.matrix, checks, name, measured)
+            screen.say(_line(name, cells, names))
+    return cells + [matrix_sweeps.cell(runs, name, screen) for name in names]
 
 
 def _line(name: str, cells: Sequence[Cell], names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import secrets
+import shutil
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ SCHEMA_VERSION = 1
 REFERENCE = "clean-first"
 """The run that bounds are multiples of; the one that is judged as clean is another."""
 
-_RUNS, _DONE = "runs", "done.json"
+_RUNS, _SWEEPS, _DONE = "runs", "sweeps", "done.json"
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +65,16 @@ class Runs(NamedTuple):
             if done.arguments == self._given(name):
                 return self._read(reports)
         return None
+
+    def sweeps(self, name: str) -> Path:
+        """Return the folder of a defect's runs of several sizes."""
+        return self.folder / _SWEEPS / name
+
+    def forget(self, name: str) -> None:
+        """Let a defect be measured anew."""
+        with told(self.folder):
+            (self.reports(name) / _DONE).unlink(missing_ok=True)
+            shutil.rmtree(self.sweeps(name), ignore_errors=True)
 
     def run(self, name: str, cluster: Cluster, turn: int, screen: Screen) -> Measured:
         """Make one run. Raises NothingMeasured for one that ended before its first phase, or was cut short."""

@@ -9,20 +9,19 @@ from ..checks import scaling
 from ..errors import UsageError
 from . import matrix_checks, subject, sweep
 from .matrix import CLEAN, SCALES, Cell, Matrix
-from .matrix_runs import OPERATOR
+from .matrix_runs import OPERATOR, Runs
 from .screen import Screen
 from .store import Plan, Store
 
-_SWEEPS = "sweeps"
 
-
-def cell(matrix: Matrix, defect: str, folder: Path, screen: Screen) -> Cell:
+def cell(runs: Runs, defect: str, screen: Screen) -> Cell:
     """Return what `scales` says of a defect; where the matrix asks for no runs of several sizes, it is undecided.
 
-    Runs that are in ``folder`` already are not made again.
+    Runs that are there already are not made again.
     """
+    matrix = runs.matrix
     if defect in matrix.growth.of:
-        store = _store(matrix, defect, folder)
+        store = _store(matrix, defect, runs.sweeps(defect))
         said = scaling.judge(matrix.growth.check, sweep.run(store, store.plan(), screen))
         screen.say(f"{defect}: {said.text}")
     else:
@@ -31,9 +30,9 @@ def cell(matrix: Matrix, defect: str, folder: Path, screen: Screen) -> Cell:
     return matrix_checks.cell(matrix, defect, SCALES, said)
 
 
-def _store(matrix: Matrix, defect: str, folder: Path) -> Store:
+def _store(matrix: Matrix, defect: str, reports: Path) -> Store:
     """Return the sweep that was begun with the same plan, or a new one."""
-    growth, reports = matrix.growth, folder / _SWEEPS / defect
+    growth = matrix.growth
     plan = sweep.plan_of(
         OPERATOR,
         subject.find(""),

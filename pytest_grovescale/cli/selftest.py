@@ -29,6 +29,9 @@ def add(commands: Any) -> None:
     matrix.add_argument(
         "--resume", nargs="?", const="", metavar="FOLDER", help="go on where it was interrupted (default: the newest)"
     )
+    matrix.add_argument(
+        "--again", action="store_true", help="measure a defect a second time where a cell differs, on a busy machine"
+    )
     matrix.set_defaults(run=_selftest_defects)
 
 
@@ -45,6 +48,7 @@ def _selftest_defects(options: argparse.Namespace) -> int:
         options.reports.absolute(),
         only=options.only,
         resume=options.resume,
+        again=options.again,
         stream=sys.stderr,
         write=write,
         color=sys.stdout.isatty(),

@@ -252,7 +252,7 @@ def test_each_defect_is_told_with_what_catches_it() -> None:
 
 def test_what_is_made_at_one_size_only_is_undecided(tmp_path: Path) -> None:
     expected = small(leak=Defect(fires={"rss": "grows"}))
-    found = matrix_sweeps.cell(expected, "leak", tmp_path, Screen(io.StringIO()))
+    found = matrix_sweeps.cell(Runs(tmp_path, expected, SUBJECT), "leak", Screen(io.StringIO()))
     assert (found.check, found.said, found.holds, found.text) == ("scales", "inconclusive", True, "one size")
     assert found.asked == 'scales("noop_cpu", exponent_max=1.3)'
 
@@ -276,6 +276,18 @@ def test_a_run_is_gone_on_with_only_when_it_is_the_same(tmp_path: Path) -> None:
     assert runs.measured("leak") is None
     (runs.reports("leak") / "done.json").write_text("cut sho")
     assert runs.measured("leak") is None
+
+
+def test_what_is_measured_anew_is_forgotten(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, small(leak=Defect(fires={"rss": ""})), SUBJECT)
+    runs.forget("leak")
+    done, sample = runs.reports("leak") / "done.json", runs.sweeps("leak") / "sweep-1/samples/one.json"
+    for file in (done, sample):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    runs.forget("leak")
+    assert not done.exists()
+    assert not sample.exists()
 
 
 def test_the_folder_to_go_on_with(tmp_path: Path) -> None:
