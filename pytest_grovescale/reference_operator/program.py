@@ -165,7 +165,11 @@ async def _move_metrics(operator: Operator, servers: http_servers.HttpServers, s
     seen = asyncio.Event()
     operator.caches.sets.store.on_change(lambda old, new: seen.set())
     await seen.wait()
-    log.info("metrics are at port %d now", await servers.move(settings.metrics_port))
+    try:
+        log.info("metrics are at port %d now", await servers.move(settings.metrics_port))
+    except OSError:
+        # Its metrics are gone then, and whoever looks for them finds out why here.
+        log.exception("metrics could not be moved")
 
 
 async def _lead(api: ApiClient, operator: Operator, settings: Settings) -> None:
