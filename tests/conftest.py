@@ -16,10 +16,13 @@ settings.register_profile("grovescale", deadline=None)
 settings.load_profile("grovescale")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give a test on a real control plane a second try: it shares its cores with the tests beside it, and waits for
-    other programs. One that needed it is named at the end (``-rR``); one that fails twice has failed.
+    other programs. One that needed it is named at the end (``-rR``); one that fails twice has failed. With
+    ``-p no:rerunfailures`` there is one try.
     """
+    if not config.pluginmanager.hasplugin("rerunfailures"):
+        return
     for item in items:
         if item.get_closest_marker("cluster") or item.get_closest_marker("kind"):
             item.add_marker(pytest.mark.flaky(reruns=1))

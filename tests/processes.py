@@ -7,6 +7,11 @@ import select
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pytest_grovescale.cluster.processes import descendants
 
 
 def carrying(mark: str) -> dict[int, str]:
@@ -23,6 +28,14 @@ def carrying(mark: str) -> dict[int, str]:
         if pid != os.getpid() and state != "Z" and any(mark.encode() in text for text in texts):
             found[pid] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
+
+
+def new_descendants(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    """Let ``module`` see no child that is there already: this process plays an operator, and may have a whole control
+    plane of other tests among its children.
+    """
+    known = set(descendants(os.getpid()))
+    monkeypatch.setattr(module, "descendants", lambda pid: descendants(pid, apart=known))
 
 
 def wait_none(mark: str, timeout: float = 120) -> None:

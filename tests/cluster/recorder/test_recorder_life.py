@@ -139,13 +139,20 @@ def test_killed_recorder_is_told_and_its_journal_can_be_read(plane: Plane, maps:
     assert not isinstance(check(running.journal)[-1], Closed)
 
 
+def interrupt() -> None:
+    """Send Ctrl-C to the main thread, which waits in a system call; to another one it would be no end of that."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
+
+
 def test_stop_while_a_phase_is_being_begun_waits_for_nothing(plane: Plane, maps: Maps, tmp_path: Path) -> None:
     proxy = Proxy(plane.port)
     access = Access(server=f"https://127.0.0.1:{proxy.port}", token="recorder-token", insecure=True)
     running = Recorder.start(config(tmp_path, access), log=tmp_path / "recorder.log")
     proxy.cut(refuse=True)
     # Ctrl-C strikes while the watches wait for an API server that does not come.
-    alarm = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+    alarm = threading.Timer(0.5, interrupt)
     alarm.start()
     with pytest.raises(KeyboardInterrupt):
         running.begin_phase("p", [("one", maps.count(1))], timeout=600)
@@ -160,7 +167,7 @@ def test_stop_while_a_phase_is_being_begun_waits_for_nothing(plane: Plane, maps:
 def test_ctrl_c_loses_no_update(plane: Plane, maps: Maps, tmp_path: Path) -> None:
     with recorder(tmp_path, plane.access) as running:
         running.begin_phase("p", [("one", maps.count(1)), ("two", maps.count(2))], timeout=60)
-        alarm = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
+        alarm = threading.Timer(0.2, interrupt)
         alarm.start()
         with pytest.raises(KeyboardInterrupt):
             until(running, PhaseComplete)

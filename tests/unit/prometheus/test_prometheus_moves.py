@@ -8,10 +8,19 @@ import socketserver
 import threading
 from contextlib import AbstractContextManager
 
+import pytest
+
 from pytest_grovescale.endpoints import Address
+from pytest_grovescale.prometheus import moves
 from pytest_grovescale.prometheus.moves import place_now
 from tests import serving as server
+from tests.processes import new_descendants
 from tests.serving import Reply
+
+
+@pytest.fixture(autouse=True)
+def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_descendants(monkeypatch, moves)
 
 
 def serving(*paths: str) -> AbstractContextManager[int]:

@@ -15,6 +15,7 @@ from pytest_grovescale.recording.processes import Identity, started_ticks
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen
 from pytest_grovescale.recording.scraping import places, target
 from pytest_grovescale.recording.scraping.targets import OfProcess, ScrapeTarget
+from tests.processes import new_descendants
 from tests.unit.recording.scraping_room import Endpoint, Room, reply, scraping, serving, until
 
 TICK = 0.05
@@ -23,6 +24,11 @@ OURS = Identity(os.getpid(), started_ticks(os.getpid()))
 
 METRICS = reply("a 1\n")
 PAGE = reply("<html>", type="text/html")
+
+
+@pytest.fixture(autouse=True)
+def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_descendants(monkeypatch, places)
 
 
 async def _silent(writer: asyncio.StreamWriter) -> None:
