@@ -13,21 +13,32 @@ import pytest
 
 from pytest_grovescale.cluster.processes import descendants
 
+_PF_KTHREAD = 0x00200000
+"""Flag of a thread of the kernel's own (include/linux/sched.h)."""
+
 
 def carrying(mark: str) -> dict[int, str]:
     """Return pid → command line of every process, other than this one, with ``mark`` in it or its environment."""
     found = {}
     for pid in _pids():
-        folder = Path("/proc") / str(pid)
         try:
-            command = (folder / "cmdline").read_bytes()
-            texts = (command, (folder / "environ").read_bytes())
-            state = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+            command, environment = _texts(Path("/proc") / str(pid))
         except OSError:
             continue
-        if pid != os.getpid() and state != "Z" and any(mark.encode() in text for text in texts):
+        if pid != os.getpid() and any(mark.encode() in text for text in (command, environment)):
             found[pid] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
+
+
+def _texts(folder: Path) -> tuple[bytes, bytes]:
+    """Return a process' command line and environment; both are empty for a kernel's thread, and one that has ended."""
+    while True:
+        command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+        state, *rest = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        if command or environment or state in "ZX" or int(rest[5]) & _PF_KTHREAD:
+            return command, environment
+        # In the middle of execve it has neither.
+        os.sched_yield()
 
 
 def new_descendants(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
