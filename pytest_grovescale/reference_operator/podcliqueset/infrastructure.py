@@ -56,6 +56,11 @@ class ServiceAccounts(_PerSet):
     def _content(self, pcs: PodCliqueSet) -> Body:
         return {}
 
+    async def delete(self, pcs: PodCliqueSet) -> None:
+        # kube-controller-manager deletes the token of an account that is gone: sometimes it would be before us.
+        if not self._workshop.caches.secrets.owned_by(pcs):
+            await super().delete(pcs)
+
 
 class Roles(_PerSet):
     name = "pod-role"
