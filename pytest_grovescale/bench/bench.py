@@ -15,7 +15,7 @@ from ..cluster.handle import Cluster
 from .schedule import Slot
 from .screen import Screen
 from .store import Plan, Sample, Store
-from .subject import Subject
+from .subject import Subject, cluster_options
 
 RUN_OPTIONS = (
     "--grovescale",
@@ -91,8 +91,9 @@ def shared_cluster(bench: Bench) -> Cluster:
 
 def own_cluster_arguments(subject: Subject) -> Sequence[str]:
     """Return the options by which a run starts a cluster of its own, as the test asks for."""
-    wanted = [f"--grovescale-cluster={subject.cluster}"]
-    wanted += [f"--grovescale-allow-context={name}" for name in subject.allowed_contexts]
-    if subject.kubernetes:
-        wanted.append(f"--grovescale-kubernetes={subject.kubernetes}")
-    return [*wanted, *([f"--grovescale-nodes={subject.nodes}"] if subject.nodes else [])]
+    return cluster_options(
+        subject.cluster,
+        kubernetes=subject.kubernetes,
+        nodes=subject.nodes,
+        allowed_contexts=subject.allowed_contexts,
+    )

@@ -48,9 +48,9 @@ class Environment(NamedTuple):
     @property
     def options(self) -> list[str]:
         """The same as options of pytest."""
-        given = {"cluster": self.cluster, "nodes": self.nodes, "kubernetes": self.kubernetes}
-        contexts = [f"--grovescale-allow-context={name}" for name in self.allowed_contexts]
-        return [f"--grovescale-{name}={value}" for name, value in given.items() if value] + contexts
+        return subject.cluster_options(
+            self.cluster, kubernetes=self.kubernetes, nodes=self.nodes, allowed_contexts=self.allowed_contexts
+        )
 
 
 class CompareWanted(NamedTuple):

@@ -42,6 +42,15 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.path}::{self.nodeid.partition('::')[2]}"
 
 
+def cluster_options(
+    cluster: str, *, kubernetes: str = "", nodes: int | None = None, allowed_contexts: Sequence[str] = ()
+) -> list[str]:
+    """Return the options by which pytest runs a test on such a cluster; what is empty is the test's own affair."""
+    given = {"cluster": cluster, "kubernetes": kubernetes, "nodes": nodes}
+    contexts = [f"--grovescale-allow-context={name}" for name in allowed_contexts]
+    return [f"--grovescale-{name}={value}" for name, value in given.items() if value] + contexts
+
+
 def find(test: str, options: Sequence[str] = ()) -> Subject:
     """Return the one scale test that ``test`` (file or node id; empty: the bundled scenario) means.
 
