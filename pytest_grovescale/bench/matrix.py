@@ -14,6 +14,8 @@ from typing import Any, Literal
 import msgspec
 
 from ..analysis.result import Verdict
+from ..analysis.scaling import Sweep
+from ..checks import scaling
 from ..checks.scaling import Scales
 from ..checks.shape import AnyCheck, SimulatedNodesOnly
 from ..definitions import load, where
@@ -92,7 +94,8 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hold_s: float
     """How long a no-op is watched. What the operator uses anyway is subtracted, but its noise stays."""
     repeats: int
-    """Runs of each size."""
+    """Runs of each size; more where they leave the bound in doubt, until it is decided."""
+    most_repeats: int
     of: list[str]
     """Defects that it is made for, and ``clean``. For the others the check is undecided."""
     why: str
@@ -101,6 +104,14 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def check(self) -> Scales:
         """The check with its arguments."""
         return Scales(metric=self.metric, exponent_max=self.exponent_max)
+
+    def decided(self, sweep: Sweep) -> bool:
+        """Whether these runs tell on which side of the bound the exponent is.
+
+        Looked at again after each round, the interval has less than its 95 %; what is judged here lies far from it.
+        """
+        runs = self.repeats * len(self.replicas)
+        return len(sweep.runs) >= runs and scaling.judge(self.check, sweep).verdict != "inconclusive"
 
 
 SCALES = str(Scales.__struct_config__.tag)

@@ -22,7 +22,7 @@ def cell(runs: Runs, defect: str, screen: Screen) -> Cell:
     matrix = runs.matrix
     if defect in matrix.growth.of:
         store = _store(matrix, defect, runs.sweeps(defect))
-        said = scaling.judge(matrix.growth.check, sweep.run(store, store.plan(), screen))
+        said = scaling.judge(matrix.growth.check, sweep.run(store, store.plan(), screen, enough=matrix.growth.decided))
         screen.say(f"{defect}: {said.text}")
     else:
         text = scaling.text_of(matrix.growth.check)
@@ -41,7 +41,7 @@ def _store(matrix: Matrix, defect: str, reports: Path) -> Store:
             **{name: str(value) for name, value in growth.parameters.items()},
             "replicas": ",".join(str(size) for size in growth.replicas),
         },
-        repeats=growth.repeats,
+        repeats=growth.most_repeats,
         hold_s=growth.hold_s,
     )
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..analysis.scaling import LEAST_SIZES, SizedRun, Sweep
@@ -15,7 +15,7 @@ from ..operator.definition import load
 from .bench import Bench, cluster_definition
 from .compare import checkouts
 from .deploy_pairs import Deploys
-from .schedule import Slot, left, shuffled
+from .schedule import Slot, complete_rounds, left, shuffled
 from .screen import Screen, time_left
 from .store import Plan, Sample, Store
 from .subject import Subject
@@ -103,16 +103,26 @@ def plan_of(
     )
 
 
-def run(store: Store, plan: Plan, screen: Screen) -> Sweep:
-    """Make all runs that are still to be made, and return the fits."""
+def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], bool] | None = None) -> Sweep:
+    """Make all runs that are still to be made, and return the fits; ``enough`` is asked after each whole round of sizes
+    whether to end there."""
     with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
         bench = Bench(store, plan, turn, screen, folders)
         with contextlib.ExitStack() as stack:
             measure = Deploys(bench, stack, whole=True)
-            for slot in left(plan.slots, store.samples()):
+            while (slot := next_run(store, plan, enough)) is not None:
                 measure(slot)
                 screen.say(_line(plan, slot, store.samples()))
     return result(store, plan)
+
+
+def next_run(store: Store, plan: Plan, enough: Callable[[Sweep], bool] | None) -> Slot | None:
+    """Return the run that is to be made next; None when all are made, or after a whole round that is ``enough``."""
+    samples = store.samples()
+    whole = samples and complete_rounds(samples, PART, tuple(plan.arms)) * len(plan.arms) == len(samples)
+    if enough is not None and whole and enough(result(store, plan)):
+        return None
+    return next(iter(left(plan.slots, samples)), None)
 
 
 def result(store: Store, plan: Plan) -> Sweep:

@@ -57,4 +57,4 @@ def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: 
 
 def _trigger(workloads: list[WorkloadHandle]) -> None:
     for workload in workloads:
-        workload.trigger_reconcile(**workload.trigger)
+        workload.trigger_again()

@@ -98,6 +98,8 @@ class Scale:
         self.progress = progress
         self.longest_hold_s = longest_hold_s
         """Holds are cut to this, s."""
+        self.idle_cores = 0.0
+        """What the operator uses when nothing happens, as the last `settle` found it."""
         self.current: Phase | None = None
         self.workloads: list[WorkloadHandle] = []
         self._portal = portal
@@ -264,8 +266,8 @@ class Scale:
         if self.operator is None:
             return
         self.recorder.mark("settle", state="begin", detail=self.operator.name)
-        cores = idle_cores(self.operator, limit_s=durations.seconds(timeout))
-        self.recorder.mark("settle", state="end", detail=f"{cores:.3f} cores")
+        self.idle_cores = idle_cores(self.operator, limit_s=durations.seconds(timeout))
+        self.recorder.mark("settle", state="end", detail=f"{self.idle_cores:.3f} cores")
 
     def untracked(self) -> None:
         """Bring the workload once more without the harness' tracking, and scrape the operator: for ``coexistence()``.

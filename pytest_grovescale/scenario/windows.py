@@ -211,7 +211,7 @@ class _Windows(contextlib.ExitStack):
             raise UsageError("a trigger outside a window", next_step="Begin one first.")
         asked_ns = cpu_ns(self._operator)
         for workload in self._workloads:
-            workload.trigger_reconcile(**workload.trigger)
+            workload.trigger_again()
         return until_done(self._operator, self.idle, asked_ns, limit_s=limit_s, wait=phase.pass_time)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,9 +12,13 @@ from ..recording.conditions import FieldTest
 from ..workload import actions
 from ..workload.template import Rendered
 from .conditions import ObjectName, Scalar, Wanted, of_object
+from .settling import cpu_ns, until_done
 
 if TYPE_CHECKING:
     from .scale import Scale
+
+_TRIGGER_S = 60.0
+"""An operator that is in a loop is never done with a trigger: the next one comes after so long."""
 
 
 class WorkloadHandle:
@@ -26,8 +31,8 @@ class WorkloadHandle:
         """Whether it has ever been."""
         self._scale = scale
         self._triggers = itertools.count(1)
-        self.trigger: dict[str, str] = {}
-        """What the last trigger changed, as arguments of `trigger_reconcile`."""
+        self._trigger: tuple[Literal["annotations", "labels"], str] | None = None
+        """What the last trigger changed."""
 
     def names(self) -> Sequence[ObjectName]:
         """Return the names of all objects, in the template's order."""
@@ -55,24 +60,46 @@ class WorkloadHandle:
             count=len(self.objects),
         )
 
-    def trigger_reconcile(self, *, annotation: str = "", label: str = "") -> None:
+    def trigger_reconcile(self, *, annotation: str = "", label: str = "", times: int = 1) -> None:
         """Change an annotation or a label of every object, spec untouched: a reconcile that should find nothing to do.
 
-        The operator definition names the one that its predicates let through.
+        The operator definition names the one that its predicates let through. One no-op costs some hundredths of a
+        second: with ``times`` it is triggered so often, each time once the operator is done with the last, and what a
+        trigger costs is told that much better. Returns when it is done with the last one.
         """
-        if self._scale.operator is not None and not annotation and not label:
-            annotation, label = self._scale.operator.trigger, self._scale.operator.trigger_label
-        key = label or annotation
-        if not key:
+        if times < 1:
+            raise UsageError(f"trigger_reconcile(times={times})", next_step="Trigger once or more.")
+        operator = self._scale.operator
+        if operator is not None and not annotation and not label:
+            annotation, label = operator.trigger, operator.trigger_label
+        if not annotation and not label:
             raise UsageError(
                 "the operator definition names no trigger",
                 next_step="Set `trigger:` there, or pass annotation=… or label=…",
             )
-        self.trigger = {"annotation": annotation, "label": label}
+        self._trigger = ("labels", label) if label else ("annotations", annotation)
+        if times == 1:
+            self.trigger_again()
+            return
+        if operator is None:
+            raise UsageError(
+                f"trigger_reconcile(times={times}) waits for an operator, and there is none",
+                next_step="Name one: --grovescale-operator=FILE.",
+            )
+        wait = self._scale.current.pass_time if self._scale.current is not None else time.sleep
+        for _ in range(times):
+            asked_ns = cpu_ns(operator)
+            self.trigger_again()
+            until_done(operator, self._scale.idle_cores, asked_ns, limit_s=_TRIGGER_S, wait=wait)
+
+    def trigger_again(self) -> None:
+        """Trigger as the last time, and return at once."""
+        if self._trigger is None:
+            raise UsageError("nothing was triggered before", next_step="Use trigger_reconcile().")
+        part, key = self._trigger
         value = f"{self._scale.run_id}-{next(self._triggers)}"
         if self._scale.current is not None:
             self._scale.current.triggered.append(self)
-        part: Literal["annotations", "labels"] = "labels" if label else "annotations"
         action = actions.trigger(self._scale.client, self.objects, key, value, part=part)
         self._act("trigger", action, count=len(self.objects))
 

@@ -210,3 +210,18 @@ def test_budgets_hold_under_xdist(pytester: pytest.Pytester, running_cluster: Cl
     outcome.assert_outcomes(failed=2)
     result = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result)
     assert [[check.verdict for check in test.checks] for test in result.tests] == [["pass", "fail"]] * 2
+
+
+@pytest.mark.cluster
+def test_a_trigger_may_be_repeated_until_its_cost_is_told(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    never = "    with pytest.raises(UsageError, match='once or more'):\n        pcs.trigger_reconcile(times=0)\n"
+    test = "from pytest_grovescale.errors import UsageError\n" + NOOP.replace("reconcile()", "reconcile(times=5)")
+    declared = "@pytest.mark.grovescale_budget(noop_reconciles(per_trigger={'podcliqueset': 1, 'podclique': 2}))"
+    outcome = run(pytester, running_cluster, test.replace("def test_noop", declared + "\ndef test_noop") + never)
+    outcome.assert_outcomes(passed=1)
+    (check,) = checks_of(pytester)
+    assert check.verdict == "pass"
+    (found,) = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result).tests
+    (steady,) = (phase for phase in found.phases if phase.name == "steady-state")
+    # Each came once the operator was done with the last: none melted into another in its queue.
+    assert steady.triggers == 5

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis import scaling
 from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import Verdict
+from pytest_grovescale.analysis.scaling import SizedRun
 from pytest_grovescale.bench import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table
 from pytest_grovescale.bench.matrix import CLEAN, KINDS, SCALES, Cell, Defect, Expectation, Growth, Matrix, SecondPass
 from pytest_grovescale.bench.matrix_checks import Measured
@@ -37,7 +39,14 @@ def small(**named: Defect) -> Matrix:
         checks={"noop_writes": [{}], "rss": [{"max": {"times_clean": 1.5}}]},
         second_pass=SecondPass(check="coexistence", of=[CLEAN], why="not made"),
         growth=Growth(
-            metric="noop_cpu", exponent_max=1.3, replicas=[1, 2, 4], hold_s=1, repeats=1, of=[CLEAN], why="one size"
+            metric="noop_cpu",
+            exponent_max=1.3,
+            replicas=[1, 2, 4],
+            hold_s=1,
+            repeats=1,
+            most_repeats=2,
+            of=[CLEAN],
+            why="one size",
         ),
         defects=dict(named),
     )
@@ -307,3 +316,19 @@ def test_an_unknown_defect_is_refused_before_anything_starts(
     assert main(["selftest", "defects", "--only", "hot-lop", "--reports", str(tmp_path)]) == 1
     assert "no defect hot-lop" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("exponents", "decided"),
+    [
+        ([1.0], False),  # one run of each size
+        ([1.0, 1.01], True),
+        ([2.0, 2.01], True),
+        ([0.7, 1.9], False),  # the bound lies between
+        ([0.7, 1.9, *[1.01, 1.02, 1.0, 0.99] * 4], True),
+    ],
+)
+def test_sizes_are_run_until_the_bound_is_not_in_doubt(exponents: list[float], decided: bool) -> None:
+    runs = [SizedRun(size=size, metrics={"noop_cpu": size**power}) for power in exponents for size in (1, 2, 4)]
+    growth = msgspec.structs.replace(small().growth, repeats=2)
+    assert growth.decided(scaling.sweep("replicas", runs)) is decided

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.analysis.comparison import VariantRun
+from pytest_grovescale.analysis.scaling import Sweep
 from pytest_grovescale.bench import sweep
 from pytest_grovescale.bench.schedule import left
 from pytest_grovescale.bench.store import Plan, Sample, Store
@@ -64,3 +65,22 @@ def test_the_exponent_is_that_of_the_runs(tmp_path: Path) -> None:
     exponents = {fit.key: fit.exponent for fit in found.fits}
     assert exponents == {"cpu:deploy": pytest.approx(1.0), "api:deploy": pytest.approx(2.0)}
     assert found.facts == {"test": SUBJECT.nodeid, "kubernetes": "1.36"}
+
+
+@pytest.mark.parametrize(("made", "asked"), [(3, [3]), (4, []), (6, [6]), (9, [9])])
+def test_it_may_end_after_any_whole_round(made: int, asked: list[int], tmp_path: Path) -> None:
+    plan = planned({"replicas": "100,200,400"})
+    store = Store.create(tmp_path, plan)
+    for slot in plan.slots[:made]:
+        run = VariantRun(metrics={"cpu:deploy": float(slot.arm)})
+        store.keep(Sample(slot=slot, run=run, seconds=1.0, machine=MACHINE))
+    seen: list[int] = []
+
+    def enough(found: Sweep) -> bool:
+        seen.append(len(found.runs))
+        return made > 3
+
+    following = plan.slots[made] if made < len(plan.slots) and not (asked and made > 3) else None
+    assert sweep.next_run(store, plan, enough) == following
+    assert seen == asked
+    assert sweep.next_run(store, plan, None) == next(iter(plan.slots[made:]), None)
