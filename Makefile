@@ -46,14 +46,18 @@ test-kind: $(READY) ## the tests on a real kind cluster; 1000 pods twice; makes 
 	$(BIN)/python -m tools.kind run $(KIND) -- $(BIN)/python -m pytest tests/kind $(ARGS)
 
 MAIN_JOB := -m pytest --grovescale tests/scale/test_thousand_pods.py --grovescale-budgets=off
+FLOOR := -m pytest --grovescale tests/scale/test_bare_pods.py
 backends: $(READY) ## the main job on local, on kind, and on kind with the operator as a pod, in one table
+	$(BIN)/python $(FLOOR) --grovescale-reports=reports/backends/local-floor $(ARGS)
 	$(BIN)/python $(MAIN_JOB) --grovescale-reports=reports/backends/local $(ARGS)
 	$(BIN)/python -m tools.kind run -- sh -c '\
+	  $(BIN)/python $(FLOOR) --grovescale-cluster=kind --grovescale-reports=reports/backends/kind-floor $(ARGS) && \
 	  $(BIN)/python $(MAIN_JOB) --grovescale-cluster=kind --grovescale-reports=reports/backends/kind $(ARGS) && \
 	  $(BIN)/python $(MAIN_JOB) --grovescale-cluster=kind --grovescale-reports=reports/backends/pod $(ARGS) \
 	    --grovescale-operator=reference-pod --grovescale-set=archive=$$GROVESCALE_TEST_OPERATOR_ARCHIVE'
 	$(BIN)/grovescale backends local=reports/backends/local/latest kind=reports/backends/kind/latest \
-	  "kind, pod=reports/backends/pod/latest" --markdown > reports/sample/backends.md
+	  "kind, pod=reports/backends/pod/latest" --floor local=reports/backends/local-floor/latest \
+	  --floor kind=reports/backends/kind-floor/latest --floor "kind, pod=reports/backends/kind-floor/latest" --markdown > reports/sample/backends.md
 
 lint: $(READY) ## ruff, mypy strict and the import contracts
 	$(BIN)/ruff check

@@ -6,6 +6,7 @@ lie inside it, under ``bundled/`` (see pyproject.toml, force-include). Callers s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import DefinitionError
@@ -19,17 +20,22 @@ def root() -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent
 
 
-def find(kind: str, name: str, *, base: Path | None = None) -> Path:
+Folders = Path | Sequence[Path]
+"""Where a user's own files are looked for: the folder of the file that names them, then others."""
+
+
+def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
     """Return the file that a user means by `name`.
 
     ``kind`` is the folder, e.g. ``fixtures/clusters`` or ``workloads``. Looked up in this order: the path as
-    written (relative to ``base``, or the working folder), ``base/kind/name``, the bundled ``kind/name``; a
-    name without a suffix is tried with ``.yaml`` too. Raises DefinitionError with all places looked at.
+    written (relative to ``base``, or the working folder), ``base/kind/name``, of several bases one after the other; the
+    bundled ``kind/name``. A name without a suffix is tried with ``.yaml`` too. Raises DefinitionError with all places
+    looked at.
     """
-    start = base or Path.cwd()
+    starts = [base] if isinstance(base, Path) else list(base or [Path.cwd()])
     names = [name] if Path(name).suffix else [name, f"{name}.yaml"]
     looked: list[Path] = []
-    for folder in (start, start / kind, root() / kind):
+    for folder in (*(folder for start in dict.fromkeys(starts) for folder in (start, start / kind)), root() / kind):
         for candidate in names:
             path = (folder / candidate).expanduser()
             if path.is_file():

@@ -33,7 +33,7 @@ from .session.screen import open_screen
 from .session.shared import Session
 from .session.telling import told, usage
 from .session.turns import Lost, never_lost, on_cluster
-from .wanted import Wanted
+from .wanted import Wanted, folders
 
 
 class Run:
@@ -109,7 +109,7 @@ class Run:
         operator = wanted.definition(item) if needs_one else None
         self._operators.session_over()
         self._clusters.leave()
-        return self._clusters.find(wanted, operator, base=item.path.parent)
+        return self._clusters.find(wanted, operator, base=folders(item))
 
     @contextlib.contextmanager
     def operator(self, item: pytest.Function, cluster: Cluster) -> Iterator[Operator]:

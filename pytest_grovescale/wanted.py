@@ -10,14 +10,12 @@ import msgspec
 import pytest
 
 from . import durations
+from .analysis.likeness import NO_OPERATOR
 from .bench.subject import Subject
 from .cluster.definition import ClusterDefinition
 from .operator.definition import OperatorDefinition, load
 from .options import Settings
 from .recording.profiling.plan import Profiler
-
-NO_OPERATOR = "none"
-"""Instead of an operator definition: the test runs on the bare cluster."""
 
 
 class Wanted(NamedTuple):
@@ -63,7 +61,7 @@ class Wanted(NamedTuple):
         """Return the operator definition, checked; None where the test wants no operator."""
         if self.operator == NO_OPERATOR:
             return None
-        return load(self.operator, values=self.values, base=item.path.parent)
+        return load(self.operator, values=self.values, base=folders(item))
 
     @property
     def operator_key(self) -> str:
@@ -76,6 +74,11 @@ class Wanted(NamedTuple):
         if self.nodes:
             definition = definition.with_nodes(self.nodes)
         return definition
+
+
+def folders(item: pytest.Item) -> tuple[Path, ...]:
+    """Return where the files that a test, its marker or the command line names are looked for."""
+    return (item.path.parent, item.config.invocation_params.dir)
 
 
 def _interval(asked: Mapping[str, Any], settings: Settings) -> float | None:

@@ -24,8 +24,8 @@ class WireError(ValueError):
 
 def fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yield (key, value) of each field: an int of a VARINT, the bytes of all others. Raises WireError."""
-    at = 0
-    while at < len(message):
+    at, end = 0, len(message)
+    while at < end:
         key = message[at]
         at += 1
         if key >= 0x80:
@@ -33,18 +33,20 @@ def fields(message: bytes) -> Iterator[tuple[int, Any]]:
         elif key < 8:
             raise WireError("a field has the number 0")
         wire = key & 7
-        if wire == VARINT:
-            value, at = varint(message, at)
-            yield key, value
-            continue
-        if wire == BYTES:
-            size, at = varint(message, at)
-        elif wire in _SIZES:
-            size = _SIZES[wire]
-        else:
+        if wire in _SIZES:
+            number = _SIZES[wire]
+        elif wire not in (VARINT, BYTES):
             raise WireError(f"field {key >> 3} has the unknown wire type {wire}")
-        begin, at = at, at + size
-        if at > len(message):
+        # Most numbers have one byte; a call for each is what reading costs.
+        elif at < end and (number := message[at]) < 0x80:
+            at += 1
+        else:
+            number, at = varint(message, at)
+        if wire == VARINT:
+            yield key, number
+            continue
+        begin, at = at, at + number
+        if at > end:
             raise WireError("a field is longer than its message")
         yield key, message[begin:at]
 

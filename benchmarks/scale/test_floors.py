@@ -139,7 +139,7 @@ def test_operator(scale: Scale, shared: Path, repeat: int) -> None:
 @pytest.mark.grovescale(nodes=100, operator="none")
 def test_bare(scale: Scale, shared: Path, repeat: int) -> None:
     pods = 2 * scale.parameter("replicas", 500)
-    workload = scale.workload("../workloads/pods.yaml.j2", pods=pods)
+    workload = scale.workload("pods.yaml.j2", pods=pods)
     _note(shared, "bare", _deploy_and_delete(scale, workload, pods))
 
 

@@ -14,7 +14,9 @@ from .run_metrics import OPERATOR
 _OTHERS = ("update", "patch", "get", "list", "watch")
 """Verbs of requests whose number may differ: retries, and what is drawn together."""
 
-Unit = Literal["s", "bytes", "requests", "reconciles"]
+_FLOOR = "Floor"
+
+Unit = Literal["s", "bytes", "requests", "reconciles", "times"]
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +57,15 @@ class _Made(NamedTuple):
     resource: str
 
 
-def rows_of(tests: Sequence[TestResult]) -> Iterator[BackendRow]:
-    """Yield all rows of the same test's runs, group by group."""
+def rows_of(tests: Sequence[TestResult], floors: Sequence[TestResult | None]) -> Iterator[BackendRow]:
+    """Yield all rows of the same test's runs, group by group.
+
+    ``floors``: for each of them a run on the same backend without an operator; None where there is none.
+    """
     names = dict.fromkeys(phase.name for test in tests for phase in test.phases)
     phases = {name: [_phase(test, name) for test in tests] for name in names}
     yield from _starts(tests)
+    yield from _floors(tests, floors)
     for name, found in phases.items():
         yield from _times(name, found)
     for name, found in phases.items():
@@ -86,8 +92,36 @@ def _starts(tests: Sequence[TestResult]) -> Iterator[BackendRow]:
         if any(key in test.cluster for test in tests):
             yield _row("Start-up", what, "s", [_fact(test, key) for test in tests])
     yield _row("Start-up", "operator until ready", "s", [_known(test.operator_start_s) for test in tests])
+
+
+def _floors(tests: Sequence[TestResult], floors: Sequence[TestResult | None]) -> Iterator[BackendRow]:
+    """Yield the times that a test was told, and each milestone that a run without an operator has too."""
     for name in dict.fromkeys(name for test in tests for name in test.floors):
-        yield _row("Floor", name, "s", [_known(test.floors.get(name)) for test in tests])
+        yield _row(_FLOOR, name, "s", [_known(test.floors.get(name)) for test in tests])
+    shared = dict.fromkeys(
+        (phase.name, milestone.name)
+        for test, floor in zip(tests, floors, strict=True)
+        if floor is not None
+        for phase in test.phases
+        for milestone in phase.milestones
+        if (bare := _phase(floor, phase.name)) and any(found.name == milestone.name for found in bare.milestones)
+    )
+    for phase, name in shared:
+        without = [_floor(floor, phase, name) for floor in floors]
+        yield _row(_FLOOR, f"{phase}: {name}, without an operator", "s", without)
+        withs = [_milestone(_phase(test, phase), name) for test in tests]
+        over = [_over(one, bare) for one, bare in zip(withs, without, strict=True)]
+        yield _row(_FLOOR, f"{phase}: {name}, with it against that", "times", over)
+
+
+def _floor(floor: TestResult | None, phase: str, name: str) -> Figure:
+    return Figure(value=None, note="not measured") if floor is None else _milestone(_phase(floor, phase), name)
+
+
+def _over(figure: Figure, floor: Figure) -> Figure:
+    if figure.value is None or not floor.value:
+        return Figure(value=None, note=figure.note or floor.note)
+    return Figure(value=figure.value / floor.value)
 
 
 def _fact(test: TestResult, key: str) -> Figure:

@@ -8,14 +8,14 @@ on the cluster and are reported as they are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from ..errors import UsageError
 from .backend_rows import BackendRow, rows_of
-from .likeness import RUNS_AS, backend_of
+from .likeness import NO_OPERATOR, RUNS_AS, backend_of
 from .result import TestResult
 
 SCHEMA_VERSION = 1
@@ -64,11 +64,14 @@ class BackendsTable(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def backends_table(tests: Sequence[TestResult], names: Sequence[str] = ()) -> BackendsTable:
+def backends_table(
+    tests: Sequence[TestResult], names: Sequence[str] = (), *, floors: Mapping[str, TestResult] | None = None
+) -> BackendsTable:
     """Return the table of the same test's runs, in the order given.
 
-    ``names``: of the columns, in place of their backends'; an empty one is made up. Raises UsageError for fewer than
-    two runs, and for runs of different tests.
+    ``names``: of the columns, in place of their backends'; an empty one is made up. ``floors``: by the columns' names,
+    runs on the same clusters without an operator. Raises UsageError for fewer than two runs, for runs of different
+    tests, and for a floor that is none.
     """
     if len(tests) < 2:
         raise UsageError("one run is compared with nothing", next_step="Name the folders of two runs or more.")
@@ -78,10 +81,26 @@ def backends_table(tests: Sequence[TestResult], names: Sequence[str] = ()) -> Ba
             f"these are runs of different tests: {', '.join(sorted(different))}", next_step="Compare runs of one test."
         )
     runs = tuple(_runs(tests, [*names, *[""] * (len(tests) - len(names))]))
-    rows = tuple(rows_of(tests))
-    return BackendsTable(
-        test=different.pop(), runs=runs, rows=rows, verdict=_verdict(rows), warnings=tuple(_warnings(tests, runs))
-    )
+    bare = _floors(runs, floors or {})
+    rows = tuple(rows_of(tests, bare))
+    warnings = (*_warnings(tests, runs), *_warnings_of_floors(tests, bare, runs))
+    return BackendsTable(test=different.pop(), runs=runs, rows=rows, verdict=_verdict(rows), warnings=warnings)
+
+
+def _floors(runs: Sequence[BackendRun], floors: Mapping[str, TestResult]) -> list[TestResult | None]:
+    """Return the floor of each column."""
+    names = [run.name for run in runs]
+    for name, floor in floors.items():
+        if name not in names:
+            raise UsageError(
+                f"a floor of {name!r}, which is no column", next_step=f"The columns are: {', '.join(names)}."
+            )
+        if (operator := floor.parameters.get("operator", NO_OPERATOR)) != NO_OPERATOR:
+            raise UsageError(
+                f"{short(floor.test)} ran with the operator {operator}: that is no floor",
+                next_step="Run a test of bare pods with --grovescale-operator=none, as tests/scale/test_bare_pods.py.",
+            )
+    return [floors.get(name) for name in names]
 
 
 def short(nodeid: str) -> str:
@@ -127,6 +146,22 @@ def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterat
     # What only some of them have belongs to their operators' definitions, as an image does.
     for name in sorted(set.intersection(*(set(test.parameters) for test in tests)) - {RUNS_AS}):
         yield from _unlike(name, [test.parameters[name] for test in tests], runs)
+
+
+def _warnings_of_floors(
+    tests: Sequence[TestResult], floors: Sequence[TestResult | None], runs: Sequence[BackendRun]
+) -> Iterator[str]:
+    for test, floor, run in zip(tests, floors, runs, strict=True):
+        if floor is None:
+            continue
+        if (on := backend_of(floor)) != backend_of(test):
+            yield f"{run.name}: its floor was measured on {on or 'an unknown backend'}"
+        for name in sorted({*test.parameters} & {*floor.parameters} - {"operator", RUNS_AS}):
+            if (one := str(test.parameters[name])) != (other := str(floor.parameters[name])):
+                yield f"{run.name}: its floor has another {name}: {other}, not {one}"
+        yield from (
+            f"{run.name}: floor, {phase.name}: {phase.outcome}" for phase in floor.phases if phase.outcome != "passed"
+        )
 
 
 def _unlike(what: str, values: Sequence[str | int | float | bool], runs: Sequence[BackendRun]) -> Iterator[str]:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from .result import TestResult
 from .run_metrics import OPERATOR
 
+NO_OPERATOR = "none"
+"""Stands in place of an operator where a test runs on the bare cluster."""
+
 RUNS_AS = "operator_runs_as"
 """Parameter of a test: ``process`` or ``pod``."""
 

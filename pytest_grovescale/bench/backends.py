@@ -23,6 +23,8 @@ class BackendsWanted(NamedTuple):
 
     runs: Sequence[str]
     """Folders of runs or their ``result.json``, with the name of the column before it where it gets one: NAME=RUN."""
+    floors: Sequence[str] = ()
+    """NAME=RUN: for a column, a run on the same cluster without an operator."""
     test: str = ""
     """Which of the runs' tests, by the end of its id; needed where they have several in common."""
     markdown: bool = False
@@ -34,7 +36,8 @@ def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: boo
     named = [_named(text) for text in wanted.runs]
     runs = [jsonfile.read(path).tests for _, path in named]
     test = _common(wanted.test, runs, [str(path) for _, path in named])
-    found = backends_table([_of(tests, test) for tests in runs], [name for name, _ in named])
+    floors = dict(_floor(text) for text in wanted.floors)
+    found = backends_table([_of(tests, test) for tests in runs], [name for name, _ in named], floors=floors)
     write(_rendered(found, wanted, color=color))
     return UNEQUAL if found.verdict == "unequal" else EQUAL
 
@@ -51,6 +54,21 @@ def _named(text: str) -> tuple[str, Path]:
     # A folder may have any name.
     path = Path(text) if Path(text).exists() or not rest else Path(rest)
     return ("" if path == Path(text) else name), path / jsonfile.NAME if path.is_dir() else path
+
+
+def _floor(text: str) -> tuple[str, TestResult]:
+    """Return the name of a column and the run that is its floor: of ``NAME=RUN``, with one test."""
+    # A column may have any name, a folder too: it begins where a file is.
+    parts = text.split("=")
+    for index in range(1, len(parts)):
+        path = Path("=".join(parts[index:]))
+        if path.exists():
+            tests = _usable(jsonfile.read(path / jsonfile.NAME if path.is_dir() else path).tests)
+            if len(tests) == 1:
+                return "=".join(parts[:index]), tests[0]
+            found = ", ".join(short(test.test) for test in tests) or "none"
+            raise UsageError(f"{path} has not one test that was measured: {found}", next_step="Run one test alone.")
+    raise UsageError(f"--floor {text}: no such run", next_step="Write it as --floor kind=reports/bare.")
 
 
 def _usable(tests: Sequence[TestResult]) -> list[TestResult]:

@@ -72,7 +72,7 @@ class Bench(NamedTuple):
 
 def cluster_definition(subject: Subject) -> ClusterDefinition:
     """Return the cluster that a test asks for; raises DefinitionError for a wrong file."""
-    definition = load_definition(subject.cluster, base=Path(subject.path).parent)
+    definition = load_definition(subject.cluster, base=(Path(subject.path).parent, Path.cwd()))
     if subject.kubernetes:
         definition = definition.with_version(subject.kubernetes)
     return definition.with_nodes(subject.nodes) if subject.nodes else definition

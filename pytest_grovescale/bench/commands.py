@@ -32,7 +32,7 @@ Write = Callable[[str], None]
 DEFAULT_OPERATOR = "reference"
 
 # Of the bundled scenario; another test's size is its own affair.
-_QUICK_REPLICAS = "100"
+_QUICK_REPLICAS = "50"
 
 
 class Environment(NamedTuple):

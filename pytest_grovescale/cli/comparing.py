@@ -66,6 +66,13 @@ def _add_backends(commands: Any) -> None:
     backends.add_argument(
         "runs", nargs="+", metavar="[NAME=]RUN", help="folder of a finished run, and what to call it, as kind=reports/x"
     )
+    backends.add_argument(
+        "--floor",
+        action="append",
+        default=[],
+        metavar="NAME=RUN",
+        help="for a column: a run of as many bare pods on the same cluster, without an operator",
+    )
     backends.add_argument("--test", default="", help="which test, by the end of its id, where the runs have several")
     form = backends.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="as Markdown")
@@ -138,7 +145,13 @@ def _compare(options: argparse.Namespace) -> int:
 def _backends(options: argparse.Namespace) -> int:
     from ..bench.backends import BackendsWanted, backends
 
-    wanted = BackendsWanted(runs=options.runs, test=options.test, markdown=options.markdown, json=options.json)
+    wanted = BackendsWanted(
+        runs=options.runs,
+        floors=options.floor,
+        test=options.test,
+        markdown=options.markdown,
+        json=options.json,
+    )
     return backends(wanted, write=write, color=sys.stdout.isatty())
 
 

@@ -193,7 +193,7 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return msgspec.structs.replace(self, binaries={**self.binaries, **binaries})
 
 
-def load_definition(name: str, *, base: Path | None = None) -> ClusterDefinition:
+def load_definition(name: str, *, base: bundled.Folders | None = None) -> ClusterDefinition:
     """Return the definition that a user means by a path, the name of a bundled one, or ``existing:CONTEXT``.
 
     Raises DefinitionError, ``file:line: path: what is wrong``.

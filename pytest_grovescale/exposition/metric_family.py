@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..wire import WireError, double, fields, grouped, last, signed
@@ -45,10 +45,23 @@ class Part(NamedTuple):
     samples: dict[str, str]
     native: dict[str, NativeHistogram]
     created: dict[str, str]
+    metrics: dict[bytes, LabelSet]
+    """Message of each label set → what is its own of the above."""
 
 
-def read_family(message: bytes, known: MetricSeries) -> Part:
-    """Return what a message says. Raises WireError, or UnicodeDecodeError for a text that is none."""
+class LabelSet(NamedTuple):
+    """The keys of what one label set says."""
+
+    series: list[str]
+    whole: str
+    """Of ``native`` and ``created``; empty where it is in neither."""
+
+
+def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part]) -> Part:
+    """Return what a message says; label sets that the last answer's ``families``, by name, had too are not read again.
+
+    Raises WireError, or UnicodeDecodeError for a text that is none.
+    """
     head: dict[int, Any] = {}
     metrics: list[bytes] = []
     for key, value in fields(message):
@@ -58,10 +71,36 @@ def read_family(message: bytes, known: MetricSeries) -> Part:
             metrics.append(value)
         else:
             raise too_many(known.limits)
-    part = Part(_described(head, known.limits), {}, {}, {})
+    part = Part(_described(head, known.limits), {}, {}, {}, {})
+    before = families.get(part.family.name)
+    if before is not None and before.family.type != part.family.type:
+        before = None
     for metric in metrics:
-        _metric(metric, part, known)
+        if before is not None and (met := before.metrics.get(metric)) is not None:
+            _again(met, before, part, known.limits)
+        else:
+            met = _metric(metric, part, known)
+        part.metrics[metric] = met
     return part
+
+
+def _again(met: LabelSet, before: Part, part: Part, limits: Limits) -> None:
+    """Take a label set over from the last answer."""
+    for series in met.series:
+        _put(part, series, before.samples[series], limits)
+    if met.whole in before.native:
+        part.native[met.whole] = before.native[met.whole]
+    if met.whole in before.created:
+        part.created[met.whole] = before.created[met.whole]
+
+
+def _put(part: Part, series: str, value: str, limits: Limits) -> None:
+    """Add a series. Raises WireError when it is there."""
+    if series in part.samples:
+        raise WireError(f"the series {series[:80]} occurs twice")
+    if len(part.samples) >= limits.max_series:
+        raise too_many(limits)
+    part.samples[series] = value
 
 
 def _described(head: dict[int, Any], limits: Limits) -> Family:
@@ -80,15 +119,14 @@ class _Metric(NamedTuple):
     part: Part
     labels: Labels
     known: MetricSeries
+    series: list[str]
+    """Those that were put."""
 
     def put(self, value: float, suffix: str = "", *, bound: str = "", at: float = 0.0) -> None:
         """Add a series. Raises WireError when it is there."""
         series = self.known.text(self.part.family.name + suffix, self.labels, bound, at)
-        if series in self.part.samples:
-            raise WireError(f"the series {series[:80]} occurs twice")
-        if len(self.part.samples) >= self.known.limits.max_series:
-            raise too_many(self.known.limits)
-        self.part.samples[series] = written(value)
+        _put(self.part, series, written(value), self.known.limits)
+        self.series.append(series)
 
     @property
     def whole(self) -> str:
@@ -96,7 +134,7 @@ class _Metric(NamedTuple):
         return self.known.text(self.part.family.name, self.labels)
 
 
-def _metric(message: bytes, part: Part, known: MetricSeries) -> None:
+def _metric(message: bytes, part: Part, known: MetricSeries) -> LabelSet:
     wanted = _VALUES[part.family.type]
     labels, value = [], None
     for key, content in fields(message):
@@ -106,7 +144,10 @@ def _metric(message: bytes, part: Part, known: MetricSeries) -> None:
             value = content
     if value is None:
         raise WireError(f"a metric of {part.family.name!r} has no value of its type, {part.family.type}")
-    _READERS[part.family.type](_Metric(part, tuple(labels), known), value)
+    metric = _Metric(part, tuple(labels), known, [])
+    extras = len(part.native) + len(part.created)
+    _READERS[part.family.type](metric, value)
+    return LabelSet(metric.series, metric.whole if len(part.native) + len(part.created) > extras else "")
 
 
 def _number(metric: _Metric, message: bytes) -> None:

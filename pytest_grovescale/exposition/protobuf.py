@@ -4,8 +4,8 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats/, each messa
 Classic buckets become the series that the text format would have, numbers and bounds written as Go writes them there;
 so an endpoint has the same series whichever format it is asked for. Exemplars and timestamps of samples are not read.
 
-Walked without a protobuf library: most messages of a scrape are, byte for byte, those of the scrape before, and what
-was made of them then is looked up.
+Walked without a protobuf library: most messages of a scrape, of families and of label sets, are byte for byte those of
+the scrape before, and what was made of them then is looked up.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class ProtobufReader:
         self._limits = limits
         self._series = MetricSeries(limits)
         self._last: dict[bytes, Part] = {}
+        self._families: dict[str, Part] = {}
+        """The same by name."""
         self._met = 0
 
     def read(self, body: bytes) -> Exposition:
@@ -38,11 +40,12 @@ class ProtobufReader:
             part = parts[message] = self._last.get(message) or self._part(message, at)
             self._take(part, found, at)
         self._last, self._met = parts, len(found.samples)
+        self._families = {part.family.name: part for part in parts.values()}
         return found
 
     def _part(self, message: bytes, at: int) -> Part:
         try:
-            return read_family(message, self._series)
+            return read_family(message, self._series, self._families)
         except ValueError as error:  # a WireError, or bytes that are not UTF-8
             raise ExpositionError(f"byte {at}: {error}") from None
 

@@ -46,7 +46,9 @@ Keys = tuple[str | int, ...]
 Fail = Callable[..., DefinitionError]
 
 
-def load(path_or_name: str, *, values: Mapping[str, str] | None = None, base: Path | None = None) -> OperatorDefinition:
+def load(
+    path_or_name: str, *, values: Mapping[str, str] | None = None, base: bundled.Folders | None = None
+) -> OperatorDefinition:
     """Return the checked definition, with ``values`` (texts, as from ``--set NAME=VALUE``) in place of defaults.
 
     ``path_or_name``: a file, or the name of one in ``fixtures/operators`` (``base``'s, or the bundled one). A value

@@ -95,7 +95,7 @@ def _cell(row: BackendRow, figure: Figure, first: float | None) -> str:
     told = [figure.note] if figure.note else []
     if row.exact:
         told += [_DIFFERENT] if row.differs and first is not None and first != figure.value else []
-    elif first:
+    elif first and row.unit != "times":
         told.insert(0, f"{three(figure.value / first)}×")
     return value(figure.value, row.unit) + (f" ({', '.join(told)})" if told else "")
 
@@ -107,6 +107,8 @@ def value(figure: float, unit: str) -> str:
             return seconds(figure)
         case "bytes":
             return bytes_(figure)
+        case "times":
+            return f"{three(figure)}×"
         case _:
             return count(round(figure))
 

@@ -7,8 +7,8 @@ last of their leases. Or each has its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
+from ..bundled import Folders
 from ..cluster import handle, launch, state
 from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.handle import Cluster
@@ -39,8 +39,8 @@ class Clusters:
             return self._current[1]
         return None
 
-    def find(self, wanted: Wanted, operator: OperatorDefinition | None, *, base: Path) -> Cluster:
-        """Join or start what a test wants; the one at hand must be left before. ``base``: the test's folder.
+    def find(self, wanted: Wanted, operator: OperatorDefinition | None, *, base: Folders) -> Cluster:
+        """Join or start what a test wants; the one at hand must be left before. ``base``: where its file is looked for.
 
         ``operator``: what is to run there; one that cannot is refused before anything starts. Raises
         ClusterError, BinaryError, DefinitionError, UsageError.

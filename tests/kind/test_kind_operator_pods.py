@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pytest_grovescale.cluster import processes, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import container_processes
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.errors import OperatorError
+from pytest_grovescale.errors import ClusterError, OperatorError
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
@@ -189,6 +190,39 @@ def test_one_that_crashes_is_told_with_its_last_words(cluster: Cluster, tmp_path
 def test_image_that_is_not_there_is_told(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"ImagePullBackOff|ErrImagePull"):
         started(cluster, tmp_path, image="registry.invalid/nowhere:1")
+
+
+def built(folder: Path, dockerfile: str) -> OperatorDefinition:
+    """Return the bundled operator with an image that is built by a Dockerfile on top of its own."""
+    definition = bundled()
+    (folder / "Dockerfile").write_text(dockerfile, encoding="utf-8")
+    pod = msgspec.structs.replace(
+        definition.as_pod,
+        image="grovescale-built-for-a-test:1",
+        archive="",
+        dockerfile=str(folder / "Dockerfile"),
+        build_args={"BASE": "{image}"},
+    )
+    return msgspec.structs.replace(definition, pod=pod)
+
+
+def test_image_may_be_built_by_a_dockerfile(cluster: Cluster, client: tuple[Portal, Client], tmp_path: Path) -> None:
+    operator = started(cluster, tmp_path, built(tmp_path, "ARG BASE\nFROM $BASE\nENV BUILT_FOR=a-test\n"))
+    try:
+        (pod,) = pods(client)
+        assert pod["spec"]["containers"][0]["image"] == "grovescale-built-for-a-test:1"
+        assert b"BUILT_FOR=a-test\0" in Path(f"/proc/{pid(operator)}/environ").read_bytes()
+    finally:
+        operator.stop()
+        engine = kind_clusters.engine()
+        subprocess.run([engine.executable, "image", "rm", "grovescale-built-for-a-test:1"], check=True)
+
+
+def test_build_that_fails_is_told_with_its_last_words(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="no-such-file") as raised:
+        started(cluster, tmp_path, built(tmp_path, "ARG BASE\nFROM $BASE\nCOPY no-such-file /\n"))
+    assert "build -t grovescale-built-for-a-test:1" in raised.value.next_step
+    assert start.join(cluster) is None
 
 
 def test_components_of_the_control_plane_have_processes(cluster: Cluster) -> None:

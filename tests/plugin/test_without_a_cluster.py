@@ -121,3 +121,16 @@ def test_showing_what_is_no_recording_says_what_to_name(tmp_path: object) -> Non
     assert done.returncode == 1
     assert "no recording" in done.stderr
     assert "reports/latest" in done.stderr
+
+
+def test_a_definition_named_on_the_command_line_is_found_from_where_pytest_was_started(
+    pytester: pytest.Pytester,
+) -> None:
+    """As a shell completes it: not beside the test."""
+    for path, text in {"tests/test_it.py": SCALE_TEST, "deploy/mine.yaml": "nam: mine\n"}.items():
+        file = pytester.path / path
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+    result = pytester.runpytest("--grovescale", "--grovescale-operator=deploy/mine.yaml", "tests/test_it.py")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*deploy/mine.yaml:1: *nam*"])

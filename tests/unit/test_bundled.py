@@ -63,8 +63,18 @@ def test_a_users_own_file_wins(tmp_path: Path) -> None:
     assert bundled.find("workloads", "pcs.yaml.j2", base=tmp_path) == own
 
 
+def test_the_first_of_several_folders_wins(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for path in (one / "both.yaml", other / "both.yaml", other / "workloads" / "second.yaml"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("kind: Mine", encoding="utf-8")
+    assert bundled.find("workloads", "both", base=(one, other)) == one / "both.yaml"
+    assert bundled.find("workloads", "second", base=(one, other)) == other / "workloads" / "second.yaml"
+
+
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"nope\.yaml: no such file") as caught:
-        bundled.find("fixtures/clusters", "nope.yaml", base=tmp_path)
-    assert str(tmp_path) in caught.value.message
+        bundled.find("fixtures/clusters", "nope.yaml", base=(tmp_path / "tests", tmp_path))
+    for place in (tmp_path / "tests", tmp_path, bundled.root()):
+        assert str(place / "fixtures" / "clusters" / "nope.yaml") in caught.value.message
     assert "default.yaml" in caught.value.next_step

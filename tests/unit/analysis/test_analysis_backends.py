@@ -182,6 +182,43 @@ def test_the_verdict_is_equality_of_all_counts(pods: list[int], gates: list[int]
     assert (table.verdict == "equal") is (len(set(pods[:length])) == len(set(gates[:length])) == 1)
 
 
+# ---- floors
+
+
+def bare(backend: str = "local", seconds: float = 4.4, **others: Any) -> TestResult:
+    ready = MilestoneResult(
+        name="ready", condition="c", met=True, observed_s=seconds, server_s=(seconds, seconds), clock="server"
+    )
+    values: dict[str, Any] = {"parameters": {"operator": "none"}, **others}
+    return run(backend, phase(milestones=(ready,), cpu=(), api=()), test="t.py::test_bare", **values)
+
+
+def test_a_floor_stands_beside_what_took_longer() -> None:
+    table = backends_table([run(), run("kind")], floors={"local": bare()})
+    assert values(table, "deploy: ready, without an operator") == [4.4, None]
+    assert values(table, "deploy: ready, with it against that") == [pytest.approx(8.9 / 4.4), None]
+    assert [row.group for row in table.rows].count("Floor") == 2
+    assert not [row for row in backends_table([run(), run("kind")]).rows if row.group == "Floor"]
+
+
+def test_what_is_no_floor_is_refused() -> None:
+    with pytest.raises(UsageError, match="a floor of 'there', which is no column"):
+        backends_table([run(), run("kind")], floors={"there": bare()})
+    with pytest.raises(UsageError, match="test_bare ran with the operator reference"):
+        backends_table([run(), run("kind")], floors={"kind": bare("kind", parameters={"operator": "reference"})})
+
+
+def test_a_floor_of_something_else_is_told() -> None:
+    failed = bare("local", parameters={"operator": "none", "replicas": 5, "seed": 1})
+    failed = msgspec.structs.replace(failed, phases=(phase(outcome="timeout"),))
+    table = backends_table([run(), run("kind", parameters={"operator": "x", "replicas": 6})], floors={"kind": failed})
+    assert table.warnings == (
+        "kind: its floor was measured on local",
+        "kind: its floor has another replicas: 5, not 6",
+        "kind: floor, deploy: timeout",
+    )
+
+
 # ---- likeness
 
 

@@ -67,6 +67,34 @@ def test_a_pod_less_is_an_exit_code_and_a_line(
     assert "- deploy: create pods: local 1,000, there 999 (by 1)" in capsys.readouterr().out
 
 
+def test_floors_are_named_by_their_columns(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))]
+    without = msgspec.structs.replace(sample, test="t.py::test_bare", parameters={"operator": "none"})
+    floor = f"local={saved(tmp_path / 'f=1', without)}"
+    assert cli.main(["backends", *runs, "--floor", floor]) == 0
+    text = capsys.readouterr().out
+    assert "deploy: pods-ready, with it against that" in text
+    assert "1.00×" in text
+
+
+@pytest.mark.parametrize("floor", ["missing", "local=missing", "local"])
+def test_a_floor_that_is_not_there_is_told(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], floor: str
+) -> None:
+    runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
+    assert cli.main(["backends", *runs, "--floor", floor]) == 1
+    assert "no such run" in capsys.readouterr().err
+
+
+def test_a_floor_has_one_test(tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]) -> None:
+    other = msgspec.structs.replace(sample, test="t.py::test_bare", parameters={"operator": "none"})
+    runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
+    assert cli.main(["backends", *runs, "--floor", f"local={saved(tmp_path / 'two', other, sample)}"]) == 1
+    assert "has not one test that was measured" in capsys.readouterr().err
+
+
 def test_json_is_the_table(tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
     assert cli.main(["backends", *runs, "--json"]) == 0

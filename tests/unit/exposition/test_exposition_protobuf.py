@@ -187,6 +187,42 @@ def test_a_changed_message_is_read_anew_and_others_looked_up() -> None:
     assert reader.read(PROTOBUF, PROTOBUF_TYPE) == first
 
 
+def metric(kind: int, label: int, value: int, *, told: bool) -> bytes:
+    """Return a label set; ``told``: with what stands beside its series, a time of creation or native buckets."""
+    pairs = {"n": str(label)}
+    if kind == pb.GAUGE:
+        return pb.gauge(value, pairs)
+    if kind == pb.COUNTER:
+        return pb.counter(value, pairs, pb.time(value, 0) if told else b"")
+    native = pb.span(12, value, 1) + pb.zigzag(13, 1) if told else b""
+    return pb.histogram(number(1, value), pb.bucket(1, value), native, pairs=pairs)
+
+
+LABEL_SETS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=4)
+FAMILIES = st.tuples(st.sampled_from("ab"), st.sampled_from([pb.COUNTER, pb.GAUGE, pb.HISTOGRAM]), LABEL_SETS)
+ANSWERS = st.lists(FAMILIES, max_size=3)
+
+
+@given(st.lists(ANSWERS, min_size=2, max_size=5))
+def test_what_was_read_before_changes_nothing(
+    answers: list[list[tuple[str, int, list[tuple[int, int, bool]]]]],
+) -> None:
+    known = Reader(Limits(max_series=12))
+
+    def said(reader: Reader, body: bytes) -> Exposition | str:
+        try:
+            return reader.read(body, PROTOBUF_TYPE)
+        except ExpositionError as error:
+            return error.message
+
+    for families in answers:
+        body = b"".join(
+            pb.family(name, kind, [metric(kind, label, value, told=told) for label, value, told in label_sets])
+            for name, kind, label_sets in families
+        )
+        assert said(known, body) == said(Reader(Limits(max_series=12)), body)
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
