@@ -26,7 +26,7 @@ from .variant import Pairing
 PARTS = (NOOP, DEPLOY)
 
 QUICK_PAIRS = 5
-QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=25)
+QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=15)
 
 
 class Wanted(NamedTuple):
