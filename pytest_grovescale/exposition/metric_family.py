@@ -6,6 +6,7 @@ their keys, which name the field and how it is written: ``number << 3 | type``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -14,11 +15,14 @@ from typing import Any, NamedTuple
 from ..wire import WireError, double, fields, grouped, last, signed
 from .families import Family, MetricType, NativeHistogram
 from .limits import Limits
-from .metric_series import Labels, MetricSeries
+from .metric_series import Labels, LabelSet, MetricSeries
 from .native import count_of, native_histogram
 from .numbers import written
 
 _METRIC = 0x22
+_LABEL = 0x0A
+_NUMBER_SIZE = 11
+"""Of a value that is one double, with its key and length: 2 + 9 bytes."""
 _TYPES: dict[int, MetricType] = {
     0: "counter",
     1: "gauge",
@@ -36,6 +40,8 @@ _VALUES: dict[MetricType, int] = {
     "gaugehistogram": 0x3A,
 }
 """Type → the key, in a Metric, of the message that holds its value."""
+_NUMBERS = ("gauge", "counter", "unknown")
+"""Types of which the value may be one double."""
 
 
 class Part(NamedTuple):
@@ -47,14 +53,6 @@ class Part(NamedTuple):
     created: dict[str, str]
     metrics: dict[bytes, LabelSet]
     """Message of each label set → what is its own of the above."""
-
-
-class LabelSet(NamedTuple):
-    """The keys of what one label set says."""
-
-    series: list[str]
-    whole: str
-    """Of ``native`` and ``created``; empty where it is in neither."""
 
 
 def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part]) -> Part:
@@ -71,36 +69,32 @@ def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part
             metrics.append(value)
         else:
             raise too_many(known.limits)
-    part = Part(_described(head, known.limits), {}, {}, {}, {})
-    before = families.get(part.family.name)
-    if before is not None and before.family.type != part.family.type:
-        before = None
+    family = _described(head, known.limits)
+    before = families.get(family.name)
+    if before is not None and before.family.type == family.type:
+        with contextlib.suppress(ValueError):
+            return _changed(before, family, metrics, known)
+    # What is wrong is told as if nothing had been read before.
+    part = Part(family, {}, {}, {}, {})
     for metric in metrics:
-        if before is not None and (met := before.metrics.get(metric)) is not None:
-            _again(met, before, part, known.limits)
-        else:
-            met = _metric(metric, part, known)
-        part.metrics[metric] = met
+        part.metrics[metric] = _metric(metric, part, known)
     return part
 
 
-def _again(met: LabelSet, before: Part, part: Part, limits: Limits) -> None:
-    """Take a label set over from the last answer."""
-    for series in met.series:
-        _put(part, series, before.samples[series], limits)
-    if met.whole in before.native:
-        part.native[met.whole] = before.native[met.whole]
-    if met.whole in before.created:
-        part.created[met.whole] = before.created[met.whole]
-
-
-def _put(part: Part, series: str, value: str, limits: Limits) -> None:
-    """Add a series. Raises WireError when it is there."""
-    if series in part.samples:
-        raise WireError(f"the series {series[:80]} occurs twice")
-    if len(part.samples) >= limits.max_series:
-        raise too_many(limits)
-    part.samples[series] = value
+def _changed(before: Part, family: Family, metrics: list[bytes], known: MetricSeries) -> Part:
+    """Return a part of which most is as before; raises ValueError where anything is wrong."""
+    part = Part(family, before.samples.copy(), before.native.copy(), before.created.copy(), {})
+    for gone in before.metrics.keys() - set(metrics):
+        label_set = before.metrics[gone]
+        for series in label_set.series:
+            del part.samples[series]
+        part.native.pop(label_set.whole, None)
+        part.created.pop(label_set.whole, None)
+    for metric in metrics:
+        part.metrics[metric] = before.metrics.get(metric) or _metric(metric, part, known)
+    if len(part.metrics) != len(metrics):
+        raise WireError("a label set occurs twice")
+    return part
 
 
 def _described(head: dict[int, Any], limits: Limits) -> Family:
@@ -125,7 +119,7 @@ class _Metric(NamedTuple):
     def put(self, value: float, suffix: str = "", *, bound: str = "", at: float = 0.0) -> None:
         """Add a series. Raises WireError when it is there."""
         series = self.known.text(self.part.family.name + suffix, self.labels, bound, at)
-        _put(self.part, series, written(value), self.known.limits)
+        _put(self.part, series, value, self.known.limits)
         self.series.append(series)
 
     @property
@@ -134,11 +128,28 @@ class _Metric(NamedTuple):
         return self.known.text(self.part.family.name, self.labels)
 
 
+def _put(part: Part, series: str, value: float, limits: Limits) -> None:
+    """Add a series. Raises WireError when it is there."""
+    if series in part.samples:
+        raise WireError(f"the series {series[:80]} occurs twice")
+    if len(part.samples) >= limits.max_series:
+        raise too_many(limits)
+    part.samples[series] = written(value)
+
+
 def _metric(message: bytes, part: Part, known: MetricSeries) -> LabelSet:
     wanted = _VALUES[part.family.type]
-    labels, value = [], None
+    value_begins = len(message) - _NUMBER_SIZE
+    # Most are labels and one double; where labels that were met end, nothing but the double can be left.
+    bare = part.family.type in _NUMBERS and message[value_begins : value_begins + 3] == bytes((wanted, 9, 0x09))
+    place = (part.family.name, message[:value_begins])
+    if bare and (label_set := known.bare.get(place)) is not None:
+        _put(part, label_set.series[0], double(message[-8:]), known.limits)
+        return label_set
+    labels, value, keys = [], None, []
     for key, content in fields(message):
-        if key == 0x0A:
+        keys.append(key)
+        if key == _LABEL:
             labels.append(content)
         elif key == wanted:
             value = content
@@ -147,7 +158,10 @@ def _metric(message: bytes, part: Part, known: MetricSeries) -> LabelSet:
     metric = _Metric(part, tuple(labels), known, [])
     extras = len(part.native) + len(part.created)
     _READERS[part.family.type](metric, value)
-    return LabelSet(metric.series, metric.whole if len(part.native) + len(part.created) > extras else "")
+    label_set = LabelSet(metric.series, metric.whole if len(part.native) + len(part.created) > extras else "")
+    if bare and keys == [_LABEL] * len(labels) + [wanted] and len(value) == _NUMBER_SIZE - 2:
+        known.bare[place] = label_set
+    return label_set
 
 
 def _number(metric: _Metric, message: bytes) -> None:

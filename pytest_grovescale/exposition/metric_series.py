@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..wire import WireError, fields
 from .limits import Limits
 from .numbers import written
@@ -11,12 +13,22 @@ Labels = tuple[bytes, ...]
 """A metric's labels, each as its LabelPair message."""
 
 
+class LabelSet(NamedTuple):
+    """The keys of what one label set says."""
+
+    series: list[str]
+    whole: str
+    """Its native histogram's and its time of creation's; empty where it has neither."""
+
+
 class MetricSeries:
     """The series of one endpoint. One met before costs a dict look-up."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._known: dict[tuple[str, Labels, str, float], str] = {}
+        self.bare: dict[tuple[str, bytes], LabelSet] = {}
+        """Label sets of which the message is labels and a double, by the family's name and what comes before that."""
 
     def text(self, name: str, labels: Labels, bound: str = "", at: float = 0.0) -> str:
         """Return a series; ``bound``: the label ``le`` or ``quantile``, and its value. Raises WireError."""
@@ -33,6 +45,8 @@ class MetricSeries:
         """Let go of what is known when most of it is not among the ``met`` series of the last answer."""
         if len(self._known) > 2 * met + 1000:
             self._known.clear()
+        if len(self.bare) > 2 * met + 1000:
+            self.bare.clear()
 
     def _pairs(self, labels: Labels) -> dict[str, str]:
         pairs: dict[str, str] = {}

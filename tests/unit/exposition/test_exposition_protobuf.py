@@ -203,10 +203,14 @@ FAMILIES = st.tuples(st.sampled_from("ab"), st.sampled_from([pb.COUNTER, pb.GAUG
 ANSWERS = st.lists(FAMILIES, max_size=3)
 
 
-@given(st.lists(ANSWERS, min_size=2, max_size=5))
+FLIPS = st.none() | st.tuples(st.integers(0, 200), st.integers(0, 255))
+
+
+@given(st.lists(st.tuples(ANSWERS, FLIPS), min_size=2, max_size=5))
 def test_what_was_read_before_changes_nothing(
-    answers: list[list[tuple[str, int, list[tuple[int, int, bool]]]]],
+    answers: list[tuple[list[tuple[str, int, list[tuple[int, int, bool]]]], tuple[int, int] | None]],
 ) -> None:
+    """Whether it was sound or not: ``FLIPS`` put another byte in a place."""
     known = Reader(Limits(max_series=12))
 
     def said(reader: Reader, body: bytes) -> Exposition | str:
@@ -215,11 +219,13 @@ def test_what_was_read_before_changes_nothing(
         except ExpositionError as error:
             return error.message
 
-    for families in answers:
+    for families, flip in answers:
         body = b"".join(
             pb.family(name, kind, [metric(kind, label, value, told=told) for label, value, told in label_sets])
             for name, kind, label_sets in families
         )
+        if flip is not None:
+            body = body[: flip[0]] + bytes([flip[1]]) + body[flip[0] + 1 :]
         assert said(known, body) == said(Reader(Limits(max_series=12)), body)
 
 
