@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"strconv"
 	"time"
 )
 
@@ -106,10 +107,11 @@ func certificate() tls.Certificate {
 }
 
 func main() {
+	host := flag.String("host", "127.0.0.1", "address to listen on")
 	port := flag.Int("port", 0, "port to listen on; 0: a free one")
 	timeout := flag.Duration("write-timeout", 0, "the server's WriteTimeout")
 	flag.Parse()
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", *port))
+	listener, err := net.Listen("tcp", net.JoinHostPort(*host, strconv.Itoa(*port)))
 	if err != nil {
 		panic(err)
 	}
