@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,11 @@ pytest_plugins = ["pytester"]
 # How long an example takes tells of the machine, not of the code.
 settings.register_profile("grovescale", deadline=None)
 settings.load_profile("grovescale")
+
+
+# A shell that starts something in the background lets it ignore Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
