@@ -172,6 +172,11 @@ def _pairing(wanted: CompareWanted, names: Sequence[str], parameters: dict[str, 
         ), ""
     if second or other:
         raise UsageError("--git compares two revisions of one definition", next_step="Name one file, without --vs.")
+    if not first:
+        raise UsageError(
+            "--git needs the operator's definition, which both revisions have",
+            next_step="Name its file: grovescale compare operators/mine.yaml --git main HEAD.",
+        )
     top = revisions.repository()
     commits = [revisions.commit(top, revision) for revision in wanted.git]
     return variant.of_revisions(
