@@ -57,7 +57,8 @@ backends: $(READY) ## the main job on local, on kind, and on kind with the opera
 	    --grovescale-operator=reference-pod --grovescale-set=archive=$$GROVESCALE_TEST_OPERATOR_ARCHIVE'
 	$(BIN)/grovescale backends local=reports/backends/local/latest kind=reports/backends/kind/latest \
 	  "kind, pod=reports/backends/pod/latest" --floor local=reports/backends/local-floor/latest \
-	  --floor kind=reports/backends/kind-floor/latest --floor "kind, pod=reports/backends/kind-floor/latest" --markdown > reports/sample/backends.md
+	  --floor kind=reports/backends/kind-floor/latest --floor "kind, pod=reports/backends/kind-floor/latest" \
+	  --markdown > reports/sample/backends.md
 
 lint: $(READY) ## ruff, mypy strict and the import contracts
 	$(BIN)/ruff check

@@ -58,17 +58,14 @@ def _named(text: str) -> tuple[str, Path]:
 
 def _floor(text: str) -> tuple[str, TestResult]:
     """Return the name of a column and the run that is its floor: of ``NAME=RUN``, with one test."""
-    # A column may have any name, a folder too: it begins where a file is.
-    parts = text.split("=")
-    for index in range(1, len(parts)):
-        path = Path("=".join(parts[index:]))
-        if path.exists():
-            tests = _usable(jsonfile.read(path / jsonfile.NAME if path.is_dir() else path).tests)
-            if len(tests) == 1:
-                return "=".join(parts[:index]), tests[0]
-            found = ", ".join(short(test.test) for test in tests) or "none"
-            raise UsageError(f"{path} has not one test that was measured: {found}", next_step="Run one test alone.")
-    raise UsageError(f"--floor {text}: no such run", next_step="Write it as --floor kind=reports/bare.")
+    name, path = _named(text)
+    if not name or not path.exists():
+        raise UsageError(f"--floor {text}: no such run", next_step="Write it as --floor kind=reports/bare.")
+    tests = _usable(jsonfile.read(path).tests)
+    if len(tests) != 1:
+        found = ", ".join(short(test.test) for test in tests) or "none"
+        raise UsageError(f"{path} has not one test that was measured: {found}", next_step="Run one test alone.")
+    return name, tests[0]
 
 
 def _usable(tests: Sequence[TestResult]) -> list[TestResult]:

@@ -110,24 +110,28 @@ def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], b
         bench = Bench(store, plan, turn, screen, folders)
         with contextlib.ExitStack() as stack:
             measure = Deploys(bench, stack, whole=True)
-            while (slot := next_run(store, plan, enough)) is not None:
+            samples = store.samples()
+            while (slot := next_run(plan, samples, enough)) is not None:
                 measure(slot)
-                screen.say(_line(plan, slot, store.samples()))
-    return result(store, plan)
+                samples = store.samples()
+                screen.say(_line(plan, slot, samples))
+    return _fitted(plan, samples)
 
 
-def next_run(store: Store, plan: Plan, enough: Callable[[Sweep], bool] | None) -> Slot | None:
+def next_run(plan: Plan, samples: Mapping[Slot, Sample], enough: Callable[[Sweep], bool] | None) -> Slot | None:
     """Return the run that is to be made next; None when all are made, or after a whole round that is ``enough``."""
-    samples = store.samples()
     whole = samples and complete_rounds(samples, PART, tuple(plan.arms)) * len(plan.arms) == len(samples)
-    if enough is not None and whole and enough(result(store, plan)):
+    if enough is not None and whole and enough(_fitted(plan, samples)):
         return None
     return next(iter(left(plan.slots, samples)), None)
 
 
 def result(store: Store, plan: Plan) -> Sweep:
     """Return what the finished runs say."""
-    samples = store.samples()
+    return _fitted(plan, store.samples())
+
+
+def _fitted(plan: Plan, samples: Mapping[Slot, Sample]) -> Sweep:
     runs = [_sized(sample) for sample in samples.values()]
     cluster = next((sample.facts for sample in samples.values()), {})
     facts = {"test": plan.subject.nodeid, **_constant(list(plan.arms.values()))}

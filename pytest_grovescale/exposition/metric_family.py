@@ -40,8 +40,10 @@ _VALUES: dict[MetricType, int] = {
     "gaugehistogram": 0x3A,
 }
 """Type → the key, in a Metric, of the message that holds its value."""
-_NUMBERS = ("gauge", "counter", "unknown")
-"""Types of which the value may be one double."""
+_BARE: dict[MetricType, bytes] = {
+    kind: bytes((_VALUES[kind], _NUMBER_SIZE - 2, 0x09)) for kind in ("gauge", "counter", "unknown")
+}
+"""Type → how a value begins that is one double and no more: keys and length."""
 
 
 class Part(NamedTuple):
@@ -141,8 +143,8 @@ def _metric(message: bytes, part: Part, known: MetricSeries) -> LabelSet:
     wanted = _VALUES[part.family.type]
     value_begins = len(message) - _NUMBER_SIZE
     # Most are labels and one double; where labels that were met end, nothing but the double can be left.
-    bare = part.family.type in _NUMBERS and message[value_begins : value_begins + 3] == bytes((wanted, 9, 0x09))
-    place = (part.family.name, message[:value_begins])
+    bare = value_begins >= 0 and message[value_begins : value_begins + 3] == _BARE.get(part.family.type)
+    place = (part.family.name, message[:value_begins]) if bare else ("", b"")
     if bare and (label_set := known.bare.get(place)) is not None:
         _put(part, label_set.series[0], double(message[-8:]), known.limits)
         return label_set

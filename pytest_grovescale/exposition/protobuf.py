@@ -10,7 +10,7 @@ the scrape before, and what was made of them then is looked up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..errors import ExpositionError
 from ..wire import WireError, varint
@@ -27,25 +27,23 @@ class ProtobufReader:
         self._limits = limits
         self._series = MetricSeries(limits)
         self._last: dict[bytes, Part] = {}
-        self._families: dict[str, Part] = {}
-        """The same by name."""
         self._met = 0
 
     def read(self, body: bytes) -> Exposition:
         """Return what an answer says. Raises ExpositionError with the byte where the message at fault begins."""
         self._series.forget(self._met)
         parts: dict[bytes, Part] = {}
+        families = {part.family.name: part for part in self._last.values()}
         found = Exposition(families={}, samples={}, native={}, created={})
         for at, message in _messages(body):
-            part = parts[message] = self._last.get(message) or self._part(message, at)
+            part = parts[message] = self._last.get(message) or self._part(message, at, families)
             self._take(part, found, at)
         self._last, self._met = parts, len(found.samples)
-        self._families = {part.family.name: part for part in parts.values()}
         return found
 
-    def _part(self, message: bytes, at: int) -> Part:
+    def _part(self, message: bytes, at: int, families: Mapping[str, Part]) -> Part:
         try:
-            return read_family(message, self._series, self._families)
+            return read_family(message, self._series, families)
         except ValueError as error:  # a WireError, or bytes that are not UTF-8
             raise ExpositionError(f"byte {at}: {error}") from None
 

@@ -1,15 +1,16 @@
-"""The triggers of a profiled steady-state phase, repeated until its profile has samples enough.
+"""Triggers made again: each once the operator is done with the last, or until a profile has samples enough.
 
 One no-op reconcile costs some hundredths of a second: at 100 Hz that is a handful of samples, of which no table can be
-made. Only in a profiled pass: a measured phase has the triggers that the test makes, and no more.
+made. There they are repeated unasked; a measured phase has the triggers that the test makes, and no more.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .settling import Process, cpu_ns, until_rest
+from .settling import Process, Rest, Wait, cpu_ns, until_done, until_rest
 
 if TYPE_CHECKING:
     from .phase import Phase
@@ -55,6 +56,15 @@ def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: 
     return rounds
 
 
-def _trigger(workloads: list[WorkloadHandle]) -> None:
+def trigger_until_done(
+    operator: Process, workloads: Sequence[WorkloadHandle], idle: float, *, limit_s: float, wait: Wait
+) -> Rest:
+    """Trigger each workload as the last time, and return when the operator is done with that; see `until_done`."""
+    asked_ns = cpu_ns(operator)
+    _trigger(workloads)
+    return until_done(operator, idle, asked_ns, limit_s=limit_s, wait=wait)
+
+
+def _trigger(workloads: Sequence[WorkloadHandle]) -> None:
     for workload in workloads:
         workload.trigger_again()

@@ -19,7 +19,8 @@ from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
 from .phase import Phase, idle_twin_name
-from .settling import Rest, cpu_ns, idle_cores, until_done, until_rest
+from .repeating import trigger_until_done
+from .settling import Rest, idle_cores, until_rest
 
 if TYPE_CHECKING:
     from ..operator.handle import Operator
@@ -209,10 +210,7 @@ class _Windows(contextlib.ExitStack):
         phase = self._scale.current
         if phase is None:
             raise UsageError("a trigger outside a window", next_step="Begin one first.")
-        asked_ns = cpu_ns(self._operator)
-        for workload in self._workloads:
-            workload.trigger_again()
-        return until_done(self._operator, self.idle, asked_ns, limit_s=limit_s, wait=phase.pass_time)
+        return trigger_until_done(self._operator, self._workloads, self.idle, limit_s=limit_s, wait=phase.pass_time)
 
     @property
     def _operator(self) -> Operator:

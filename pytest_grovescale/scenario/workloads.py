@@ -12,7 +12,7 @@ from ..recording.conditions import FieldTest
 from ..workload import actions
 from ..workload.template import Rendered
 from .conditions import ObjectName, Scalar, Wanted, of_object
-from .settling import cpu_ns, until_done
+from .repeating import trigger_until_done
 
 if TYPE_CHECKING:
     from .scale import Scale
@@ -88,9 +88,7 @@ class WorkloadHandle:
             )
         wait = self._scale.current.pass_time if self._scale.current is not None else time.sleep
         for _ in range(times):
-            asked_ns = cpu_ns(operator)
-            self.trigger_again()
-            until_done(operator, self._scale.idle_cores, asked_ns, limit_s=_TRIGGER_S, wait=wait)
+            trigger_until_done(operator, [self], self._scale.idle_cores, limit_s=_TRIGGER_S, wait=wait)
 
     def trigger_again(self) -> None:
         """Trigger as the last time, and return at once."""

@@ -81,6 +81,6 @@ def test_it_may_end_after_any_whole_round(made: int, asked: list[int], tmp_path:
         return made > 3
 
     following = plan.slots[made] if made < len(plan.slots) and not (asked and made > 3) else None
-    assert sweep.next_run(store, plan, enough) == following
+    assert sweep.next_run(plan, store.samples(), enough) == following
     assert seen == asked
-    assert sweep.next_run(store, plan, None) == next(iter(plan.slots[made:]), None)
+    assert sweep.next_run(plan, store.samples(), None) == next(iter(plan.slots[made:]), None)
