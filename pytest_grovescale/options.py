@@ -49,6 +49,13 @@ OPTIONS = (
     Option("operator", "string", "reference", "operator definition file", "FILE|NAME"),
     Option("kubernetes", "string", "", "Kubernetes version, instead of the cluster definition's", "VERSION"),
     Option("nodes", "string", "", "number of simulated nodes, instead of the definition's or the test's", "N"),
+    Option(
+        "workdir",
+        "string",
+        "",
+        "folder that the operator runs in where its definition names none, instead of the one pytest was started in",
+        "DIR",
+    ),
     Option("set", "linelist", [], "value for the operator definition, e.g. variant=baseline", "NAME=VALUE"),
     Option("param", "linelist", [], "parameter for the tests, read by scale.parameter(NAME, default)", "NAME=VALUE"),
     Option("start", "string", "", "start the operator anew per `test` or per `session`, instead of the definition's"),
@@ -116,6 +123,8 @@ class Settings(NamedTuple):
     operator: str
     kubernetes: str
     nodes: int | None
+    workdir: Path | None
+    """Folder that an operator runs in whose definition names none; None: the one pytest was started in."""
     values: dict[str, str]
     parameters: dict[str, str]
     start: str
@@ -185,6 +194,7 @@ def read(config: pytest.Config) -> Settings:
         operator=values["operator"],
         kubernetes=values["kubernetes"],
         nodes=int(nodes) if nodes else None,
+        workdir=_folder("workdir", values["workdir"], base=config.invocation_params.dir),
         values=_pairs("set", values["set"]),
         parameters=_pairs("param", values["param"]),
         start=values["start"],
@@ -234,6 +244,16 @@ def check_duration(given: str, where: str) -> float | None:
         return durations.seconds(given) if given else None
     except UsageError as error:
         raise pytest.UsageError(f"{where} {given}: not a duration, as 5s or 2m") from error
+
+
+def _folder(option: str, given: str, *, base: Path) -> Path | None:
+    """Return a folder that is there, as an absolute path; None where none is given."""
+    if not given:
+        return None
+    folder = (base / given).expanduser().resolve()
+    if not folder.is_dir():
+        raise pytest.UsageError(f"--grovescale-{option} {given}: no such folder: {folder}")
+    return folder
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from . import options, termination
-from .errors import GrovescaleError, NotMeasuredError
+from .errors import GrovescaleError
 from .fixtures import (
     RUN,
     grovescale_cluster,
@@ -191,10 +191,10 @@ def _declare_checks(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Let a profiled pass be judged by nothing but its phases: the pass before measured."""
+    """Let the recording tell why a test failed, and a profiled pass be judged by nothing but its phases."""
     try:
         return (yield)
-    except (AssertionError, NotMeasuredError) as error:
+    except (Exception, pytest.fail.Exception) as error:
         run = pyfuncitem.config.stash.get(RUN, None)
         if run is None or not run.leaves_unjudged(pyfuncitem, error):
             raise

@@ -164,9 +164,18 @@ class Run:
 
     # ---- a test that has run; a debugger
 
-    def leaves_unjudged(self, item: pytest.Item, error: Exception) -> bool:
-        """Return whether a profiled pass passes although something in its test did not hold; see ``judging``."""
-        return self._open is not None and judging.leaves_unjudged(item, self._open[1], error)
+    def leaves_unjudged(self, item: pytest.Item, error: BaseException) -> bool:
+        """Return whether a profiled pass passes although something in its test did not hold; see ``judging``.
+
+        Any other test's recording is told why it failed.
+        """
+        if self._open is None:
+            return False
+        _, scale = self._open
+        if judging.leaves_unjudged(item, scale, error):
+            return True
+        judging.mark_failure(scale, error)
+        return False
 
     def hold_to_budget(self, item: pytest.Item) -> None:
         """Fail a test that has run by what it is held to, while its ``Scale`` is still open."""

@@ -25,6 +25,7 @@ class Wanted(NamedTuple):
     kubernetes: str
     nodes: int | None
     operator: str
+    workdir: Path | None
     values: dict[str, str]
     start: str
     profile: Profiler
@@ -46,6 +47,7 @@ class Wanted(NamedTuple):
             kubernetes=pick("kubernetes"),
             nodes=pick("nodes"),
             operator=pick("operator"),
+            workdir=settings.workdir,
             values={**asked.get("values", {}), **settings.values},
             start=pick("start"),
             profile=pick("profile"),
@@ -61,7 +63,7 @@ class Wanted(NamedTuple):
         """Return the operator definition, checked; None where the test wants no operator."""
         if self.operator == NO_OPERATOR:
             return None
-        return load(self.operator, values=self.values, base=folders(item))
+        return load(self.operator, values=self.values, base=folders(item), workdir=self.workdir)
 
     @property
     def operator_key(self) -> str:

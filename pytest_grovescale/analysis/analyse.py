@@ -35,6 +35,12 @@ RECORDER = "recorder"
 TURN_LOST = "turn-lost"
 """Label of the mark that the harness sets when others may have used the cluster meanwhile; its detail says why."""
 
+TEST_ERROR = "test-error"
+"""Label of the mark that the harness sets when an error has ended the test's function; its detail says which."""
+
+TEST_FAILED = "test-failed"
+"""Label of the mark that it sets when something that the test asserts did not hold; its detail says what."""
+
 OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""
 
@@ -79,7 +85,9 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         cluster=opened.cluster,
         identities=opened.identities,
         audited=opened.audited,
-        disturbed=next((mark.detail for mark in contents.marks if mark.label == TURN_LOST), ""),
+        error=_detail(contents, TEST_ERROR),
+        failure=_detail(contents, TEST_FAILED),
+        disturbed=_detail(contents, TURN_LOST),
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
         profiled=opened.profiled,
@@ -187,6 +195,11 @@ def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
     return _worst(
         [*(outcomes or ["unfinished"]), "unfinished" if closed is None else ends.get(closed.reason, "failed")]
     )
+
+
+def _detail(contents: Contents, label: str) -> str:
+    """Return what the first mark of a label says; nothing where there is none."""
+    return next((mark.detail for mark in contents.marks if mark.label == label), "")
 
 
 def _worst(outcomes: Iterable[Outcome]) -> Outcome:

@@ -133,11 +133,26 @@ def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:
 
 
 def _broken(plan: ComparisonPlan, pairs: Sequence[Pair]) -> tuple[Broken, ...]:
-    sides: tuple[tuple[Literal["a", "b"], str, list[str]], ...] = (
-        ("a", plan.a, [pair.a.broken for pair in pairs if pair.a.broken]),
-        ("b", plan.b, [pair.b.broken for pair in pairs if pair.b.broken]),
+    sides: tuple[Literal["a", "b"], ...] = ("a", "b")
+    return tuple(
+        Broken(variant=side, name=name, runs=len(why), why=why[0])
+        for side, (name, runs) in zip(sides, _runs(plan, pairs), strict=True)
+        if (why := [run.broken for run in runs if run.broken])
     )
-    return tuple(Broken(variant=v, name=name, runs=len(why), why=why[0]) for v, name, why in sides if why)
+
+
+def _runs(plan: ComparisonPlan, pairs: Sequence[Pair]) -> tuple[tuple[str, list[VariantRun]], ...]:
+    """Return both variants' names and runs."""
+    return (plan.a, [pair.a for pair in pairs]), (plan.b, [pair.b for pair in pairs])
+
+
+def _failures(name: str, runs: Sequence[VariantRun]) -> list[str]:
+    failures = [run.failure for run in runs if run.failure]
+    if not failures:
+        return []
+    return [
+        f"{name}: the test failed in {len(failures)} of {len(runs)} runs, which count as far as they got: {failures[0]}"
+    ]
 
 
 def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> ComparisonVerdict:
@@ -246,6 +261,7 @@ def _warnings(
     a_first = sum(pair.first == "a" for pair in pairs)
     if len(pairs) > 2 and abs(2 * a_first - len(pairs)) > 1:
         found.append(f"{plan.a} ran first in {a_first} of {len(pairs)} pairs: a drift of the machine is not evened out")
+    found += [text for name, runs in _runs(plan, pairs) for text in _failures(name, runs)]
     found += _unlike_work(plan, metrics)
     for metric in metrics:
         disagrees = metric.wilcoxon_p is not None and metric.wilcoxon_p > _RANK_TEST_AGREES

@@ -42,6 +42,8 @@ class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
     """As `run_metrics.metrics_of`, or one of `run_metrics.windows_of`."""
     broken: str = ""
     """Why the run says nothing about speed: ``deploy: timeout, 963 of 1,000 pods-ready``; empty when it passed."""
+    failure: str = ""
+    """What the test asserted that did not hold. Its figures count all the same; there are none of what came later."""
     saturated: tuple[str, ...] = ()
     """Phases in which the machine was saturated, as `run_metrics.saturated_phases`."""
     recording: str = ""

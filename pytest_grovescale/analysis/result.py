@@ -491,7 +491,11 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     version: str
     outcome: Outcome
-    """Of its phases; what the test asserted afterwards is not in the recording."""
+    """Of its phases."""
+    error: str = ""
+    """What ended the test's function, in a phase or between two: ``ApiError: …``. Empty: no error did."""
+    failure: str = ""
+    """What the test asserted that did not hold; empty: nothing. Its own bounds: the phases may well have passed."""
     started: str
     seconds: float
     machine: Machine

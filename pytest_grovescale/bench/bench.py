@@ -45,21 +45,23 @@ class Bench(NamedTuple):
     def arguments(self, arm: str, reports: Path, *, hold_s: float, profile: str = "off") -> list[str]:
         """Return pytest's arguments for one run of an arm; ``profile``: as ``--grovescale-profile``."""
         variant = self.plan.arms[arm]
-        operator = self.checkouts[arm] / variant.operator if arm in self.checkouts else Path(variant.operator)
+        operator = Path(variant.operator)
+        inside = []
+        if (checkout := self.checkouts.get(arm)) is not None:
+            # Only the operator is of the revision: pytest, the test and all that it imports are the working tree's.
+            operator = checkout / operator
+            inside = [f"--grovescale-workdir={checkout}"]
         return [
             *RUN_OPTIONS,
             f"--grovescale-profile={profile}",
             f"--grovescale-operator={operator}",
+            *inside,
             f"--grovescale-reports={reports}",
             f"--grovescale-hold={hold_s:g}s",
             *(f"--grovescale-set={name}={value}" for name, value in variant.values.items()),
             *(f"--grovescale-param={name}={value}" for name, value in variant.parameters.items()),
             self.plan.subject.argument,
         ]
-
-    def cwd(self, arm: str) -> Path | None:
-        """Return the folder that an arm's runs are started in; None: this process' own."""
-        return self.checkouts.get(arm)
 
     def keep(self, slot: Slot, began: float, test: TestResult, run: VariantRun) -> Sample:
         """Write down what a slot gave; ``began``: when, by the monotonic clock."""

@@ -82,7 +82,6 @@ def running(
     log: Path,
     turn: int,
     line: socket.socket | None = None,
-    cwd: Path | None = None,
 ) -> Iterator[Child]:
     """Start ``python -m pytest ARGUMENTS``; it has ended when the block has.
 
@@ -101,7 +100,6 @@ def running(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=cwd,
                 env=_environment(handed_on),
                 pass_fds=tuple(handed_on.values()),
                 process_group=0,

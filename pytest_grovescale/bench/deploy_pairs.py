@@ -54,7 +54,7 @@ def run(bench: Bench, slot: Slot, cluster: Cluster, *, whole: bool = False, prof
         f"--grovescale-cluster={cluster.name}",
     ]
     log = reports / "pytest.log"
-    with child.running(arguments, log=log, turn=bench.turn, cwd=bench.cwd(slot.arm)) as process:
+    with child.running(arguments, log=log, turn=bench.turn) as process:
         process.wait(lambda line: bench.screen.now(f"{slot.name}: {line}"))
         test, found = measured.whole_run(reports, bench.plan.subject, process, base=bench.store.folder)
     if not whole:

@@ -30,10 +30,10 @@ def result_in(reports: Path, subject: Subject) -> TestResult | None:
 
 
 def broken(test: TestResult) -> str:
-    """Return why the variant, by its phases, does not work: empty where all passed.
+    """Return why the variant does not work: the first phase that did not pass, or an error between two phases.
 
-    What the test asserts afterwards does not count. Raises NothingMeasured for a run that was cut short, or whose
-    recording was (a full disk): that is not the variant's doing.
+    Empty where there is neither: what the test asserts does not count. Raises NothingMeasured for a run that was cut
+    short, or whose recording was (a full disk): that is not the variant's doing.
     """
     if test.closed not in ("", "stopped"):
         raise NothingMeasured(
@@ -51,7 +51,9 @@ def broken(test: TestResult) -> str:
             )
         if phase.outcome != "passed":
             return f"{phase.name}: {first or phase.outcome}"
-    return ""
+    if test.error and test.phases:
+        return f"after {test.phases[-1].name}: {test.error}"
+    return test.error
 
 
 def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> tuple[TestResult, VariantRun]:
@@ -65,6 +67,7 @@ def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> t
     return test, VariantRun(
         metrics=metrics_of(test),
         broken=broken(test),
+        failure=test.failure,
         saturated=saturated_phases(test),
         recording=_recording(reports, test, base),
     )

@@ -63,6 +63,7 @@ def _run(file: Path, test: TestResult) -> VariantRun:
     return VariantRun(
         metrics=metrics_of(test),
         broken=broken(test),
+        failure=test.failure,
         saturated=saturated_phases(test),
         recording=str(file.parent / test.recording),
     )

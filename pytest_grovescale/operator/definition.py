@@ -47,12 +47,17 @@ Fail = Callable[..., DefinitionError]
 
 
 def load(
-    path_or_name: str, *, values: Mapping[str, str] | None = None, base: bundled.Folders | None = None
+    path_or_name: str,
+    *,
+    values: Mapping[str, str] | None = None,
+    base: bundled.Folders | None = None,
+    workdir: Path | None = None,
 ) -> OperatorDefinition:
     """Return the checked definition, with ``values`` (texts, as from ``--set NAME=VALUE``) in place of defaults.
 
     ``path_or_name``: a file, or the name of one in ``fixtures/operators`` (``base``'s, or the bundled one). A value
-    whose default is a list takes several, separated by commas. Raises DefinitionError (``file:line: path: …``) for
+    whose default is a list takes several, separated by commas. ``workdir``: where the operator runs if the definition
+    does not say; None: the working folder. Raises DefinitionError (``file:line: path: …``) for
     anything wrong in the file, UsageError for a wrong value.
     """
     file = bundled.find(FOLDER, path_or_name, base=base)
@@ -67,7 +72,7 @@ def load(
     known = {*(placeholders.PROVIDED if written.pod is None else pods.PROVIDED), *written.declared}
     _check_placeholders(written, known, fail)
     _check_urls(written, fail)
-    resolved = _resolve_paths(written, file, fail)
+    resolved = _resolve_paths(written, file, workdir or Path.cwd(), fail)
     settings = {name: _setting(name, value, (values or {}).get(name)) for name, value in written.declared.items()}
     _check_chosen(written, values or {})
     fields = msgspec.structs.asdict(resolved)
@@ -194,7 +199,7 @@ def _check_endpoints(written: OperatorFile, fail: Fail) -> None:
             raise fail((name, "token"), "would travel in the clear to another host", "Use https.")
 
 
-def _resolve_paths(written: OperatorFile, file: Path, fail: Fail) -> OperatorFile:
+def _resolve_paths(written: OperatorFile, file: Path, workdir: Path, fail: Fail) -> OperatorFile:
     """Return the definition with absolute paths; reads what they name, so that a wrong file is found now."""
 
     def absolute(path: Keys, name: str) -> str:
@@ -213,14 +218,14 @@ def _resolve_paths(written: OperatorFile, file: Path, fail: Fail) -> OperatorFil
         rbac.read(Path(rules))
     for paths in lists.values():
         manifests.read(paths)
-    workdir = absolute(("workdir",), written.workdir) if written.workdir else str(Path.cwd())
+    runs_in = absolute(("workdir",), written.workdir) if written.workdir else str(workdir)
     trusted = {
         name: msgspec.structs.replace(endpoint, ca_file=absolute((name, "ca_file"), endpoint.ca_file))
         for name, endpoint in endpoints(written).items()
         if endpoint.ca_file and not list(placeholders.names(endpoint.ca_file))
     }
     of_pods = pods.resolved(written, absolute, fail)
-    return msgspec.structs.replace(of_pods, **lists, **trusted, rbac=rules, workdir=workdir)
+    return msgspec.structs.replace(of_pods, **lists, **trusted, rbac=rules, workdir=runs_in)
 
 
 def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:

@@ -1,4 +1,5 @@
-"""Whether a test's figures count, in words: a rerun stands for it, or others may have used the cluster meanwhile."""
+"""Whether a test's figures count, and are all there, in words: what ended the test between two phases, a rerun that
+stands for it, others who may have used the cluster meanwhile."""
 
 from __future__ import annotations
 
@@ -12,6 +13,12 @@ def standing(test: TestResult) -> list[str]:
         found.append(f"Run {test.attempt} of {test.attempts}: a rerun followed, and this one counts for nothing.")
     elif test.attempts > 1:
         found.append(f"Rerun {test.attempt - 1}: this one counts; the recordings of the runs before are kept.")
+    if all(phase.outcome == "passed" for phase in test.phases):
+        after = f" after {test.phases[-1].name}" if test.phases else ""
+        if test.error:
+            found.append(f"The test ended{after}, by an error: {test.error}")
+        if test.failure:
+            found.append(f"The test failed{after}: {test.failure}")
     if test.disturbed:
         found.append(f"Others may have used the cluster while this was measured: {test.disturbed}")
     return found

@@ -6,14 +6,18 @@ from typing import Literal
 
 import pytest
 
+from ..analysis.analyse import TEST_ERROR, TEST_FAILED
 from ..checks.account import account, line
 from ..checks.metrics.shape import Coexistence
 from ..conclusion import UNJUDGED
-from ..errors import GrovescaleError, InconclusiveWarning
+from ..errors import GrovescaleError, InconclusiveWarning, NotMeasuredError
 from ..report import junit
 from ..scenario.budget import TEST
 from ..scenario.scale import Scale
 from .telling import told
+
+_DID_NOT_HOLD = (AssertionError, NotMeasuredError, pytest.fail.Exception)
+"""What says of a test that something in it did not hold; anything else that ends it is an error."""
 
 _FIGURES = pytest.StashKey[list[tuple[str, str]]]()
 """What a test's last run gave it as properties."""
@@ -43,12 +47,22 @@ def disturbed(item: pytest.Item, lost: str, *, inconclusive: Literal["fail", "wa
     item.warn(InconclusiveWarning(text))
 
 
-def leaves_unjudged(item: pytest.Item, scale: Scale, error: Exception) -> bool:
+def mark_failure(scale: Scale, error: BaseException) -> None:
+    """Let the recording tell why its test's function failed: what came after that was not measured."""
+    if isinstance(error, pytest.xfail.Exception) or not scale.recorder.alive():
+        return
+    if isinstance(error, _DID_NOT_HOLD):
+        scale.recorder.mark(TEST_FAILED, detail=_first_line(error))
+    else:
+        scale.recorder.mark(TEST_ERROR, detail=f"{type(error).__name__}: {_first_line(error)}")
+
+
+def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bool:
     """Return whether a profiled pass passes although something in its test did not hold: its phases went through.
 
     Noted on the item, so that the run's end can say so, whichever worker it ran on.
     """
-    if not scale.profiled or scale.current is not None:
+    if not scale.profiled or scale.current is not None or not isinstance(error, _DID_NOT_HOLD):
         return False
     outcomes = [phase.outcome for phase in scale.result().phases]
     if not outcomes or set(outcomes) != {"passed"}:
@@ -65,6 +79,6 @@ def give_figures(item: pytest.Item, scale: Scale) -> None:
     item.stash[_FIGURES] = figures
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     text = error.message if isinstance(error, GrovescaleError) else str(error)
     return next(iter(text.strip().splitlines()), type(error).__name__)

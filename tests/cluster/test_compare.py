@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
+from pytest_grovescale import bundled
 from pytest_grovescale.analysis.comparison import MetricComparison
 from pytest_grovescale.bench.outcome import ComparisonFile
 from pytest_grovescale.bench.store import Store
 from tests.processes import wait_none
+from tests.repositories import committed, repository
 
 pytestmark = pytest.mark.cluster
 
@@ -36,6 +40,15 @@ def test_it(scale):
     with scale.phase("steady", timeout="30s"):
         pcs.trigger_reconcile()
 """
+
+
+# The two revisions differ in a file, which only the build makes an operator of.
+BUILD = f"""mkdir bin
+program='{sys.executable} -P -m pytest_grovescale.reference_operator'
+printf '#!/bin/sh\\nexec %s --variant %s "$@"\\n' "$program" "$(cat variant)" > bin/operator
+chmod +x bin/operator"""
+# Whoever imports from a revision's folder gets this.
+TRAP = "raise SystemExit('imported from the revision')"
 
 
 @pytest.fixture
@@ -128,3 +141,34 @@ def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) ->
     (part,) = found.parts
     assert [broken.variant for broken in part.broken] == ["b"]
     assert part.pairs == 1, "it is tried no more than it must"
+
+
+def test_revisions_are_built_and_only_the_operator_is_of_them(folder: Path) -> None:
+    (folder / "repository").mkdir()
+    top = repository(folder / "repository")
+    fixtures = bundled.find("fixtures/operators", "reference").parent
+    definition = yaml.safe_load((fixtures / "reference.yaml").read_text(encoding="utf-8"))
+    at = definition["command"].index("--variant")
+    definition |= {
+        "command": ["bin/operator", *definition["command"][3:at], *definition["command"][at + 2 :]],
+        "crds": [str(fixtures / crds) for crds in definition["crds"]],
+        "rbac": str(fixtures / definition["rbac"]),
+    }
+    del definition["values"]["variant"]
+    (top / "operator.yaml").write_text(yaml.safe_dump(definition, sort_keys=False), encoding="utf-8")
+    trap = top / "pytest_grovescale"
+    trap.mkdir()
+    (trap / "__init__.py").write_text(TRAP, encoding="utf-8")
+    for variant in ("baseline", "optimized"):
+        (top / "variant").write_text(variant, encoding="utf-8")
+        committed(top, variant)
+    shutil.rmtree(trap)
+    revisions = ["operator.yaml", "--git", "baseline", "optimized", f"--build={BUILD}"]
+    done = subprocess.run(
+        [*COMPARE, *revisions, "--what=deploy", *SMALL, "--fail-on=never"], capture_output=True, text=True, cwd=top
+    )
+    assert done.returncode == 0, done.stderr
+    (part,) = compared(Store.latest(top / "reports", "compare").folder).parts
+    assert (part.plan.a, part.plan.b, part.broken) == ("baseline", "optimized", ())
+    assert less({metric.key: metric for metric in part.metrics}["writes:deploy"])
+    assert not (top / "bin").exists(), "each is built in a folder of its own"

@@ -64,6 +64,18 @@ def result_of(pytester: pytest.Pytester) -> Result:
     return msgspec.json.decode((latest(pytester) / "result.json").read_bytes(), type=Result)
 
 
+BETWEEN = (
+    HEAD
+    + """
+@pytest.mark.parametrize("error", [RuntimeError("lost its way"), AssertionError("3 is not 4")])
+def test_it(scale, error):
+    with scale.phase("first", timeout="60s"):
+        pass
+    raise error
+"""
+)
+
+
 class WholeRun(NamedTuple):
     """A finished run of ``WHOLE``, which several tests look at."""
 
@@ -266,3 +278,14 @@ def test_debugged(scale):
 def test_result_json_matches_its_schema_version(whole: WholeRun) -> None:
     document = json.loads((whole.latest / "result.json").read_text(encoding="utf-8"))
     assert document["schema_version"] == 1
+
+
+def test_what_fails_a_test_between_its_phases_is_in_the_result(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    result = run(pytester, running_cluster, BETWEEN)
+    result.assert_outcomes(failed=2)
+    first, second = result_of(pytester).tests
+    assert (first.outcome, first.error, first.failure) == ("passed", "RuntimeError: lost its way", "")
+    assert (second.outcome, second.error, second.failure) == ("passed", "", "3 is not 4")
+    result.stdout.fnmatch_lines("*The test ended after first, by an error: RuntimeError: lost its way*")

@@ -72,6 +72,7 @@ def test_a_wrong_marker_is_a_usage_error_at_collection(pytester: pytest.Pytester
         ("--grovescale-set=variant", "not NAME=VALUE"),
         ("--grovescale-param==3", "not NAME=VALUE"),
         ("--grovescale-start=never", "`test` or `session`"),
+        ("--grovescale-workdir=nowhere", "--grovescale-workdir nowhere: no such folder"),
         ("--grovescale-scrape=all", "`operator` or `components`"),
     ],
 )

@@ -158,6 +158,15 @@ def test_a_broken_operator_is_not_a_fast_one() -> None:
     assert "963" in found.broken[0].why
 
 
+def test_an_assertion_that_failed_is_told_and_the_figures_count() -> None:
+    recorded = pairs(1.0)
+    failed = msgspec.structs.replace(recorded[3].b, failure="assert 3 == 4")
+    recorded[3] = msgspec.structs.replace(recorded[3], b=failed)
+    found = compare(PLAN, recorded)
+    assert found.verdict == "ok"
+    assert "after: the test failed in 1 of 10 runs, which count as far as they got: assert 3 == 4" in found.warnings
+
+
 def test_a_broken_warm_up_is_broken_too() -> None:
     recorded = pairs(1.0)
     recorded[0] = msgspec.structs.replace(recorded[0], a=run(broken="crash"))

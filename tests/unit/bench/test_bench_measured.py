@@ -48,6 +48,15 @@ def test_the_first_phase_that_failed_says_why(test_result: TestResult) -> None:
     assert measured.broken(changed(test_result, "delete", outcome="failed")) == "delete: failed"
 
 
+def test_an_error_between_two_phases_breaks_a_variant_and_an_assertion_does_not(test_result: TestResult) -> None:
+    short = msgspec.structs.replace(test_result, phases=test_result.phases[:1])
+    error = msgspec.structs.replace(short, error="ApiError: 409 Conflict")
+    assert measured.broken(error) == "after deploy: ApiError: 409 Conflict"
+    assert measured.broken(msgspec.structs.replace(short, failure="assert 3 == 4")) == ""
+    none = msgspec.structs.replace(error, phases=())
+    assert measured.broken(none) == "ApiError: 409 Conflict"
+
+
 @pytest.mark.parametrize("outcome", ["interrupted", "unfinished"])
 def test_a_run_that_was_cut_short_blames_nobody(test_result: TestResult, outcome: str) -> None:
     with pytest.raises(NothingMeasured, match=r"cut short in phase 'deploy'[\s\S]*--resume"):

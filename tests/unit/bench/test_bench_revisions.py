@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from pytest_grovescale.bench import revisions
 from pytest_grovescale.bench.revisions import BuildError
 from pytest_grovescale.errors import UsageError
+from tests import repositories
 
 
 @pytest.fixture
@@ -17,25 +17,15 @@ def repository(tmp_path: Path) -> Path:
     """A repository with two commits, tagged one and two."""
     top = tmp_path / "repository"
     top.mkdir()
-
-    def git(*arguments: str) -> None:
-        identity = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", "-C", str(top), *identity, *arguments], check=True, capture_output=True)
-
-    git("init", "--quiet")
+    repositories.repository(top)
     for name in ("one", "two"):
         (top / "version").write_text(name, encoding="utf-8")
-        git("add", "version")
-        git("commit", "--quiet", "-m", name)
-        git("tag", name)
+        repositories.committed(top, name)
     return top
 
 
 def worktrees(top: Path) -> int:
-    listed = subprocess.run(
-        ["git", "-C", str(top), "worktree", "list"], check=True, capture_output=True, text=True
-    ).stdout
-    return len(listed.splitlines())
+    return len(repositories.git(top, "worktree", "list").splitlines())
 
 
 def test_each_revision_is_built_in_a_folder_of_its_own(repository: Path, tmp_path: Path) -> None:

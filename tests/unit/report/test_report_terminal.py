@@ -38,6 +38,19 @@ def test_saturation_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"error": "ApiError: 409"}, "The test ended after steady-state, by an error: ApiError: 409"),
+        ({"failure": "assert 3 == 4"}, "The test failed after steady-state: assert 3 == 4"),
+    ],
+)
+def test_what_failed_between_phases_is_told(fields: dict[str, str], line: str) -> None:
+    assert line in squeezed(render_test(msgspec.structs.replace(PASSED, **fields), width=300))
+    timed_out = render_test(msgspec.structs.replace(TEST, **fields), width=300)
+    assert line.partition(": ")[2] not in timed_out, "the phase that did not pass says it"
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "deploy passed 11.2 s pods-created 4.31 s 4.271 to 4.280 s",
