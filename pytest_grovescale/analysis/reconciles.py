@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .contents import Contents, PhaseSpan, Snapshot
+from .likeness import NO_OPERATOR
 from .result import ReconcileRow, ReconcileSource
 
 OPERATOR = "operator"
@@ -89,6 +90,8 @@ def why_not_scraped(
     contents: Contents, phase: PhaseSpan, target: str, start: Snapshot | None, end: Snapshot | None
 ) -> str:
     """Return in words why a target's counters have no difference over a phase."""
+    if target == OPERATOR and contents.opened.parameters.get("operator") == NO_OPERATOR:
+        return "the test runs no operator"
     until = contents.end_of(phase)
     failed = [f for f in contents.failures if f.source == f"scrape:{target}" and f.at <= until]
     which = "start" if start is None else "end"

@@ -251,6 +251,7 @@ def test_short(scale):
     outcome.assert_outcomes(passed=1)
     assert "deploy: begins" in whole.output
     outcome.stdout.no_fnmatch_line("*deploy: begins*")
+    outcome.stdout.fnmatch_lines(["Reconciles: not measured (the test runs no operator)"])
 
 
 def test_the_debugger_stops_the_clocks_of_a_phase(pytester: pytest.Pytester, running_cluster: Cluster) -> None:

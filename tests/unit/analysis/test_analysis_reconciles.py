@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pytest_grovescale.analysis import figures
@@ -66,6 +67,15 @@ def test_a_failed_scrape_is_not_zero() -> None:
     found = phase((90, "start:p", {series("a"): 5}), extra=failed)
     with pytest.raises(NotMeasuredError, match="end failed: refused"):
         figures.reconciles(found, "a")
+
+
+def test_a_bare_cluster_has_no_reconciles_to_miss() -> None:
+    sim = Simulation()
+    sim.phase("p", 100, 1000)
+    opened, *others = sim.records()
+    assert isinstance(opened, rec.Opened)
+    bare = analyse([msgspec.structs.replace(opened, parameters={"operator": "none"}), *others]).phases[0]
+    assert bare.missing["reconciles"] == "the test runs no operator"
 
 
 def test_an_operator_without_the_counter() -> None:
