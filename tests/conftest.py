@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from pytest_grovescale.cluster import binaries
+from pytest_grovescale.cluster import binaries, turns
 
 pytest_plugins = ["pytester"]
 
@@ -32,6 +32,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("cluster") or item.get_closest_marker("kind"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def turns_of_its_own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let what tests measure wait for no other worker's, unless figures are what this run is for."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.config.getoption("--grovescale"):
+            patch.setenv(turns.FOLDER, str(tmp_path_factory.mktemp("turns")))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

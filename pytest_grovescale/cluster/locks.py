@@ -16,7 +16,7 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | N
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
-        file = path.open("ab")
+        file = _opened(path)
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
             if _is_current(file, path):
@@ -67,6 +67,14 @@ def is_held(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("ab")
+    except PermissionError:
+        # Another user's, in a folder that all may write to: to lock it, reading is enough.
+        return path.open("rb")
 
 
 def _is_current(file: BinaryIO, path: Path) -> bool:

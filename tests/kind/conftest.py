@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pytest_grovescale.cluster import turns
 
 NODE_IMAGE = "GROVESCALE_TEST_KIND"
 """Environment variable with the name of a node image that the engine has."""
@@ -15,6 +18,14 @@ NODE_IMAGE = "GROVESCALE_TEST_KIND"
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("kind") and not os.environ.get(NODE_IMAGE):
         pytest.skip("needs a container engine and a node image: make test-kind")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def turns_of_the_machine(turns_of_its_own: None) -> Iterator[None]:
+    """Take turns with every other run on this machine: what is measured on kind are figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(turns.FOLDER, raising=False)
+        yield
 
 
 @pytest.fixture

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import stat
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from pytest_grovescale.cluster import locks, turns
+from pytest_grovescale.errors import ClusterError
 
 Python = Callable[..., subprocess.Popen[str]]
 Eventually = Callable[[Callable[[], object], str], None]
@@ -61,6 +67,43 @@ def test_who_comes_after_a_waiting_measurement_waits_behind_it(state_dir: Path, 
     done(writer)
     assert line(late).startswith("waited ")
     assert line(late) == "mine"
+
+
+def test_runs_with_state_folders_of_their_own_take_turns(
+    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = []
+    for user in ("one", "another"):
+        monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / user))
+        writers.append(python(HOLD, "exclusive"))
+        if user == "one":
+            assert line(writers[0]) == "mine"
+    assert "waiting" in line(writers[1])
+    done(writers[0])
+    assert line(writers[1]).startswith("waited ")
+
+
+def test_every_user_may_lock_what_the_first_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.delenv(turns.FOLDER)
+    folder = tmp_path / "turns"
+    monkeypatch.setattr(turns, "_EVERYBODYS", folder)
+    request.addfinalizer(functools.partial(os.umask, os.umask(0o077)))
+    with turns.shared():
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+        assert {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {
+            "gate": 0o644,
+            "main": 0o644,
+        }
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(turns.FOLDER, str(tmp_path / "file" / "turns"))
+    with pytest.raises(ClusterError, match="no turn on this machine can be taken") as caught, turns.shared():
+        pytest.fail("it was taken")
+    assert turns.FOLDER in caught.value.next_step
 
 
 def test_turn_of_a_killed_holder_is_free(state_dir: Path, python: Python) -> None:
