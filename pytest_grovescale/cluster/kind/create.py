@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...errors import ClusterError
+from ...errors import ClusterError, GrovescaleError
 from .. import at_end, processes, protocol, state
 from ..ports import PortTaken
 from ..protocol import ProcessInfo, ProcessSpec, StartProcess
@@ -45,8 +46,8 @@ def plan_deletion(folder: Path, *, kind: str, engine: Engine, name: str) -> None
 def create(folder: Path, *, kind: str, engine: Engine, name: str, configuration: str, progress: Progress) -> None:
     """Make the cluster that a configuration describes and return when kind has done its part.
 
-    Raises PortTaken when a port was taken meanwhile; else ClusterError with the end of kind's log, and where the node's
-    logs are kept. The containers are there still: ``plan_deletion`` is what removes them.
+    Raises PortTaken when a port was taken meanwhile; else ClusterError with the end of kind's log. The containers are
+    there still: ``plan_deletion`` is what removes them, after ``logs_kept`` has saved what they say.
     """
     file = folder / "kind.yaml"
     file.write_text(configuration, encoding="utf-8")
@@ -66,7 +67,27 @@ def create(folder: Path, *, kind: str, engine: Engine, name: str, configuration:
     assert info is not None  # a request to start a process is answered with it
     ended = _follow(folder, info, log, lambda step: progress(f"cluster {name}: {step}"))
     if ended.exit_code != 0:
-        raise _failed(folder, kind, engine, name, log)
+        raise _failed(name, log)
+
+
+@contextlib.contextmanager
+def logs_kept(folder: Path, *, kind: str, engine: Engine, name: str) -> Iterator[None]:
+    """Save the logs of a cluster that fails in the block, once kind has begun with it; the error says where they are.
+
+    Whatever fails: kind, its end that does not come, or the cluster that it has made. All else of it goes.
+    """
+    log = folder / "logs" / f"{PROCESS}.log"
+    try:
+        yield
+    except PortTaken:
+        # Tried again at once, with others.
+        raise
+    except GrovescaleError as error:
+        if not log.exists():
+            raise
+        kept = _keep_logs(kind, engine, name, log)
+        steps = [error.next_step, f"Nothing of it is left but its logs, in {kept}."]
+        raise ClusterError(error.message, next_step=" ".join(filter(None, steps))) from error
 
 
 def _follow(folder: Path, started: ProcessInfo, log: Path, tell: Progress) -> ProcessInfo:
@@ -96,15 +117,11 @@ def steps_done(text: str) -> Iterator[str]:
             yield match["step"].strip()
 
 
-def _failed(folder: Path, kind: str, engine: Engine, name: str, log: Path) -> ClusterError:
+def _failed(name: str, log: Path) -> ClusterError:
     text = log.read_text(encoding="utf-8", errors="replace")
     if any(words in text.lower() for words in _PORT_TAKEN):
         return PortTaken(f"a port of cluster {name} was taken by somebody else", next_step="Try again.")
-    kept = _keep_logs(kind, engine, name, log)
-    return ClusterError(
-        f"kind could not create cluster {name}; the end of its log:\n{_tail(log)}",
-        next_step=f"Nothing of it is left but its logs, in {kept}.",
-    )
+    return ClusterError(f"kind could not create cluster {name}; the end of its log:\n{_tail(log)}")
 
 
 def _keep_logs(kind: str, engine: Engine, name: str, log: Path) -> Path:

@@ -11,7 +11,7 @@ from ..binaries import Binary
 from ..definition import Kind
 from ..launch import Plan
 from ..protocol import StartProcess
-from . import container_processes, facts, identities, joining, making, population, static_pods
+from . import container_processes, create, facts, identities, joining, making, population, static_pods
 from . import engine as engines
 from .engine import Engine
 from .ground import Ground
@@ -27,9 +27,14 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
 
     Raises UsageError, PortTaken, and ClusterError: no engine, no image, or what kind or the cluster says.
     """
+    engine = engines.find((plan.definition.kind or Kind()).engine)
+    with create.logs_kept(plan.folder, kind=plan.binaries["kind"].path, engine=engine, name=plan.name):
+        return _start(plan, engine, progress)
+
+
+def _start(plan: Plan, engine: Engine, progress: Progress) -> state.Facts:
     began = time.monotonic()
     found = plan.binaries
-    engine = engines.find((plan.definition.kind or Kind()).engine)
     numbers = _begin(plan)
     ground = _ground(plan, engine, found["kind"], numbers, progress)
     by = identities.authority(engine, ground.container)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,18 +51,20 @@ class Clusters:
         self.kind = seen.with_name("kind")
         self.told: list[str] = []
 
-    def create(self, output: str = OUTPUT, then: str = "exit 0") -> None:
+    def create(self, output: str = OUTPUT, then: str = "exit 0", later: Callable[[], None] = lambda: None) -> None:
         self.kind.write_text(KIND.format(seen=self.seen, output=output, then=then))
         self.kind.chmod(0o755)
         create.plan_deletion(self.folder, kind=str(self.kind), engine=DOCKER, name="mine")
-        create.create(
-            self.folder,
-            kind=str(self.kind),
-            engine=DOCKER,
-            name="mine",
-            configuration="kind: Cluster\n",
-            progress=self.told.append,
-        )
+        with create.logs_kept(self.folder, kind=str(self.kind), engine=DOCKER, name="mine"):
+            create.create(
+                self.folder,
+                kind=str(self.kind),
+                engine=DOCKER,
+                name="mine",
+                configuration="kind: Cluster\n",
+                progress=self.told.append,
+            )
+            later()
 
 
 @pytest.fixture
@@ -100,10 +102,45 @@ def test_failure_shows_the_end_of_the_log_and_keeps_all_of_it(cluster: Clusters)
     with pytest.raises(ClusterError, match="kind could not create cluster mine") as caught:
         cluster.create(OUTPUT + "ERROR: failed to init node\n", "exit 1")
     assert "ERROR: failed to init node" in caught.value.message
-    kept = Path(caught.value.next_step.rpartition(", in ")[2].rstrip("."))
-    assert kept.is_relative_to(state.root() / "logs")
+    kept = logs_of(caught.value)
     assert "failed to init node" in (kept / "kind-create.log").read_text()
     assert (kept / "node" / "kubelet.log").read_text() == "log\n"
+
+
+def logs_of(error: ClusterError) -> Path:
+    """Return the folder that an error says the logs are in."""
+    kept = Path(error.next_step.rpartition(", in ")[2].rstrip("."))
+    assert kept.is_relative_to(state.root() / "logs")
+    return kept
+
+
+def test_creation_that_does_not_end_keeps_its_logs(cluster: Clusters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create, "_CREATE_S", 0.5)
+    with pytest.raises(ClusterError, match="kind create has not ended within") as caught:
+        cluster.create(then="exec sleep 600")
+    assert "second try" in caught.value.next_step
+    assert (logs_of(caught.value) / "node" / "kubelet.log").exists()
+
+
+def test_a_cluster_that_never_is_ready_keeps_its_logs(cluster: Clusters) -> None:
+    def never() -> None:
+        raise ClusterError("node mine-control-plane is missing", next_step="A busy machine may need a second try.")
+
+    with pytest.raises(ClusterError, match="mine-control-plane is missing") as caught:
+        cluster.create(later=never)
+    assert "a second try. Nothing of it is left" in caught.value.next_step
+    assert (logs_of(caught.value) / "kind-create.log").exists()
+
+
+def test_what_fails_before_kind_begins_has_no_logs(cluster: Clusters) -> None:
+    refused = UsageError("no engine", next_step="Start it.")
+    with (
+        pytest.raises(UsageError) as caught,
+        create.logs_kept(cluster.folder, kind="kind", engine=DOCKER, name="mine"),
+    ):
+        raise refused
+    assert caught.value is refused
+    assert not (state.root() / "logs").exists()
 
 
 def test_error_is_not_lost_in_its_call_stack() -> None:
