@@ -89,8 +89,8 @@ def _saturation(sheet: Sheet, test: TestResult) -> None:
 
 def _head(sheet: Sheet, test: TestResult) -> None:
     number = len(test.phases)
-    phases = "no phase" if not number else "1 phase" if number == 1 else f"{number} phases"
-    what = f"{phases} {test.outcome}" if test.outcome == "passed" or not number else test.outcome
+    phases = "1 phase" if number == 1 else f"{number} phases"
+    what = f"{phases} {test.outcome}" if test.outcome == "passed" else test.outcome if number else "no phase"
     sheet.line(f"{test.test}: {what} in {seconds(test.seconds)}", _STYLE[test.outcome])
     machine = test.machine
     sheet.line(

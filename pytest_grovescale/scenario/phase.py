@@ -180,14 +180,20 @@ class Phase:
             raise UsageError(f"phase {self.name!r} is not open", next_step="Use it as: with scale.phase(…) as phase: …")
         milestones = self._scale.resolve(self._declared)
         self._scale.progress.phase(self.name, self.timeout_s)
-        self._scale.recorder.begin_phase(
-            self.name,
-            milestones,
-            timeout=self.timeout_s,
-            twin_of=self.twin_of,
-            profile=self.profile,
-            edges_only=self._edges_only,
-        )
+        try:
+            self._scale.recorder.begin_phase(
+                self.name,
+                milestones,
+                timeout=self.timeout_s,
+                twin_of=self.twin_of,
+                profile=self.profile,
+                edges_only=self._edges_only,
+            )
+        except GrovescaleError as error:
+            # It never was open: there is nothing to end.
+            self._ended = True
+            error.message = "\n".join([error.message, *self._scale.cluster_trouble()])
+            raise
         self._allowance = Allowance(self.timeout_s)
 
     @property

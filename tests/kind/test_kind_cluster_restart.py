@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import PhaseResult, Result
+from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.kind import container_processes
 from pytest_grovescale.recording import journal, records
 from tests.kind import kind_clusters
@@ -61,3 +64,40 @@ def phase(result: Result, name: str) -> PhaseResult:
     """Return a phase of the run's only test."""
     (test,) = result.tests
     return next(phase for phase in test.phases if phase.name == name)
+
+
+STOP = """
+    import subprocess
+
+    import pytest
+
+    from pytest_grovescale import count
+
+    @pytest.mark.grovescale(operator="none", cluster="kind", nodes=1)
+    @pytest.mark.parametrize("when", ["within", "before"])
+    def test_stop(scale, when):
+        with scale.phase("stopped", timeout="20s") as stopped:
+            stopped.milestone("never", count("pods", 1))
+            if when == "within":
+                stopped.begin()
+            node = scale.cluster.container
+            subprocess.run([node.engine, "stop", node.name], check=True)
+"""
+
+
+@pytest.mark.parametrize("when", ["within", "before"])
+def test_a_node_that_stops_for_good_is_told_as_the_reason(
+    state_dir: Path, pytester: pytest.Pytester, when: str
+) -> None:
+    pytester.makepyfile(STOP)
+    done = pytester.runpytest_subprocess(
+        "--grovescale", "--grovescale-budgets=off", "-p", "no:cacheprovider", "-k", when, "--tb=short"
+    )
+    done.assert_outcomes(failed=1, errors=1)
+    run = pytester.path / "reports" / "latest"
+    result = msgspec.json.decode((run / "result.json").read_bytes(), type=Result)
+    assert [phase.outcome for phase in result.tests[0].phases] == (["timeout"] if when == "within" else [])
+    node = f"run-{result.run}-control-plane"
+    done.stdout.fnmatch_lines([f"E *the cluster: container {node} does not run*", "E *→ *"])
+    assert kind_clusters.containers(f"run-{result.run}") == []
+    assert state.names() == []
