@@ -63,6 +63,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     executable: str
     name: str
+    followed: tuple[str, ...] = COMPONENTS
+    """Programs in it whose CPU clocks are read."""
 
 
 def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -> dict[str, Found]:
@@ -84,9 +86,9 @@ def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -
     return found
 
 
-def components(init: int, proc: Path = Path("/proc")) -> dict[str, Found]:
+def components(init: int, names: Collection[str] = COMPONENTS, proc: Path = Path("/proc")) -> dict[str, Found]:
     """Return the control plane's components below a node's first process, by name."""
-    by_comm = {name[:_COMM]: name for name in COMPONENTS}
+    by_comm = {name[:_COMM]: name for name in names}
     found: dict[str, Found] = {}
     for pid in processes.descendants(init):
         name = by_comm.get(_read(proc / str(pid) / "comm").strip(), "")
@@ -108,9 +110,12 @@ def init_of(node: Node, proc: Path = Path("/proc")) -> int | None:
     return int(pid) if seen else None
 
 
-def spec(folder: Path, container: state.Container, log: Path) -> ProcessSpec:
-    """Return what the supervisor of a cluster is to run so that the node's components are followed."""
-    node = Node(executable=container.engine, name=container.name)
+def spec(folder: Path, container: state.Container, log: Path, more: Collection[str] = ()) -> ProcessSpec:
+    """Return what the supervisor of a cluster is to run so that the node's components are followed.
+
+    ``more``: programs that run in the node besides.
+    """
+    node = Node(executable=container.engine, name=container.name, followed=(*COMPONENTS, *more))
     state.write(folder / _TASK, node)
     return ProcessSpec(
         name=NAME,
@@ -134,24 +139,24 @@ def follow(node: Node, file: Path) -> Iterator[str]:
             yield error.message
             init = None
         if init is not None:
-            known = _settled(init, known, file)
+            known = _settled(init, set(known) or set(node.followed), node.followed, file)
             _until_one_ends([init, *(process.pid for process in known.values())])
         else:
             yield f"the processes of {node.name} are none of this host's, or it does not run"
             time.sleep(_AGAIN_S)
 
 
-def _settled(init: int, before: dict[str, Found], file: Path) -> dict[str, Found]:
-    """Return the components once all that were there before are there again, or their time is over."""
+def _settled(init: int, awaited: set[str], followed: Collection[str], file: Path) -> dict[str, Found]:
+    """Return the components once all that are awaited are there, or their time is over."""
     deadline = time.monotonic() + _PATIENCE_S
     known: dict[str, Found] = {}
     while True:
-        found = components(init)
+        found = components(init, followed)
         if found != known:
             known = found
             infos = {name: process.info(name) for name, process in known.items()}
             write_private(file, msgspec.json.encode(infos))
-        if (known and set(before or COMPONENTS) <= set(known)) or time.monotonic() > deadline:
+        if (known and awaited <= set(known)) or time.monotonic() > deadline:
             return known
         time.sleep(_AGAIN_S)
 

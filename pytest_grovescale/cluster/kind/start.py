@@ -87,8 +87,13 @@ def _ground(plan: Plan, engine: Engine, kind: Binary, numbers: dict[str, int], p
 
 
 def _follow_components(plan: Plan, told: state.Facts) -> None:
-    """Let the processes of the control plane be followed, as they are seen from this machine."""
+    """Let the processes of the control plane be followed, as they are seen from this machine.
+
+    A kwok in the cluster too, but not in a joined one: there it could be somebody else's.
+    """
     assert told.container is not None  # a kind node is one
+    settings = plan.definition.kind or Kind()
+    ours = ["kwok"] if settings.kwok == "cluster" and not settings.cluster else []
     log = plan.folder / "logs" / f"{container_processes.NAME}.log"
-    spec = container_processes.spec(plan.folder, told.container, log)
+    spec = container_processes.spec(plan.folder, told.container, log, ours)
     protocol.ask(plan.folder, StartProcess(spec=spec))
