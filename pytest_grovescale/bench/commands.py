@@ -63,7 +63,8 @@ class CompareWanted(NamedTuple):
     parameters: Sequence[str] = ()
     git: Sequence[str] = ()
     build: str = ""
-    what: str = "noop,deploy"
+    what: str | None = None
+    """The parts, as ``noop,deploy``; None: both."""
     pairs: int | None = None
     one_look: bool = False
     """Whether all pairs are made, whatever the first ones say."""
@@ -128,9 +129,10 @@ def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write
 
 
 def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:
-    parts = tuple(part.strip() for part in wanted.what.split(",") if part.strip())
+    what = ",".join(compare.PARTS) if wanted.what is None else wanted.what
+    parts = tuple(part.strip() for part in what.split(",") if part.strip())
     if not parts or set(parts) - set(compare.PARTS) or len(set(parts)) != len(parts):
-        raise UsageError(f"--what {wanted.what}: not noop, deploy or both", next_step="Write it as --what noop,deploy.")
+        raise UsageError(f"--what {what}: not noop, deploy or both", next_step="Write it as --what noop,deploy.")
     parameters = variant.pairs_of("--param", wanted.parameters)
     if wanted.quick and not test:
         parameters = {"replicas": _QUICK_REPLICAS, **parameters}
@@ -196,7 +198,7 @@ class SweepWanted(NamedTuple):
     """An operator definition, a test, both or none."""
     values: Sequence[str] = ()
     parameters: Sequence[str] = ()
-    repeats: int = sweep.REPEATS
+    repeats: int | None = None
     checks: Sequence[str] = ()
     """METRIC=EXPONENT: the metric may grow at most with this power of the size."""
 
@@ -212,7 +214,7 @@ def run_sweep(wanted: SweepWanted, environment: Environment, *, stream: TextIO, 
         _found(test, environment),
         values=variant.pairs_of("--set", wanted.values),
         parameters=variant.pairs_of("--param", wanted.parameters),
-        repeats=wanted.repeats,
+        repeats=sweep.REPEATS if wanted.repeats is None else wanted.repeats,
     )
     return _sweep(Store.create(environment.reports, plan), plan, checks, stream=stream, write=write, color=color)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from typing import Any
 
 from ..errors import UsageError
 from .environment import add_environment, environment_of
 from .out import write
+
+_NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on"})
+"""Of a command that is resumed: what decides nothing of what is run."""
 
 
 def add(commands: Any) -> None:
@@ -37,7 +41,7 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--vs", action="append", default=[], metavar="NAME=VALUE", help="value of the second only")
     compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
     compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
-    compare.add_argument("--what", default="noop,deploy", help="noop windows, deploy runs, or both (default)")
+    compare.add_argument("--what", metavar="PARTS", help="noop windows, deploy runs, or both (noop,deploy)")
     compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (noop 16, deploy 10)")
     compare.add_argument(
         "--one-look", action="store_true", help="make all pairs: no look on the way, which may end it early"
@@ -54,7 +58,7 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--gate", action="append", default=[], metavar="METRIC", help="metric the verdict is about")
     compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
     add_environment(compare)
-    compare.set_defaults(run=_compare)
+    compare.set_defaults(run=functools.partial(_compare, compare))
 
 
 def _add_backends(commands: Any) -> None:
@@ -86,33 +90,20 @@ def _add_sweep(commands: Any) -> None:
     sweep.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definition; a list is swept"
     )
-    sweep.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of each size (3)")
+    sweep.add_argument("--repeats", type=int, metavar="N", help="runs of each size (3)")
     sweep.add_argument(
         "--check", action="append", default=[], metavar="METRIC=EXPONENT", help="fail where a metric grows faster"
     )
     add_environment(sweep)
-    sweep.set_defaults(run=_sweep)
+    sweep.set_defaults(run=functools.partial(_sweep, sweep))
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from ..bench import commands
 
     color = sys.stdout.isatty()
     if options.resume is not None:
-        given = (
-            "set",
-            "vs",
-            "param",
-            "git",
-            "pairs",
-            "one_look",
-            "quick",
-            "window",
-            "triggers",
-            "same_process",
-            "gate",
-        )
-        _refuse_beside_resume(options, *given)
+        _refuse_beside_resume(options, compare)
         return commands.resume_compare(
             options.resume,
             options.reports.absolute(),
@@ -155,12 +146,12 @@ def _backends(options: argparse.Namespace) -> int:
     return backends(wanted, write=write, color=sys.stdout.isatty())
 
 
-def _sweep(options: argparse.Namespace) -> int:
+def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     from ..bench import commands
 
     color = sys.stdout.isatty()
     if options.resume is not None:
-        _refuse_beside_resume(options, "set", "param")
+        _refuse_beside_resume(options, sweep, "check")
         return commands.resume_sweep(
             options.resume,
             options.reports.absolute(),
@@ -179,9 +170,14 @@ def _sweep(options: argparse.Namespace) -> int:
     return commands.run_sweep(wanted, environment_of(options), stream=sys.stderr, write=write, color=color)
 
 
-def _refuse_beside_resume(options: argparse.Namespace, *others: str) -> None:
-    names = (*others, "cluster", "nodes", "kubernetes", "allow_context")
-    given = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
+def _refuse_beside_resume(options: argparse.Namespace, command: argparse.ArgumentParser, *others: str) -> None:
+    """Refuse whatever was given beside ``--resume``, but ``others`` and what no command's plan holds."""
+    known = {*_NOT_OF_THE_PLAN, *others, "names"}
+    given = [
+        f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+        for name, value in vars(options).items()
+        if name not in known and value != command.get_default(name)
+    ]
     if given or options.names:
         raise UsageError(
             f"--resume goes on with a plan as it was made: {', '.join([*options.names, *given])} cannot change it",

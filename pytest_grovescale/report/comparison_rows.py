@@ -164,8 +164,22 @@ def _undecided(comparisons: Sequence[Comparison]) -> str:
         for metric in open_[:_NAMED]
     ]
     more = max((metric.more_pairs or 0 for metric in open_), default=0)
-    pairs = f"; {more} more pairs would most likely tell" if more > 1 else "; 1 more pair would most likely tell"
-    return "; ".join(texts) + (pairs if more else "")
+    if more:
+        texts.append(f"{more} more pair{'s' if more > 1 else ''} would most likely tell{_again(comparisons)}")
+    return "; ".join(texts)
+
+
+def _again(comparisons: Sequence[Comparison]) -> str:
+    """Return the option that gives an inconclusive comparison its pairs; of finished runs there are no more."""
+    if any(comparison.weaker for comparison in comparisons):
+        return ""
+    pairs = max(
+        comparison.pairs + (metric.more_pairs or 0)
+        for comparison in comparisons
+        for metric in comparison.metrics
+        if metric.gated and metric.verdict == "inconclusive"
+    )
+    return f": --pairs {pairs}"
 
 
 def _broken(comparisons: Sequence[Comparison]) -> str:

@@ -69,9 +69,17 @@ def test_the_first_line_is_the_answer() -> None:
 
 
 def test_what_cannot_be_told_says_what_it_takes() -> None:
-    found = first_line(compare(NOOP, pairs(BASE, 1.05, noise=0.1)))
+    undecided = compare(NOOP, pairs(BASE, 1.05, noise=0.1))
+    found = first_line(undecided)
     assert found.startswith("Can't tell whether optimized is slower than baseline: CPU")
-    assert "more pairs would most likely tell" in found
+    more = undecided.metrics[0].more_pairs
+    assert more is not None
+    assert found.endswith(f"; {more} more pairs would most likely tell: --pairs {undecided.pairs + more}")
+
+
+def test_finished_runs_have_no_option_for_more_pairs() -> None:
+    found = first_line(compare(NOOP, pairs(BASE, 1.05, noise=0.1), weaker="two runs of different days"))
+    assert found.endswith("more pairs would most likely tell")
 
 
 def test_a_broken_variant_is_the_answer_whatever_its_figures() -> None:
