@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
+from ..checks.scaling import left_to_sweep
 from ..cluster import handle
 from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.handle import Cluster
@@ -66,7 +67,12 @@ class Bench(NamedTuple):
     def keep(self, slot: Slot, began: float, test: TestResult, run: VariantRun) -> Sample:
         """Write down what a slot gave; ``began``: when, by the monotonic clock."""
         sample = Sample(
-            slot=slot, run=run, seconds=time.monotonic() - began, machine=test.machine, facts=dict(test.cluster)
+            slot=slot,
+            run=run,
+            seconds=time.monotonic() - began,
+            machine=test.machine,
+            facts=dict(test.cluster),
+            held_to=left_to_sweep(test.declared),
         )
         self.store.keep(sample)
         return sample

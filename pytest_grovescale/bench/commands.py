@@ -11,18 +11,16 @@ import msgspec
 
 from .. import durations
 from ..analysis.comparison import overall
-from ..analysis.result import CheckResult
-from ..analysis.scaling import Sweep
-from ..checks import scaling
-from ..checks.scaling import Scales
+from ..checks.shape import Scales
 from ..errors import UsageError
 from ..report import comparison_table, scaling_table
-from . import compare, outcome, profiled_runs, recorded, revisions, subject, sweep, variant
+from . import compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
 from .schedule import PAIRS
 from .screen import Screen
 from .store import Plan, Store, WindowPlan
 from .subject import Subject
+from .sweep_checks import SweepFailOn
 from .variant import Pairing
 from .whole_files import told
 
@@ -200,12 +198,13 @@ class SweepWanted(NamedTuple):
     parameters: Sequence[str] = ()
     repeats: int | None = None
     checks: Sequence[str] = ()
-    """METRIC=EXPONENT: the metric may grow at most with this power of the size."""
+    """METRIC or METRIC=EXPONENT: the metric may grow at most with this power of the size."""
+    fail_on: SweepFailOn = "inconclusive"
 
 
 def run_sweep(wanted: SweepWanted, environment: Environment, *, stream: TextIO, write: Write, color: bool) -> int:
-    """Run a test at several sizes; return 1 when a check fails."""
-    checks = [_scales(text) for text in wanted.checks]
+    """Run a test at several sizes; return the exit code."""
+    checks = [sweep_checks.of_option(text) for text in wanted.checks]
     names, test = _split(wanted.names)
     if len(names) > 1:
         raise UsageError(f"a sweep is of one operator, not of {' and '.join(names)}", next_step="Name one definition.")
@@ -216,19 +215,36 @@ def run_sweep(wanted: SweepWanted, environment: Environment, *, stream: TextIO, 
         parameters=variant.pairs_of("--param", wanted.parameters),
         repeats=sweep.REPEATS if wanted.repeats is None else wanted.repeats,
     )
-    return _sweep(Store.create(environment.reports, plan), plan, checks, stream=stream, write=write, color=color)
+    store = Store.create(environment.reports, plan)
+    return _sweep(store, plan, checks, fail_on=wanted.fail_on, stream=stream, write=write, color=color)
 
 
 def resume_sweep(
-    folder: str, reports: Path, *, checks: Sequence[str], stream: TextIO, write: Write, color: bool
+    folder: str,
+    reports: Path,
+    *,
+    checks: Sequence[str],
+    fail_on: SweepFailOn,
+    stream: TextIO,
+    write: Write,
+    color: bool,
 ) -> int:
     """Go on with a sweep that was interrupted: the one in ``folder``, or the newest."""
+    wanted = [sweep_checks.of_option(text) for text in checks]
     store = Store(Path(folder)) if folder else Store.latest(reports, "sweep")
-    plan = store.plan()
-    return _sweep(store, plan, [_scales(text) for text in checks], stream=stream, write=write, color=color)
+    return _sweep(store, store.plan(), wanted, fail_on=fail_on, stream=stream, write=write, color=color)
 
 
-def _sweep(store: Store, plan: Plan, checks: Sequence[Scales], *, stream: TextIO, write: Write, color: bool) -> int:
+def _sweep(
+    store: Store,
+    plan: Plan,
+    checks: Sequence[Scales],
+    *,
+    fail_on: SweepFailOn,
+    stream: TextIO,
+    write: Write,
+    color: bool,
+) -> int:
     if plan.command != "sweep":
         raise UsageError(f"{store.folder} is a comparison", next_step="Use: grovescale compare --resume")
     screen = Screen(stream)
@@ -237,25 +253,11 @@ def _sweep(store: Store, plan: Plan, checks: Sequence[Scales], *, stream: TextIO
         found = sweep.run(store, plan, screen)
     finally:
         screen.close()
-    judged = _judged(checks, found)
+    judged = sweep_checks.judged(found, store.samples().values(), checks)
     write(scaling_table.render(found, judged, color=color))
     written = outcome.write_sweep(store.folder, SweepFile(subject=plan.subject, sweep=found, checks=judged))
     _say_files(screen, written)
-    return int(any(check.verdict == "fail" for check in judged))
-
-
-def _judged(checks: Sequence[Scales], found: Sweep) -> tuple[CheckResult, ...]:
-    return tuple(scaling.judge(check, found, source="--check") for check in checks)
-
-
-def _scales(text: str) -> Scales:
-    metric, _, bound = text.rpartition("=")
-    try:
-        return Scales(metric=metric, exponent_max=float(bound))
-    except ValueError:
-        raise UsageError(
-            f"--check {text}: not METRIC=EXPONENT", next_step="Write it as --check cpu:deploy=1.15."
-        ) from None
+    return sweep_checks.exit_code(judged, fail_on)
 
 
 def _say_files(screen: Screen, files: Sequence[Path]) -> None:

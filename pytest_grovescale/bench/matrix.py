@@ -16,8 +16,8 @@ import msgspec
 from ..analysis.result import Verdict
 from ..analysis.scaling import Sweep
 from ..checks import scaling
-from ..checks.scaling import Scales
-from ..checks.shape import AnyCheck, SimulatedNodesOnly
+from ..checks.scaling import SCALES
+from ..checks.shape import AnyCheck, Scales, SimulatedNodesOnly
 from ..definitions import load, where
 from ..errors import DefinitionError
 
@@ -37,8 +37,13 @@ _SAYS: Mapping[Expectation, frozenset[Verdict]] = {
     "silent": frozenset({"pass"}),
 }
 
-KINDS = tuple(str(kind.__struct_config__.tag) for kind in typing.get_args(AnyCheck) if kind is not SimulatedNodesOnly)
-"""Names of all checks of an operator: where its pods are put is its cluster's affair, and no defect of its own."""
+KINDS = tuple(
+    str(kind.__struct_config__.tag)
+    for kind in typing.get_args(AnyCheck)
+    if kind is not SimulatedNodesOnly and not kind.of_sweep
+)
+"""Names of all checks of an operator in one run: where its pods are put is its cluster's affair, and no defect of its
+own."""
 
 
 class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,7 +108,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def check(self) -> Scales:
         """The check with its arguments."""
-        return Scales(metric=self.metric, exponent_max=self.exponent_max)
+        return Scales(self.metric, exponent_max=self.exponent_max)
 
     def decided(self, sweep: Sweep) -> bool:
         """Whether these runs tell on which side of the bound the exponent is.
@@ -112,9 +117,6 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         runs = self.repeats * len(self.replicas)
         return len(sweep.runs) >= runs and scaling.judge(self.check, sweep).verdict != "inconclusive"
-
-
-SCALES = str(Scales.__struct_config__.tag)
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from ..analysis.result import CheckResult
 from ..checks import scaling
+from ..checks.check import text_of
 from ..errors import UsageError
 from . import matrix_checks, subject, sweep
-from .matrix import CLEAN, SCALES, Cell, Matrix
+from .matrix import CLEAN, Cell, Matrix
 from .matrix_runs import OPERATOR, Runs
 from .screen import Screen
 from .store import Plan, Store
@@ -25,9 +26,9 @@ def cell(runs: Runs, defect: str, screen: Screen) -> Cell:
         said = scaling.judge(matrix.growth.check, sweep.run(store, store.plan(), screen, enough=matrix.growth.decided))
         screen.say(f"{defect}: {said.text}")
     else:
-        text = scaling.text_of(matrix.growth.check)
+        text = text_of(matrix.growth.check)
         said = CheckResult(check=text, verdict="inconclusive", text=matrix.growth.why)
-    return matrix_checks.cell(matrix, defect, SCALES, said)
+    return matrix_checks.cell(matrix, defect, scaling.SCALES, said)
 
 
 def _store(matrix: Matrix, defect: str, reports: Path) -> Store:

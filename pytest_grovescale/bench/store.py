@@ -18,7 +18,7 @@ import msgspec
 from ..analysis.comparison import ComparisonPlan, Pair, VariantRun
 from ..cluster import locks
 from ..errors import UsageError
-from ..recording.records import Machine
+from ..recording.records import CheckDeclared, Machine
 from ..whole_files import read_document
 from .schedule import Slot, complete_rounds
 from .subject import Subject
@@ -83,6 +83,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     facts: dict[str, str | int | float | bool] = {}
     """The cluster's."""
+    held_to: tuple[CheckDeclared, ...] = ()
+    """Checks of the test that runs of several sizes are judged by."""
 
 
 T = TypeVar("T", Plan, Sample)

@@ -8,12 +8,17 @@ import msgspec
 
 from .arguments import CheckArgumentError
 
+_BOUNDS = ("max", "exponent_max")
+"""Arguments that are told even where they are the default."""
+
 
 class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
     """Base of all checks."""
 
     needs_idle_twin: ClassVar[bool] = False
     """Whether it can only be judged when its steady-state phase has an idle twin."""
+    of_sweep: ClassVar[bool] = False
+    """Whether it judges runs of several sizes: one run is recorded to be held to it, and not judged by it."""
     positional: ClassVar[tuple[str, ...]] = ()
     """Arguments that are written without their name."""
 
@@ -44,7 +49,7 @@ def text_of(check: Check) -> str:
         value = getattr(check, field.name)
         if field.name in check.positional and value != "":
             parts.append(_quoted(value))
-        elif value is not None and (value != _default(field) or field.name == "max"):
+        elif value is not None and (value != _default(field) or field.name in _BOUNDS):
             parts.append(f"{field.name}={_quoted(value)}")
     return f"{tag_of(check)}({', '.join(parts)})"
 

@@ -10,7 +10,7 @@ import msgspec
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
-from . import milestones, noop, noop_cpu, reconciles, resources, simulated_nodes, traffic
+from . import milestones, noop, noop_cpu, reconciles, resources, scaling, simulated_nodes, traffic
 from .baseline import Baselines, no_baselines
 from .check import text_of
 from .finding import Finding
@@ -26,6 +26,7 @@ from .shape import (
     NoopReconciles,
     NoopWrites,
     Rss,
+    Scales,
     SimulatedNodesOnly,
     decode,
 )
@@ -74,9 +75,16 @@ def judge(
 
 
 def judge_all(test: TestResult, *, baselines: Baselines = no_baselines, metrics: Metrics = no_metrics) -> TestResult:
-    """Return a test's result with the verdict of each check that it was declared to be held to, in their order."""
+    """Return a test's result with the verdict of each check that it was declared to be held to, in their order.
+
+    But of those that a sweep judges: one run says nothing of them.
+    """
     once = functools.cache(metrics)
-    checks = tuple(_declared(plain.check, test, baselines, once, plain.source) for plain in test.declared)
+    checks = tuple(
+        _declared(plain.check, test, baselines, once, plain.source)
+        for plain in test.declared
+        if not scaling.of_sweep(plain)
+    )
     return msgspec.structs.replace(test, checks=checks)
 
 
@@ -140,5 +148,10 @@ def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: M
             return resources.rss(check, test)
         case Milestone():
             return milestones.judge(check, test, baselines)
+        case Scales():
+            raise NotMeasuredError(
+                "one run has one size, and tells nothing of how a figure grows",
+                next_step="It is judged by runs of several sizes: grovescale sweep TEST --set replicas=125,250,500.",
+            )
         case _:
             return of_metrics.judge(check, test, metrics())

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterable
 
 from ..analysis.result import CheckResult, Verdict
-from ..analysis.run_metrics import describe, units_of
+from ..analysis.run_metrics import describe
 from ..analysis.scaling import ScalingFit, Sweep
-from ..errors import UsageError
+from ..recording.records import CheckDeclared
+from .arguments import unknown
+from .check import text_of
+from .shape import Scales, decode
+
+SCALES = str(Scales.__struct_config__.tag)
 
 
-class Scales(msgspec.Struct, frozen=True, kw_only=True, tag_field="check", tag="scales", forbid_unknown_fields=True):
-    """A metric grows with at most this power of the size."""
-
-    metric: str
-    """Key as in ``run_metrics``: ``cpu:deploy``."""
-    exponent_max: float = 1.15
+def of_sweep(declared: CheckDeclared) -> bool:
+    """Return whether a check of a run is judged by runs of several sizes, and not by this one."""
+    return declared.check.get("check") == SCALES
 
 
-def text_of(check: Scales) -> str:
-    """Return the check as a reader would write it."""
-    return f'scales("{check.metric}", exponent_max={check.exponent_max:g})'
+def left_to_sweep(declared: Iterable[CheckDeclared]) -> tuple[CheckDeclared, ...]:
+    """Return those of a run's checks that it is not judged by."""
+    return tuple(filter(of_sweep, declared))
+
+
+def told(declared: CheckDeclared) -> str:
+    """Return such a check, and who asks for it: ``scales("cpu:deploy", exponent_max=1.15) [marker]``."""
+    return f"{text_of(decode(declared.check))} [{declared.source}]"
 
 
 def judge(check: Scales, sweep: Sweep, *, source: str = "") -> CheckResult:
@@ -28,20 +35,13 @@ def judge(check: Scales, sweep: Sweep, *, source: str = "") -> CheckResult:
 
     ``pass`` where the exponent's interval ends at or below the bound, and where the figure is 0 at every size;
     ``fail`` where the interval begins above the bound. Between the two, and where fewer than three sizes have figures,
-    it is inconclusive. Raises UsageError for what is no metric.
+    it is inconclusive.
     """
-    try:
-        units_of(check.metric)
-    except KeyError:
-        raise UsageError(
-            f"{text_of(check)}: {check.metric!r} is no metric",
-            next_step="Metrics of this sweep: " + (", ".join(fit.key for fit in sweep.fits) or "none") + ".",
-        ) from None
     fit = sweep.fit(check.metric)
     if fit is not None and fit.always_zero:
         return _result(check, "pass", None, f"{describe(check.metric)} is {fit.why}: it does not grow", fit, source)
     if fit is None or fit.exponent is None or fit.low is None or fit.high is None:
-        why = fit.why if fit is not None else "no run of the sweep measured it"
+        why = fit.why if fit is not None else _not_there(check.metric, sweep)
         return _result(check, "inconclusive", None, f"{describe(check.metric)}: {why}", fit, source)
     verdict: Verdict = (
         "pass" if fit.high <= check.exponent_max else "fail" if fit.low > check.exponent_max else "inconclusive"
@@ -53,6 +53,10 @@ def judge(check: Scales, sweep: Sweep, *, source: str = "") -> CheckResult:
     if verdict == "inconclusive":
         text += ": the bound lies in the interval; more runs or larger sizes narrow it"
     return _result(check, verdict, fit.exponent, text, fit, source)
+
+
+def _not_there(metric: str, sweep: Sweep) -> str:
+    return "no run of the sweep measured it; " + unknown("metric", metric, (fit.key for fit in sweep.fits))
 
 
 def _size(sweep: Sweep) -> str:

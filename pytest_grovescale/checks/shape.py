@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ..analysis.run_metrics import describe
 from ..errors import UsageError
 from .arguments import CheckArgumentError, duration, not_negative, one_of, size, unknown
 from .check import Check, tag_of
@@ -236,6 +237,34 @@ class Milestone(_Named, tag="milestone", frozen=True, kw_only=True):
         return name if kind == "baseline" else ""
 
 
+class _OfMetric(Check, frozen=True):
+    positional: ClassVar[tuple[str, ...]] = ("metric",)
+
+    metric: str
+    """Key of a figure, as in `analysis.run_metrics`: ``cpu:deploy``, ``milestone:deploy/pods-ready``, ``noop_cpu``."""
+
+
+class Scales(_OfMetric, tag="scales", frozen=True, kw_only=True):
+    """A figure grows with at most this power of the workload's size.
+
+    ``grovescale sweep`` judges it, by runs of several sizes: one run has but one.
+    """
+
+    of_sweep: ClassVar[bool] = True
+
+    exponent_max: float = 1.15
+
+    def refuse(self) -> None:
+        not_negative(tag_of(self), exponent_max=self.exponent_max)
+        try:
+            describe(self.metric)
+        except KeyError:
+            raise CheckArgumentError(
+                f"scales({self.metric!r}): no metric is called so",
+                next_step="Write it as in the sweep's sweep.json: cpu:deploy, api:deploy, rss:deploy, noop_cpu.",
+            ) from None
+
+
 AnyCheck = (
     NoopWrites
     | NoopReads
@@ -247,6 +276,7 @@ AnyCheck = (
     | Cpu
     | Rss
     | Milestone
+    | Scales
     | AnyMetricCheck
 )
 
@@ -260,6 +290,7 @@ api_requests = ApiRequests
 cpu = Cpu
 rss = Rss
 milestone = Milestone
+scales = Scales
 series = Series
 series_growth = SeriesGrowth
 labels = Labels

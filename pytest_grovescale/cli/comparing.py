@@ -92,7 +92,17 @@ def _add_sweep(commands: Any) -> None:
     )
     sweep.add_argument("--repeats", type=int, metavar="N", help="runs of each size (3)")
     sweep.add_argument(
-        "--check", action="append", default=[], metavar="METRIC=EXPONENT", help="fail where a metric grows faster"
+        "--check",
+        action="append",
+        default=[],
+        metavar="METRIC[=EXPONENT]",
+        help="hold a metric to growing with at most this power of the size (1.15), beside the test's own `scales`",
+    )
+    sweep.add_argument(
+        "--fail-on",
+        choices=["fail", "inconclusive", "never"],
+        default="inconclusive",
+        help="exit with 1 where a check fails, also where one cannot be decided (default), or never",
     )
     add_environment(sweep)
     sweep.set_defaults(run=functools.partial(_sweep, sweep))
@@ -156,6 +166,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             options.resume,
             options.reports.absolute(),
             checks=options.check,
+            fail_on=options.fail_on,
             stream=sys.stderr,
             write=write,
             color=color,
@@ -166,6 +177,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parameters=options.param,
         repeats=options.repeats,
         checks=options.check,
+        fail_on=options.fail_on,
     )
     return commands.run_sweep(wanted, environment_of(options), stream=sys.stderr, write=write, color=color)
 

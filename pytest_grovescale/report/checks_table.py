@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..analysis.result import CheckResult, Verdict
+from ..analysis.result import CheckResult, TestResult, Verdict
+from ..checks import scaling
 from .tables import Column, Sheet
 from .wording import NONE
 
@@ -14,10 +15,15 @@ _SUMMED: dict[Verdict, str] = {"fail": "failed", "inconclusive": "inconclusive",
 _EVIDENCE_SHOWN = 12
 
 
-def write_checks(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
+def write_checks(sheet: Sheet, test: TestResult) -> None:
     """Write the verdicts, the bad ones first; nothing where no check was declared."""
-    if not checks:
-        return
+    if test.checks:
+        _write_verdicts(sheet, test.checks)
+    for text in left_to_sweep(test):
+        sheet.item(text, "dim")
+
+
+def _write_verdicts(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
     ordered = by_verdict(checks)
     sheet.line()
     sheet.line(f"Checks: {sums(checks)}", "bold")
@@ -31,6 +37,11 @@ def write_checks(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
                 sheet.item(part, mark="    ")
             if len(check.evidence) > _EVIDENCE_SHOWN:
                 sheet.item(f"and {len(check.evidence) - _EVIDENCE_SHOWN} more in result.json", "dim", mark="    ")
+
+
+def left_to_sweep(test: TestResult) -> list[str]:
+    """Return a sentence for each check of a test that its one run cannot be judged by."""
+    return [f"judged by grovescale sweep: {scaling.told(one)}" for one in scaling.left_to_sweep(test.declared)]
 
 
 def sums(checks: Iterable[CheckResult]) -> str:

@@ -9,7 +9,7 @@ from ..analysis.api import OBJECT_WRITES
 from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
 from .bottleneck_table import bottlenecks_markdown
-from .checks_table import by_verdict
+from .checks_table import by_verdict, left_to_sweep
 from .function_table import profiles_markdown
 from .metric_table import metrics_markdown
 from .sources import cpu_cell, incident, reservation
@@ -47,6 +47,8 @@ def _test(test: TestResult) -> str:
         lines += [*incidents, ""]
     lines += bottlenecks_markdown(test.phases)
     lines += _checks(test.checks)
+    if others := [f"- {escape(text)}" for text in left_to_sweep(test)]:
+        lines += [*others, ""]
     lines += metrics_markdown(test.metrics)
     lines += profiles_markdown(test)
     facts = [f"{test.machine.cores} × {test.machine.cpu}", *(f"{name} {value}" for name, value in test.cluster.items())]

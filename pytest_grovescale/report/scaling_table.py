@@ -18,7 +18,8 @@ _CHECK = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 def render(sweep: Sweep, checks: Sequence[CheckResult] = (), *, width: int = 100, color: bool = False) -> str:
-    """Return a sweep's tables; the first line is the answer: what grows fastest, or the checks that failed."""
+    """Return a sweep's tables; the first line is the answer: the checks that failed or could not be decided,
+    or what grows fastest."""
     sheet = Sheet(width=width, color=color)
     sheet.line(answer(sweep, checks), _HEADING)
     if sweep.facts:
@@ -53,9 +54,12 @@ def render_markdown(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:
 
 def answer(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:
     """Return the answer in one line."""
-    failed = [check for check in checks if check.verdict == "fail"]
+    failed = [check.text for check in checks if check.verdict == "fail"]
     if failed:
-        return "; ".join(check.text for check in failed)
+        return "; ".join(failed)
+    undecided = [check.text for check in checks if check.verdict == "inconclusive"]
+    if undecided:
+        return "Can't tell: " + "; ".join(undecided)
     # By the lower bound: an exponent that might be anything is no finding.
     fitted = sorted((fit for fit in sweep.fits if fit.low is not None), key=lambda fit: -(fit.low or 0.0))
     if not fitted:

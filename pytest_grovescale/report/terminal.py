@@ -43,7 +43,7 @@ def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> s
     _saturation(sheet, test)
     _head(sheet, test)
     write_answers(sheet, test.phases)
-    write_checks(sheet, test.checks)
+    write_checks(sheet, test)
     if test.phases:
         _phases(sheet, test.phases)
         for phases in _few(test.phases):

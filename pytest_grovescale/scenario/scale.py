@@ -171,7 +171,7 @@ class Scale:
 
         Raises CheckFailed when it is exceeded, and when that cannot be told (a warning instead, with
         ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
-        raises nothing: the pass before was held to it.
+        raises nothing: the pass before was held to it. Nor does one that ``grovescale sweep`` judges, as ``scales``.
         """
         if isinstance(check, AnyBundle):
             raise UsageError(
@@ -185,6 +185,8 @@ class Scale:
             # Later phases could be meant too: it was judged by this one.
             check = msgspec.structs.replace(check, phase=found.phase)
         self.recorder.declare_check(encode(check), TEST)
+        if check.of_sweep:
+            return found
         if self.budget.fails(found):
             raise failure(found)
         if found.verdict == "inconclusive" and self.budget.enforced:

@@ -170,6 +170,25 @@ def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_
     outcome.stdout.fnmatch_lines(["hot_loop() FAILED in steady-state: reconciles with nothing triggered: *"])
 
 
+@pytest.mark.cluster
+def test_what_a_sweep_judges_is_recorded_and_decides_nothing(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    budgets(pytester, "tests: {test_noop: [hot_loop, {scales: {metric: noop_cpu}}]}\n")
+    test = "from pytest_grovescale import scales\n@pytest.mark.grovescale_budget(scales('cpu:deploy'))" + NOOP
+    outcome = run(pytester, running_cluster, test + "    scale.check(scales('rss:deploy', exponent_max=1))\n")
+    outcome.assert_outcomes(passed=1, warnings=0)
+    outcome.stdout.fnmatch_lines(
+        [
+            "Checks: 1 passed",
+            '- judged by grovescale sweep: scales("cpu:deploy", exponent_max=1.15) [[]marker[]]',
+            '- judged by grovescale sweep: scales("noop_cpu", exponent_max=1.15) [[]budgets.yaml:1[]]',
+            '- judged by grovescale sweep: scales("rss:deploy", exponent_max=1) [[]test[]]',
+        ]
+    )
+    assert [check.check for check in checks_of(pytester)] == ["hot_loop()"]
+
+
 INCONCLUSIVE = "@pytest.mark.grovescale_budget(noop_writes(identity='nobody'))" + NOOP
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from ...analysis.result import PhaseResult, TestResult
+from ..checks_table import left_to_sweep
 from ..sources import incident, reservation
 from ..standing import standing
 from ..terminal import how_far
@@ -93,6 +94,8 @@ def _checks(test: TestResult) -> Iterator[Line]:
     passed = sum(check.verdict == "pass" for check in test.checks)
     if passed:
         yield Line("good", f"{count(passed)} of {count(len(test.checks))} checks passed.")
+    for text in left_to_sweep(test):
+        yield Line("plain", text)
 
 
 def _reservations(test: TestResult) -> Iterator[Line]:

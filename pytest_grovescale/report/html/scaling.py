@@ -90,9 +90,9 @@ def lines(sweep: Sweep, checks: Sequence[CheckResult]) -> Iterator[Line]:
     if len(steepest) > 1:
         texts = (f"{describe(fit.key)} {scaling_table.exponent(fit)}" for fit in steepest)
         yield Line("plain", f"Steepest, by the lower end of the interval: {'; '.join(texts)}")
-    for check in checks:
-        if check.verdict == "inconclusive":
-            yield Line("warn", check.text)
+    if verdict(checks) == "fail":
+        # Without one that failed, they are the answer.
+        yield from (Line("warn", check.text) for check in checks if check.verdict == "inconclusive")
     if passed := sum(check.verdict == "pass" for check in checks):
         yield Line("good", f"{count(passed)} of {count(len(checks))} checks passed.")
     if bent := sorted(filter(bends, sweep.fits), key=lambda fit: -(fit.last_exponent or 0.0)):
@@ -106,8 +106,8 @@ def lines(sweep: Sweep, checks: Sequence[CheckResult]) -> Iterator[Line]:
 
 
 def _tone(checks: Sequence[CheckResult]) -> Tone:
-    found = verdict(checks)
-    return "bad" if found == "fail" else "good" if found == "pass" else "plain"
+    tones: dict[str, Tone] = {"fail": "bad", "inconclusive": "warn", "pass": "good"}
+    return tones.get(verdict(checks), "plain")
 
 
 def verdict(checks: Sequence[CheckResult]) -> str:

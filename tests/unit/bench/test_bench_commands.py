@@ -65,7 +65,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["sweep", "test_one.py", "--nodes=9", "--resume"], "test_one.py, --nodes cannot change it"),
         (["sweep", "test_one.py", "--set=replicas=5"], "none is a list"),
         (["sweep", "test_one.py", "--set=replicas=1,2,3", "--repeats=0"], "0 repeats"),
-        (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=cpu:deploy"], "not METRIC=EXPONENT"),
+        (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=cpu:deploy=fast"], "not METRIC or METRIC=EXP"),
+        (
+            ["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=speed"],
+            "--check speed: scales('speed'): no metric",
+        ),
         (["sweep", "reference", "other", "--set=replicas=1,2,3"], "a sweep is of one operator"),
         (["sweep", "--resume"], "holds nothing of grovescale sweep"),
     ],

@@ -14,10 +14,11 @@ from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import Verdict
 from pytest_grovescale.analysis.scaling import SizedRun
 from pytest_grovescale.bench import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table
-from pytest_grovescale.bench.matrix import CLEAN, KINDS, SCALES, Cell, Defect, Expectation, Growth, Matrix, SecondPass
+from pytest_grovescale.bench.matrix import CLEAN, KINDS, Cell, Defect, Expectation, Growth, Matrix, SecondPass
 from pytest_grovescale.bench.matrix_checks import Measured
 from pytest_grovescale.bench.matrix_runs import REFERENCE, Runs
 from pytest_grovescale.bench.screen import Screen
+from pytest_grovescale.checks import scaling as scaling_check
 from pytest_grovescale.checks.check import tag_of, text_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageError
@@ -76,7 +77,7 @@ def test_every_check_is_asked_with_arguments_that_can_be() -> None:
 
 def test_every_check_has_a_defect_that_trips_it_and_every_defect_a_check() -> None:
     expected = matrix.read()
-    for kind in (*KINDS, SCALES):
+    for kind in (*KINDS, scaling_check.SCALES):
         assert any(expected.expected(name, kind)[0] == "fires" for name in expected.defects), kind
         assert expected.expected(CLEAN, kind) == ("silent", "")
     for name, defect in expected.defects.items():

@@ -26,6 +26,7 @@ tests:
     - milestone: {name: ready, max: 12s}
   test_it.py::test_small:
     - noop_reads: {max: 2}
+    - scales: {metric: "cpu:deploy"}
 """
 
 
@@ -58,6 +59,7 @@ def test_all_keys_that_fit_hold(folder: Path) -> None:
     assert sources(folder, "test_small", "test_it.py::test_small") == [
         *by_pattern,
         "noop_reads(max=2) scale/budgets.yaml:12",
+        'scales("cpu:deploy", exponent_max=1.15) scale/budgets.yaml:13',
     ]
     assert sources(folder, "other") == []
 

@@ -8,9 +8,14 @@ import msgspec
 
 from pytest_grovescale.analysis.result import CheckResult, Result
 from pytest_grovescale.checks.account import account, failure, line
+from pytest_grovescale.checks.check import encode
+from pytest_grovescale.checks.shape import scales
 from pytest_grovescale.errors import CheckFailed, GrovescaleError
+from pytest_grovescale.recording.records import CheckDeclared
 from pytest_grovescale.report import junit, markdown
+from pytest_grovescale.report.html.answer import answer
 from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report.wording import escape
 from tests.unit.report.sample import PASSED, RESULT, TEST
 
 CHECKS = (
@@ -44,8 +49,22 @@ CHECKS = (
 JUDGED = msgspec.structs.replace(TEST, checks=CHECKS)
 
 
+FOR_A_SWEEP = msgspec.structs.replace(
+    JUDGED, declared=(CheckDeclared(at=1, check=encode(scales("cpu:deploy")), source="budgets.yaml:9"),)
+)
+
+
 def squeezed(text: str) -> list[str]:
     return [re.sub(r" +", " ", line).strip() for line in text.splitlines()]
+
+
+def test_what_a_sweep_judges_is_listed_without_a_verdict() -> None:
+    told = 'judged by grovescale sweep: scales("cpu:deploy", exponent_max=1.15) [budgets.yaml:9]'
+    lines = squeezed(render_test(FOR_A_SWEEP, width=140))
+    assert "Checks: 1 failed, 1 inconclusive, 1 passed" in lines
+    assert f"- {told}" in lines
+    assert f"- {escape(told)}\n" in markdown.summary(msgspec.structs.replace(RESULT, tests=(FOR_A_SWEEP,)))
+    assert [line.text for line in answer(FOR_A_SWEEP) if line.tone == "plain"][-1] == told
 
 
 def test_the_terminal_has_the_bad_ones_first_and_what_they_rest_on() -> None:

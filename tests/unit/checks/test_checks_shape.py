@@ -25,6 +25,8 @@ WRITTEN: dict[str, shape.AnyCheck] = {
     'noop_cpu(per_reconcile="2ms")': shape.noop_cpu(per_reconcile="2ms"),
     'noop_cpu(vs="main", tolerance=0.2)': shape.noop_cpu(vs="main", tolerance=0.2),
     "hot_loop()": shape.hot_loop(),
+    'scales("cpu:deploy", exponent_max=1.15)': shape.scales("cpu:deploy"),
+    'scales("rss:deploy", exponent_max=0.5)': shape.scales(metric="rss:deploy", exponent_max=0.5),
     'api_requests("deploy", "create", max=6.5, per_object=True)': shape.api_requests(
         "deploy", "create", max=6.5, per_object=True
     ),
@@ -54,6 +56,8 @@ def test_a_check_comes_back_from_a_recording(text: str) -> None:
         (shape.noop_writes, {"max": -1}, r"noop_writes\(max=-1\): not a number from 0 on"),
         (shape.noop_writes, {"max": True}, "expected int, got bool"),
         (shape.noop_reconciles, {"max": math.nan}, "not a number from 0 on"),
+        (shape.scales, {"metric": "speed:deploy"}, r"scales\('speed:deploy'\): no metric is called so"),
+        (shape.scales, {"metric": "noop_cpu", "exponent_max": -1}, r"exponent_max=-1\): not a number from 0 on"),
         (shape.noop_reconciles, {}, "noop_reconciles has no bound"),
         (shape.noop_reconciles, {"max": 1, "per_trigger": 1, "controller": "a"}, "has both per_trigger and max"),
         (shape.noop_reconciles, {"per_trigger": 1}, "does not say of which controller"),

@@ -73,8 +73,9 @@ def test_the_first_line_is_what_left_its_bound() -> None:
 def test_what_can_not_be_told_is_said() -> None:
     (check,) = (check for check in judged(grown()) if check.verdict == "inconclusive")
     page = render_sweep(grown(), [check])
-    assert f'<li class="warn">{check.text}</li>' in page
-    assert first_line(page).startswith("plain: Grows fastest")
+    assert f'<li class="warn">Can&#39;t tell: {check.text}</li>' in page
+    assert first_line(page).startswith("warn: Can't tell: delete: pcs-gone grows with replicas")
+    assert first_line(render_sweep(grown())).startswith("plain: Grows fastest")
 
 
 def test_an_exponent_has_a_row_with_all_that_it_rests_on() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
-from pytest_grovescale.checks.scaling import Scales, judge
+from pytest_grovescale.checks.scaling import judge
+from pytest_grovescale.checks.shape import scales
 from pytest_grovescale.report.scaling_table import render, render_markdown
 
 
@@ -44,11 +45,17 @@ def test_rows_are_ordered_by_exponent_and_hold_the_medians() -> None:
 
 def test_a_failed_check_is_the_answer() -> None:
     found = swept()
-    check = judge(Scales(metric="cpu:deploy"), found)
+    check = judge(scales("cpu:deploy"), found)
     text = render(found, [check], width=140)
     assert text.startswith("CPU of the operator, deploy grows with replicas to the power of")
     assert 'fail: scales("cpu:deploy", exponent_max=1.15)' in text
     assert "fail: scales" in render_markdown(found, [check])
+
+
+def test_a_check_that_cannot_be_decided_is_the_answer() -> None:
+    found = swept()
+    check = judge(scales("api:delete"), found)
+    assert render(found, [check], width=200).startswith("Can't tell: requests by the operator, delete: no run of the")
 
 
 def test_what_is_left_out_is_said() -> None:
