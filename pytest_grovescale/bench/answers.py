@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
@@ -71,7 +72,7 @@ def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits
 
 async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer:
     # Before there is anything to close: their files may be missing.
-    tls, let_in = ssl_context(address), authorization(address)
+    tls, let_in = _admission(address)
     session = aiohttp.ClientSession(
         headers={"User-Agent": f"grovescale/{__version__}", **let_in},
         timeout=aiohttp.ClientTimeout(total=timeout_s),
@@ -92,6 +93,30 @@ async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer
         async for chunk in response.content.iter_any():
             body.add(chunk)
         return Answer(body.whole(), response.headers.get("Content-Type", ""))
+
+
+def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]:
+    """Return TLS settings and headers to be let in with. Raises AnswerError for a file that cannot be used."""
+    try:
+        let_in = authorization(address)
+    except (OSError, ValueError) as error:
+        raise _unusable({"--bearer-token-file": address.token_file}, error) from None
+    files = {"--ca": address.ca_file, "--cert": address.cert_file, "--key": address.key_file}
+    try:
+        return ssl_context(address), let_in
+    except (OSError, ValueError) as error:
+        raise _unusable(files, error) from None
+
+
+def _unusable(files: Mapping[str, str], error: Exception) -> AnswerError:
+    """Return the error that names the file at fault; all that it may be, where Python does not say which."""
+    missing = getattr(error, "filename", None)
+    blamed = [f"{option} {file}" for option, file in files.items() if file and missing in (None, file)]
+    if missing:
+        return AnswerError(f"{' or '.join(blamed)}: {_reason(error)}")
+    return AnswerError(
+        f"{' or '.join(blamed)}: not what is needed ({error})", next_step="Certificates and keys are PEM."
+    )
 
 
 def _refused(url: str, response: aiohttp.ClientResponse) -> AnswerError:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from ..analysis.metrics.surface import Surface, surface_of
+from ..checks import budgets, one_scrape
+from ..checks.arguments import unknown
 from ..checks.lint import syntax
 from ..checks.lint.difference import difference
 from ..checks.lint.lint import Wanted, lint
-from ..checks.lint.problem import Problem
+from ..checks.lint.problem import Problem, Rule
 from ..endpoints import Credentials
-from ..errors import ExpositionError
+from ..errors import ExpositionError, GrovescaleError, UsageError
 from ..report import lint as report
 from .answers import STDIN, AnswerError, answer_of
 
@@ -27,6 +32,8 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
     """URL, file, or ``-``."""
     against: str = ""
     """The same before a change, to be had without credentials; empty: nothing to compare with."""
+    budgets: str = ""
+    """A file of checks as ``budgets.yaml``, of whatever tests; empty: none."""
     rules: Wanted = Wanted()
     credentials: Credentials = Credentials()
     timeout_s: float = 10.0
@@ -34,18 +41,47 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None], say: Callable[[str], None]) -> int:
-    """Write the faults of an endpoint; return 0 where there are none, 1 for faults, 2 where it could not be read."""
+    """Write the faults of an endpoint; return 0 where there are none, 1 for faults, 2 where it could not be read.
+
+    And 2 for what cannot be wanted: an unknown rule, a wrong file of checks.
+    """
     try:
+        declared = _declared(wanted.budgets)
         surface, faults = _read(wanted.source, wanted.credentials, wanted.timeout_s)
+        _refuse_unknown(wanted.rules, surface)
         # The token is for the endpoint alone.
         before = _read(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
-    except AnswerError as error:
+    except GrovescaleError as error:
         say(f"grovescale: {error}")
         return UNREADABLE
-    found = lint(surface, wanted.rules, syntax=faults)
-    changed = difference(before, surface) if before is not None else None
-    write(report.json(found, changed) if wanted.json else report.text(found, changed))
-    return FAULTS if found.problems else CLEAN
+    found = report.Found(
+        lint=lint(surface, wanted.rules, syntax=faults),
+        against=difference(before, surface) if before is not None else None,
+        budgets=one_scrape.judge(declared, surface) if wanted.budgets else None,
+    )
+    write(report.json(found) if wanted.json else report.text(found))
+    return FAULTS if found.faults else CLEAN
+
+
+def _declared(file: str) -> list[budgets.Declared]:
+    """Return the checks of all tests in a file. Raises DefinitionError."""
+    if not file:
+        return []
+    by_test = budgets.read(Path(file), Path.cwd())
+    return [one for checks in by_test.values() for one in checks]
+
+
+def _refuse_unknown(wanted: Wanted, surface: Surface) -> None:
+    """Raise UsageError for what is to be let off and is neither a rule nor a family, and for a family without a bound.
+
+    Patterns may fit nothing: they are for what may come.
+    """
+    if wanted.max_series_family and wanted.max_series is None:
+        raise UsageError("--family is whose series are counted", next_step="Say how many there may be: --max-series N.")
+    rules, families = get_args(Rule), {*surface.families, *surface.by_family()}
+    for name in wanted.ignore:
+        if "*" not in name and name not in rules and not any(fnmatchcase(family, name) for family in families):
+            raise UsageError(f"--ignore {name}: {unknown('rule or family', name, rules)}")
 
 
 def _read(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surface, list[Problem]]:
@@ -59,5 +95,6 @@ def _read(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surf
         raise AnswerError(f"{name}: {error.message}", next_step=error.next_step or of_bytes) from None
     surface = surface_of(exposition, target=name)
     if not surface.samples and not surface.families:
-        raise AnswerError(f"{name}: no metrics at all", next_step="Check the path, often /metrics.")
+        wrong = "".join(f"; {fault.says}" for fault in faults[:1])
+        raise AnswerError(f"{name}: no metrics at all{wrong}", next_step="Check the path, often /metrics.")
     return surface, faults

@@ -13,7 +13,9 @@ It holds for the tests of its own folder. A key is a test's name, with or withou
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
+import json
 import re
 import typing
 from collections.abc import Iterator, Sequence
@@ -100,9 +102,20 @@ def _checks(path: Path, place: tuple[str | int, ...], entry: str | dict[str, Any
         if kind is None:
             raise _wrong(path, (*place, name), unknown("check", name, [*_KINDS, *BUNDLES]))
         if arguments is not None and not isinstance(arguments, dict):
-            raise _wrong(path, (*place, name), f"takes arguments by name, as {{max: {arguments}}}")
+            raise _wrong(path, (*place, name), f"takes arguments by name{_by_name(kind, arguments)}")
         found = _check(path, (*place, name), kind, arguments or {})
         yield from found if isinstance(found, AnyBundle) else [found]
+
+
+def _by_name(kind: type[AnyCheck | AnyBundle], argument: object) -> str:
+    """Return how a bare argument is written: by the first name that it can be meant for, if any."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    required = [name for name, field in fields.items() if field.required]
+    for name in dict.fromkeys([*kind.positional, *required, *fields]):
+        with contextlib.suppress(msgspec.ValidationError):
+            msgspec.convert(argument, fields[name].type)
+            return f", as {{{name}: {json.dumps(argument, ensure_ascii=False, default=str)}}}"
+    return ""
 
 
 def _check(

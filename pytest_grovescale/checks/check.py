@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
@@ -29,7 +29,7 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
             except msgspec.ValidationError as error:
                 text = str(error)[:1].lower() + str(error)[1:].replace("`", "")
                 raise CheckArgumentError(
-                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}"
+                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}", next_step=_choices(field)
                 ) from None
         self.refuse()
 
@@ -58,6 +58,11 @@ def encode(check: Check) -> dict[str, Any]:
     """Return a check as plain data, as it stands in a recording."""
     plain: dict[str, Any] = msgspec.to_builtins(check)
     return plain
+
+
+def _choices(field: msgspec.structs.FieldInfo) -> str:
+    """Return what an argument may be, where that is a list."""
+    return f"There are: {', '.join(get_args(field.type))}." if get_origin(field.type) is Literal else ""
 
 
 def _default(field: msgspec.structs.FieldInfo) -> object:

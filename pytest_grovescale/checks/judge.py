@@ -60,18 +60,8 @@ def judge(
             )
         found = _finding(check, test, baselines, metrics)
     except NotMeasuredError as error:
-        return _inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
-    return CheckResult(
-        check=text_of(check),
-        phase=found.phase,
-        verdict=found.verdict,
-        figure=found.figure,
-        bound=found.bound,
-        unit=found.unit,
-        text=found.text,
-        evidence=found.evidence,
-        source=source,
-    )
+        return inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
+    return result_of(check, found, source)
 
 
 def judge_all(test: TestResult, *, baselines: Baselines = no_baselines, metrics: Metrics = no_metrics) -> TestResult:
@@ -112,10 +102,26 @@ def _declared(
         return judge(check, test, baselines=baselines, metrics=metrics, source=source)
     except UsageError as error:
         # Nobody is there to be told to write it otherwise: it stands in the report.
-        return _inconclusive(str(plain.get("check", "")), error, phase="", source=source)
+        return inconclusive(str(plain.get("check", "")), error, phase="", source=source)
 
 
-def _inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str) -> CheckResult:
+def result_of(check: AnyCheck, found: Finding, source: str) -> CheckResult:
+    """Return what a check found as it stands in a result."""
+    return CheckResult(
+        check=text_of(check),
+        phase=found.phase,
+        verdict=found.verdict,
+        figure=found.figure,
+        bound=found.bound,
+        unit=found.unit,
+        text=found.text,
+        evidence=found.evidence,
+        source=source,
+    )
+
+
+def inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str) -> CheckResult:
+    """Return that a check could not be decided, and why, as it stands in a result."""
     return CheckResult(
         check=check,
         phase=phase,

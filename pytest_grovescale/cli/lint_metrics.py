@@ -17,7 +17,11 @@ def add(commands: Any) -> None:
     )
     lint.add_argument("source", metavar="URL|FILE|-", help="an endpoint, a saved answer of one, or standard input")
     lint.add_argument("--against", default="", metavar="FILE", help="the same before a change: show what differs")
-    lint.add_argument("--max-series", type=int, metavar="N", help="fail where it serves more")
+    lint.add_argument("--budgets", default="", metavar="FILE", help="checks as in a test's budgets.yaml; see there")
+    lint.add_argument("--max-series", type=_number, metavar="N", help="fail where its own families have more")
+    lint.add_argument(
+        "--family", default="", metavar="FAMILY", help="count those of a family, of several or all (with *)"
+    )
     lint.add_argument("--forbid", action="append", default=[], metavar="LABEL", help="a label that none may have, too")
     lint.add_argument(
         "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to let off"
@@ -30,6 +34,12 @@ def add(commands: Any) -> None:
     lint.add_argument("--insecure", action="store_true", help="believe any certificate")
     lint.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="for the whole answer (10)")
     lint.set_defaults(run=_lint_metrics)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no number of series: give 0 or more")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
@@ -48,8 +58,10 @@ def _lint_metrics(options: argparse.Namespace) -> int:
     wanted = LintWanted(
         source=options.source,
         against=options.against,
+        budgets=options.budgets,
         rules=Wanted(
             max_series=options.max_series,
+            max_series_family=options.family,
             forbidden=(*UNBOUNDED, *options.forbid),
             ignore=tuple(options.ignore),
         ),

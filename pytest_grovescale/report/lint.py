@@ -2,75 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from ..checks.lint.difference import Difference, FamilyDifference
 from ..checks.lint.lint import Lint
 from ..checks.lint.problem import line
+from ..checks.one_scrape import OneScrape
 from ..whole_files import json_document
+from .checks_table import by_verdict, sums
 from .wording import count, plain
 
 SCHEMA_VERSION = 1
 
 
-class LintDocument(msgspec.Struct, frozen=True, kw_only=True):
+_NAMED = 3
+"""Series, values and lines of evidence that are told of each kind; JSON has all."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was found out about an endpoint."""
+
+    lint: Lint
+    against: Difference | None = None
+    budgets: OneScrape | None = None
+
+    @property
+    def faults(self) -> bool:
+        """Whether anything is wrong, or a check could not be decided."""
+        verdicts = [check.verdict for check in self.budgets.checks] if self.budgets else []
+        return bool(self.lint.problems) or any(verdict != "pass" for verdict in verdicts)
+
+
+class LintDocument(Found, frozen=True, kw_only=True):
     """``grovescale lint-metrics --json``."""
 
     schema_version: int = SCHEMA_VERSION
-    lint: Lint
-    against: Difference | None = None
 
 
-def text(lint: Lint, against: Difference | None = None) -> str:
-    """Return all faults, what changed where something is compared with, and the summary."""
-    lines = [line(problem) for problem in lint.problems]
-    if against is not None:
-        lines += [*([""] if lines else []), *_difference(against)]
-    return "\n".join(plain(part) for part in [*lines, *([""] if lines else []), summary(lint)])
+def text(found: Found) -> str:
+    """Return all faults, what checks say, what changed where something is compared with, and the summary."""
+    parts = [
+        [line(problem) for problem in found.lint.problems],
+        list(_checks(found.budgets)) if found.budgets is not None else [],
+        list(_difference(found.against)) if found.against is not None else [],
+        [summary(found)],
+    ]
+    return "\n\n".join("\n".join(map(plain, lines)) for lines in parts if lines)
 
 
-def json(lint: Lint, against: Difference | None = None) -> str:
+def json(found: Found) -> str:
     """Return the same as a JSON document."""
-    return json_document(LintDocument(lint=lint, against=against)).decode().rstrip("\n")
+    return json_document(LintDocument(**msgspec.structs.asdict(found))).decode().rstrip("\n")
 
 
-def summary(lint: Lint) -> str:
+def summary(found: Found) -> str:
     """Return how much there is, whose it is, and what is wrong with it, in one line."""
+    lint = found.lint
     faults = len(lint.problems)
     families = len({problem.family for problem in lint.problems} - {""})
-    found = _many(faults, "fault") + (f" in {_many(families, 'family', 'families')}" if families else "")
+    wrong = _many(faults, "fault") + (f" in {_many(families, 'family', 'families')}" if families else "")
     ignored = f", {count(lint.ignored)} ignored" if lint.ignored else ""
+    checks = f"; checks: {sums(found.budgets.checks)}" if found.budgets and found.budgets.checks else ""
     return (
-        f"{lint.target}: {found if faults else 'no faults'}{ignored}; {_many(lint.series, 'series', 'series')} in"
-        f" {_many(lint.families, 'family', 'families')}, {count(lint.own_series)} in {count(lint.own_families)} its own"
+        f"{lint.target}: {wrong if faults else 'no faults'}{ignored}{checks}; {_many(lint.series, 'series', 'series')}"
+        f" in {_many(lint.families, 'family', 'families')}, {count(lint.own_series)} in {count(lint.own_families)}"
+        " its own"
     )
 
 
+def _checks(found: OneScrape) -> Iterator[str]:
+    for check in by_verdict(found.checks):
+        yield f"{check.source} {check.check}: {check.verdict}: {check.text}"
+        if check.verdict != "pass":
+            yield from _some(check.evidence, "  ")
+    for left in found.unjudged:
+        yield f"{left.source} {left.check}: {left.why}"
+
+
 def _difference(against: Difference) -> Iterator[str]:
-    change = against.series - against.series_before
     now, before = count(against.series), count(against.series_before)
-    yield f"against {against.before}: {change:+,} series, {now} instead of {before}"
+    change = f"+{count(against.series_added)} -{count(against.series_removed)} series"
+    yield f"against {against.before}: {change}, {now} instead of {before}"
     for family in against.families:
         yield f"{_SIGNS[family.change]} {family.family}{_what(family)}"
+        if family.change == "changed":
+            yield from _some(family.series_added, "    + ")
+            yield from _some(family.series_removed, "    - ")
 
 
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 def _what(family: FamilyDifference) -> str:
-    parts = [f"{family.type_before} is now a {family.type}"] if family.type_before else []
     if family.change != "changed":
         labels = f" by {', '.join(family.labels_added)}" if family.labels_added else ""
         return f": {family.type}, {_many(family.series, 'series', 'series')}{labels}"
+    parts = [f"{family.type_before} is now a {family.type}"] if family.type_before else []
     if family.labels_added:
         parts.append(f"new labels {', '.join(family.labels_added)}")
     if family.labels_removed:
         parts.append(f"without labels {', '.join(family.labels_removed)}")
+    parts += [f"new values of {label}: {_first(values)}" for label, values in family.values_added.items()]
     if family.series != family.series_before:
         parts.append(f"{count(family.series)} series instead of {count(family.series_before)}")
-    return f": {'; '.join(parts)}"
+    return f": {'; '.join(parts)}" if parts else ""
+
+
+def _some(lines: Sequence[str], mark: str) -> Iterator[str]:
+    yield from (f"{mark}{one}" for one in lines[:_NAMED])
+    if more := len(lines[_NAMED:]):
+        yield f"{' ' * len(mark)}and {count(more)} more"
+
+
+def _first(values: Sequence[str]) -> str:
+    more = len(values[_NAMED:])
+    return ", ".join(values[:_NAMED]) + (f" and {count(more)} more" if more else "")
 
 
 def _many(number: int, one: str, several: str = "") -> str:

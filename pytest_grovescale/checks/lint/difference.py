@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ...analysis.metrics.surface import Surface
 from ...exposition.families import MetricType
-from .served import Served, served
+from ...exposition.series import Series
+from .served import Served, served, written
 
 
 class FamilyDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -16,7 +18,7 @@ class FamilyDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     family: str
     change: str
-    """``added``, ``removed``, or ``changed`` in its type, its labels or its number of series."""
+    """``added``, ``removed``, or ``changed`` in its type or its series."""
     type: MetricType
     type_before: MetricType | None = None
     """None where it is the same, or there was none."""
@@ -26,6 +28,10 @@ class FamilyDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     labels_added: tuple[str, ...] = ()
     """Of an added family all that it has."""
     labels_removed: tuple[str, ...] = ()
+    series_added: tuple[str, ...] = ()
+    series_removed: tuple[str, ...] = ()
+    values_added: dict[str, tuple[str, ...]] = {}
+    """Label → values that are new; of labels that were there before."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +41,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Where the first came from."""
     series_before: int
     series: int
+    series_added: int
+    series_removed: int
     families: tuple[FamilyDifference, ...]
     """Those that differ, by name."""
 
@@ -42,12 +50,15 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 def difference(before: Surface, after: Surface) -> Difference:
     """Return what differs. Values do not count, only what there is."""
     old, new = _by_name(before), _by_name(after)
-    families = (_of_family(old.get(name), new.get(name)) for name in sorted({*old, *new}))
+    changes = (_of_family(old.get(name), new.get(name)) for name in sorted({*old, *new}))
+    families = tuple(found for found in changes if found is not None)
     return Difference(
         before=before.target,
         series_before=len(before.samples),
         series=len(after.samples),
-        families=tuple(found for found in families if found is not None),
+        series_added=sum(len(family.series_added) for family in families),
+        series_removed=sum(len(family.series_removed) for family in families),
+        families=families,
     )
 
 
@@ -59,7 +70,8 @@ def _of_family(old: Served | None, new: Served | None) -> FamilyDifference | Non
     there = new or old
     if there is None:
         return None
-    labels, labels_before = _labels(new), _labels(old)
+    values, values_before = _values(new), _values(old)
+    texts, texts_before = _texts(new), _texts(old)
     found = FamilyDifference(
         family=there.name,
         change="removed" if new is None else "added" if old is None else "changed",
@@ -67,19 +79,39 @@ def _of_family(old: Served | None, new: Served | None) -> FamilyDifference | Non
         type_before=old.family.type if old and new and old.family.type != new.family.type else None,
         series=len(there.series),
         series_before=len(old.series) if old and new else 0,
-        labels_added=tuple(sorted(labels - labels_before)),
-        labels_removed=tuple(sorted(labels_before - labels)) if new else (),
+        labels_added=_beyond(values, values_before),
+        labels_removed=_beyond(values_before, values) if new else (),
+        series_added=_beyond(texts, texts_before),
+        series_removed=_beyond(texts_before, texts),
+        values_added={
+            label: more
+            for label in sorted(values.keys() & values_before.keys())
+            if (more := _beyond(values[label], values_before[label]))
+        },
     )
-    return None if old and new and not _differs(old, new, found) else found
+    return found if old is None or new is None or _differs(found) else None
 
 
-def _differs(old: Served, new: Served, found: FamilyDifference) -> bool:
-    return (
-        found.type_before is not None
-        or bool(found.labels_added or found.labels_removed)
-        or len(old.series) != len(new.series)
-    )
+def _differs(found: FamilyDifference) -> bool:
+    return found.type_before is not None or bool(found.series_added or found.series_removed)
 
 
-def _labels(family: Served | None) -> set[str]:
-    return {label for series in family.series for label in series.labels} if family else set()
+def _values(family: Served | None) -> Mapping[str, set[str]]:
+    """Return label → its values, also of those that the format needs: a new bucket is a new series."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for series in _series(family):
+        for label, value in series.labels.items():
+            found[label].add(value)
+    return found
+
+
+def _texts(family: Served | None) -> set[str]:
+    return {written(series) for series in _series(family)}
+
+
+def _series(family: Served | None) -> Iterable[Series]:
+    return family.series if family else ()
+
+
+def _beyond(some: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(some) - set(others)))

@@ -17,6 +17,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What an endpoint is held to, beside the rules that hold for all."""
 
     max_series: int | None = None
+    """In all families that fit `max_series_family`."""
+    max_series_family: str = ""
+    """A family, or several with ``*``; empty: all that no library brought."""
     forbidden: tuple[str, ...] = labels.UNBOUNDED
     """Labels that no family of its own may have."""
     ignore: tuple[str, ...] = ()
@@ -60,7 +63,7 @@ def lint(surface: Surface, wanted: Wanted, *, syntax: Sequence[Problem] = ()) ->
 
 def _problems(surface: Surface, every: list[Served], theirs: list[Served], wanted: Wanted) -> Iterator[Problem]:
     known = {family.name for family in every}
-    yield from size.problems(every, wanted.max_series)
+    yield from size.problems(every, wanted.max_series, wanted.max_series_family)
     yield from names.problems(theirs, known)
     yield from labels.problems(every, forbidden=wanted.forbidden)
     verdicts = values.verdicts_of(surface.target, every, surface.samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from .problem import Problem
-from .served import Served
+from .served import Served, fits
 
 
 def largest(families: Iterable[Served], top: int = 5) -> list[Served]:
@@ -23,14 +23,25 @@ def in_words(served: Served) -> str:
     return f"{served.name}: {len(served.series):,} series{f' with {buckets} buckets' if buckets else ''}{of}"
 
 
-def problems(families: Sequence[Served], most: int | None) -> Iterator[Problem]:
-    """Yield that there are more series than ``most`` in all; None: as many as you like."""
-    found = sum(len(served.series) for served in families)
+def counted(families: Iterable[Served], pattern: str) -> list[Served]:
+    """Return the families whose series a bound is for: those that fit a pattern, without one all that are its own."""
+    return [served for served in families if (fits(served.name, pattern) if pattern else not served.of_library)]
+
+
+def of(pattern: str) -> str:
+    """Return which families these are, in words."""
+    return f"in {pattern}" if pattern else "in its own families"
+
+
+def problems(families: Sequence[Served], most: int | None, pattern: str = "") -> Iterator[Problem]:
+    """Yield that there are more series than ``most`` in the families that count; None: as many as you like."""
+    bounded = counted(families, pattern)
+    found = sum(len(served.series) for served in bounded)
     if most is not None and found > most:
-        where = "; ".join(in_words(served) for served in largest(families, 3))
+        where = "; ".join(in_words(served) for served in largest(bounded, 3))
         yield Problem(
             family="",
             rule="series",
-            says=f"{found:,} series, at most {most:,} ({where})",
+            says=f"{found:,} series {of(pattern)}, at most {most:,} ({where})",
             fix="take labels away, or buckets, from the largest families",
         )

@@ -22,14 +22,24 @@ MOST_SERIES = 5_000
 
 def verdicts_of(target: str, families: Iterable[Served], samples: Mapping[str, float]) -> list[Verdict]:
     """Return what each family of an endpoint's own is next to the built-in ones."""
+    return verdicts(since_start(target, families, samples), builtins())
+
+
+def since_start(
+    target: str, families: Iterable[Served], samples: Mapping[str, float], *, phase: str = ""
+) -> TargetHistory:
+    """Return a scrape as the second of two: at the first, its process had just started, and all counts were 0.
+
+    ``phase``: the name of a phase that it is the end of; empty: of none.
+    """
     compared = [served for served in families if len(served.series) <= MOST_SERIES]
     described = {served.name: served.family for served in compared}
     start = {written(one): 0.0 for served in compared for one in served.series if _counts(served, one)}
     now = {text: samples[text] for served in compared for one in served.series if (text := written(one)) in samples}
     history = TargetHistory(target)
     history.feed(Scraped(at=0, target=target, samples=start, families=described), "")
-    history.feed(Scraped(at=1, target=target, samples=now), "")
-    return verdicts(history, builtins())
+    history.feed(Scraped(at=1, target=target, edge=f"end:{phase}" if phase else "", samples=now), phase)
+    return history
 
 
 def problems(found: list[Verdict]) -> Iterator[Problem]:

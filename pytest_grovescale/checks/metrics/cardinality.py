@@ -10,24 +10,29 @@ from ...errors import NotMeasuredError
 from ...exposition.series import Series as SeriesParts
 from ..finding import Finding, at_most
 from ..lint import size
-from ..lint.served import Served, fits, served, written
+from ..lint.served import Served, served, written
 from .evidence import first
 from .shape import Labels, Series
 
 
 def series(check: Series, metrics: MetricsHistory) -> Finding:
-    """Judge the number of series: the most that one scrape had, or that of a phase's end."""
+    """Judge the number of series: the most that one scrape had, or that of a phase's end.
+
+    Without ``family``, those of all families that no library brought.
+    """
     target = metrics.target(check.target)
     surface = target.surface()
-    counts = {name: of for name, of in series_by_family(target).items() if fits(name, check.family)}
-    if not any(map(any, counts.values())) and check.max > 0:
+    counted = {found.name for found in size.counted(served(target.whole()), check.family)}
+    every = series_by_family(target)
+    counts = {name: of for name, of in every.items() if name in counted}
+    if not any(map(any, (counts if check.family else every).values())) and check.max > 0:
         raise NotMeasuredError(f"{target.target} serves no series{_of(check.family)}", next_step=_families_of(target))
     totals = [sum(of[scrape] for of in counts.values()) for scrape in range(len(target.moments))]
     scrape = _end_of(check.phase, target) if check.phase else max(range(len(totals)), key=lambda index: totals[index])
-    there = served(target.surface(scrape), pattern=check.family)
+    there = size.counted(served(target.surface(scrape)), check.family)
     return at_most(
         check.phase,
-        f"series of {surface.target}{_of(check.family)}",
+        f"series of {surface.target} {size.of(check.family)}",
         totals[scrape],
         check.max,
         doubts=() if check.phase else unread(target),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...analysis.metrics.history import MetricsHistory
-from ...analysis.result import TestResult
+from ...analysis.result import PhaseResult
 from ...errors import NotMeasuredError
 from ..finding import Finding, at_most
 from ..lint.functions import FunctionLabel, fix, function_labels, in_words
@@ -21,7 +21,7 @@ Functions = Mapping[tuple[str, ...], str]
 """A function's name in words → where it was found."""
 
 
-def judge(check: FunctionNameLabels, test: TestResult, metrics: MetricsHistory) -> Finding:
+def judge(check: FunctionNameLabels, phases: Iterable[PhaseResult], metrics: MetricsHistory) -> Finding:
     """Judge the labels of all families that were ever served and that no library brought.
 
     A value is the name of a function where the source or a profile has it. What only looks like one is no proof; where
@@ -32,7 +32,7 @@ def judge(check: FunctionNameLabels, test: TestResult, metrics: MetricsHistory) 
     if not families:
         raise NotMeasuredError(f"{target.target} serves no family of its own")
     source = _source(check.source)
-    known = {**_profiled(test, check.target), **source}
+    known = {**_profiled(phases, check.target), **source}
     found = list(function_labels(families, known))
     certain = [label for label in found if label.certain]
     looks = [] if source else [label for label in found if not label.certain]
@@ -65,11 +65,11 @@ def _source(folder: str) -> dict[tuple[str, ...], str]:
     return found
 
 
-def _profiled(test: TestResult, process: str) -> dict[tuple[str, ...], str]:
+def _profiled(phases: Iterable[PhaseResult], process: str) -> dict[tuple[str, ...], str]:
     """Return the functions that profiles of the target's process have in their tables."""
     return {
         words(bare(row.function)): f"a function in the profile of {phase.name}"
-        for phase in test.phases
+        for phase in phases
         for profile in phase.profiles
         if profile.process == process
         for row in profile.functions

@@ -54,7 +54,7 @@ def judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory) -> F
         case HistogramBuckets():
             return buckets.judge(check, metrics)
         case FunctionNameLabels():
-            return functions.judge(check, test, metrics)
+            return functions.judge(check, test.phases, metrics)
         case NoBuiltinDuplicates():
             return duplicates.judge(check, metrics)
         case Invariant():

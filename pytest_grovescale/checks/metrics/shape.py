@@ -26,7 +26,8 @@ class Series(_OfTarget, tag="series", frozen=True, kw_only=True):
 
     max: int
     family: str = ""
-    """Name of a family, or a pattern with ``*`` (``grove_operator_*``); empty: all."""
+    """Name of a family, or a pattern with ``*`` (``grove_operator_*``; ``*``: all); empty: those that no library
+    brought."""
     phase: str = ""
     """At this phase's end; empty: the most of all scrapes."""
 

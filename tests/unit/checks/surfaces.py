@@ -20,7 +20,7 @@ from pytest_grovescale.analysis.metrics.surface import Surface, surface_of
 from pytest_grovescale.checks.lint import syntax
 from pytest_grovescale.checks.lint.lint import Lint, Wanted, lint
 from pytest_grovescale.checks.lint.problem import Problem
-from pytest_grovescale.report.lint import summary
+from pytest_grovescale.report.lint import Found, summary
 
 FOLDER = Path(__file__).parents[2] / "data" / "surfaces"
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -73,7 +73,7 @@ def heading() -> str:
 def told(component: str) -> Iterator[str]:
     """Yield what the rules say of a component in lines, faults of one kind together, with the reason."""
     found = linted(component)
-    yield summary(found)
+    yield summary(Found(lint=found))
     for reason in reasons()[component]:
         problems = [problem for problem in found.problems if reason.covers(problem)]
         yield f"\n  {reason.rule} × {len(problems)}"

@@ -65,6 +65,7 @@ def test_a_check_comes_back_from_a_recording(text: str) -> None:
         (shape.noop_reconciles, {"per_trigger": {"a": 1}, "controller": "b"}, "and no other"),
         (shape.noop_reconciles, {"per_trigger": {"a": -1}}, "not a number from 0 on"),
         (shape.noop_cpu, {}, "noop_cpu has no bound"),
+        (shape.series_growth, {"vs": "pods"}, "invalid enum value 'pods'\n.*There are: objects"),
         (shape.noop_cpu, {"per_reconcile": 1, "vs": "main"}, "has both per_reconcile and vs"),
         (shape.noop_cpu, {"per_reconcile": "4 seconds"}, "'4 seconds' is not a duration"),
         (shape.noop_cpu, {"vs": "main", "process": "kwok"}, "baselines hold the operator's CPU only"),

@@ -182,6 +182,52 @@ def test_files_and_pipes_that_cannot_be_read(tmp_path: Path, capsys: pytest.Capt
     assert "no end of an answer within 0.2 s" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--ignore", "nosuchrule"), "no rule or family 'nosuchrule'; there are: help, unit, counter-total"),
+        (("--ignore", "camelcase"), "did you mean camel-case"),
+        (("--family", "my_*"), "--max-series N"),
+        (("--budgets", "none.yaml"), "none.yaml"),
+    ],
+)
+def test_what_cannot_be_wanted_is_refused(
+    options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint-metrics", str(BAD), *options]) == 2
+    out, err = capsys.readouterr()
+    assert (out, says in err) == ("", True), err
+
+
+@pytest.mark.parametrize("most", ["-1", "many", "1.5"])
+def test_a_number_of_series_is_one(most: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["lint-metrics", str(BAD), "--max-series", most])
+    assert left.value.code == 2
+    assert f"{most} is no number of series" in capsys.readouterr().err
+
+
+def test_a_file_at_fault_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing, junk = tmp_path / "none", tmp_path / "junk"
+    junk.write_bytes(b"\xff\xfe")
+    for option, file, why in (
+        ("--bearer-token-file", missing, "No such file or directory"),
+        ("--bearer-token-file", junk, "not what is needed"),
+        ("--ca", missing, "No such file or directory"),
+        ("--ca", junk, "not what is needed"),
+        ("--cert", missing, "No such file or directory"),
+        ("--cert", junk, "not what is needed"),
+    ):
+        assert main(["lint-metrics", "https://127.0.0.1:9/metrics", option, str(file)]) == 2
+        assert f"grovescale: {option} {file}: {why}" in capsys.readouterr().err
+
+
+def test_a_wrong_line_is_told_where_there_is_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.prom").write_text("my_things{ 1\n", "utf-8")
+    assert main(["lint-metrics", str(tmp_path / "m.prom")]) == 2
+    assert "no metrics at all; line 1: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf", "soon"])
 def test_a_time_limit_is_one(timeout: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -216,10 +262,13 @@ def test_what_a_change_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert main(["lint-metrics", str(new), "--against", str(old)]) == 0
     assert capsys.readouterr().out == (
-        f"against {old}: +1 series, 3 instead of 2\n"
+        f"against {old}: +3 -2 series, 3 instead of 2\n"
         "- my_gone: gauge, 1 series\n"
         "+ my_new: gauge, 1 series\n"
         "~ my_things: new labels part; 2 series instead of 1\n"
+        '    + my_things{op="a",part="x"}\n'
+        '    + my_things{op="a",part="y"}\n'
+        '    - my_things{op="a"}\n'
         "\n"
         f"{new}: no faults; 3 series in 2 families, 3 in 2 its own\n"
     )
@@ -232,8 +281,18 @@ def test_rules_and_families_are_let_off_and_bounds_kept(tmp_path: Path, capsys: 
     assert "no faults, 1 ignored" in capsys.readouterr().out
     assert main(["lint-metrics", str(path), "--ignore", "my_*"]) == 0
     assert main(["lint-metrics", str(path), "--ignore", "my_*", "--max-series", "1"]) == 1
-    assert "[series] 2 series, at most 1 (my_badName: 2 series, by tenant (2))" in capsys.readouterr().out
+    assert (
+        "[series] 2 series in its own families, at most 1 (my_badName: 2 series, by tenant (2))"
+        in capsys.readouterr().out
+    )
     assert main(["lint-metrics", str(path), "--ignore", "camel-case", "--forbid", "tenant"]) == 1
+
+
+def test_series_of_libraries_are_not_bounded_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint-metrics", str(HEAD), "--max-series", "33"]) == 0
+    assert main(["lint-metrics", str(HEAD), "--max-series", "33", "--family", "*"]) == 1
+    assert "[series] 636 series in *, at most 33" in capsys.readouterr().out
+    assert main(["lint-metrics", str(HEAD), "--max-series", "5", "--family", "workqueue_depth"]) == 0
 
 
 def test_what_a_terminal_would_obey_is_not_printed(

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.checks.lint.difference import FamilyDifference, difference
+from pytest_grovescale.checks.lint.lint import Wanted, lint
+from pytest_grovescale.report.lint import Found, text
 
 from .surfaces import family, surface
 
@@ -19,10 +21,17 @@ NEW = (
 
 def test_families_series_and_labels() -> None:
     found = difference(surface(OLD), surface(NEW))
-    assert (found.series_before, found.series) == (4, 3)
+    assert (found.series_before, found.series, found.series_added, found.series_removed) == (4, 3, 3, 4)
     assert {one.family: one for one in found.families} == {
         "a_total": FamilyDifference(
-            family="a_total", change="changed", type="counter", series=1, series_before=2, labels_added=("pod",)
+            family="a_total",
+            change="changed",
+            type="counter",
+            series=1,
+            series_before=2,
+            labels_added=("pod",),
+            series_added=('a_total{op="x",pod="p"}',),
+            series_removed=('a_total{op="x"}', 'a_total{op="y"}'),
         ),
         "b": FamilyDifference(
             family="b",
@@ -32,10 +41,33 @@ def test_families_series_and_labels() -> None:
             series=1,
             series_before=1,
             labels_added=("le",),
+            series_added=('b_bucket{le="+Inf"}',),
+            series_removed=("b",),
         ),
-        "c": FamilyDifference(family="c", change="removed", type="gauge", series=1),
-        "d": FamilyDifference(family="d", change="added", type="gauge", series=1),
+        "c": FamilyDifference(family="c", change="removed", type="gauge", series=1, series_removed=('c{k="1"}',)),
+        "d": FamilyDifference(family="d", change="added", type="gauge", series=1, series_added=("d",)),
     }
+
+
+def test_as_many_series_are_not_the_same_series() -> None:
+    old, new = (surface(family("a_x", "gauge", f'{{v="{value}"}}')) for value in (1, 2))
+    (found,) = difference(old, new).families
+    assert (found.change, found.series, found.series_before) == ("changed", 1, 1)
+    assert (found.series_added, found.series_removed) == (('a_x{v="2"}',), ('a_x{v="1"}',))
+    assert found.values_added == {"v": ("2",)}
+    few, many = (
+        surface(family("a_x", "gauge", '{v="0"}')),
+        surface(family("a_x", "gauge", *(f'{{v="{n}"}}' for n in range(9)))),
+    )
+    told = text(Found(lint=lint(many, Wanted()), against=difference(few, many))).splitlines()
+    assert told[:6] == [
+        "against t: +8 -0 series, 9 instead of 1",
+        "~ a_x: new values of v: 1, 2, 3 and 5 more; 9 series instead of 1",
+        '    + a_x{v="1"}',
+        '    + a_x{v="2"}',
+        '    + a_x{v="3"}',
+        "      and 5 more",
+    ]
 
 
 TEXTS = st.lists(
@@ -58,3 +90,6 @@ def test_what_is_added_one_way_is_removed_the_other(old: list[str], new: list[st
     removed = {one.family for one in difference(back, there).families if one.change == "removed"}
     assert added == removed
     assert difference(there, there).families == ()
+    onward, backward = difference(there, back), difference(back, there)
+    assert (onward.series_added, onward.series_removed) == (backward.series_removed, backward.series_added)
+    assert onward.series - onward.series_before == onward.series_added - onward.series_removed

@@ -1,0 +1,132 @@
+"""Checks that one scrape can tell, of an endpoint or a saved answer of one. The others are named: they need a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ..analysis.metrics.history import OPERATOR, MetricsHistory, TargetHistory
+from ..analysis.metrics.surface import Surface
+from ..analysis.result import CheckResult
+from ..errors import NotMeasuredError
+from ..recording.records import Scraped
+from .budgets import Declared
+from .check import text_of
+from .finding import Finding
+from .judge import inconclusive, result_of
+from .lint.served import served
+from .lint.values import since_start
+from .metrics import buckets, cardinality, duplicates, functions, initialised, invariants, names
+from .metrics.shape import (
+    FunctionNameLabels,
+    HistogramBuckets,
+    Initialised,
+    Invariant,
+    Labels,
+    MetricNames,
+    NoBuiltinDuplicates,
+    Series,
+)
+from .shape import AnyCheck
+
+SCRAPE = "the scrape"
+"""The phase that it is the end of: one that does not tell whether it was at rest is taken to have been, as there."""
+
+_NEEDS_RUN = "needs a run"
+
+
+class Unjudged(msgspec.Struct, frozen=True, kw_only=True):
+    """A check that one scrape cannot tell."""
+
+    check: str
+    source: str
+    why: str
+    """Half a sentence: ``needs a run``."""
+
+
+class OneScrape(msgspec.Struct, frozen=True, kw_only=True):
+    """What checks say of one scrape."""
+
+    checks: tuple[CheckResult, ...]
+    unjudged: tuple[Unjudged, ...] = ()
+
+
+def judge(declared: Iterable[Declared], surface: Surface) -> OneScrape:
+    """Judge each check once, however many ask for it: those of the operator's endpoint are of this one.
+
+    What the endpoint does not tell is inconclusive, as in a run.
+    """
+    asked: dict[str, Declared] = {}
+    for one in declared:
+        asked.setdefault(text_of(one.check), one)
+    found = [_verdict(one.check, one.source, surface) for one in asked.values()]
+    return OneScrape(
+        checks=tuple(one for one in found if isinstance(one, CheckResult)),
+        unjudged=tuple(one for one in found if isinstance(one, Unjudged)),
+    )
+
+
+def _verdict(check: AnyCheck, source: str, surface: Surface) -> CheckResult | Unjudged:
+    if why := _why_not(check):
+        return Unjudged(check=text_of(check), source=source, why=why)
+    try:
+        finding = _finding(check, surface)
+    except NotMeasuredError as error:
+        if isinstance(check, Initialised):
+            # All that it lacks is a second scrape.
+            return Unjudged(check=text_of(check), source=source, why=_NEEDS_RUN)
+        return inconclusive(text_of(check), error, phase="", source=source)
+    if finding is None:
+        return Unjudged(check=text_of(check), source=source, why=_NEEDS_RUN)
+    return result_of(check, finding, source)
+
+
+def _why_not(check: AnyCheck) -> str:
+    if getattr(check, "phase", ""):
+        return _NEEDS_RUN
+    target = getattr(check, "target", OPERATOR)
+    return "" if target == OPERATOR else f"is of the target {target}"
+
+
+def _finding(check: AnyCheck, surface: Surface) -> Finding | None:
+    """Return what a check finds; None of one that takes more than a scrape. Raises NotMeasuredError."""
+    match check:
+        case Series():
+            return cardinality.series(check, _alone(surface))
+        case Labels():
+            return cardinality.labels(check, _alone(surface))
+        case MetricNames():
+            return names.judge(check, _alone(surface))
+        case HistogramBuckets():
+            return buckets.judge(check, _alone(surface))
+        case FunctionNameLabels():
+            return functions.judge(check, (), _alone(surface))
+        case Initialised():
+            return initialised.judge(check, _alone(surface))
+        case NoBuiltinDuplicates():
+            return duplicates.judge(check, _since_start(surface))
+        case Invariant():
+            return invariants.judge(check, _since_start(surface))
+        case _:
+            return None
+
+
+def _alone(surface: Surface) -> MetricsHistory:
+    target = TargetHistory(surface.target)
+    scrape = Scraped(
+        at=0, target=OPERATOR, edge=f"end:{SCRAPE}", samples=surface.samples, families=dict(surface.families)
+    )
+    target.feed(scrape, SCRAPE)
+    target.native |= surface.native
+    return _of_operator(target)
+
+
+def _since_start(surface: Surface) -> MetricsHistory:
+    return _of_operator(since_start(surface.target, served(surface), surface.samples, phase=SCRAPE))
+
+
+def _of_operator(target: TargetHistory) -> MetricsHistory:
+    history = MetricsHistory()
+    history.targets[OPERATOR] = target
+    return history
