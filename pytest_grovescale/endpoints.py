@@ -29,6 +29,11 @@ class Address(Credentials, frozen=True, kw_only=True, omit_defaults=True):
     """An endpoint of one start: its URL, and how to be let in."""
 
     url: str
+    proxy: str = ""
+    """URL of an HTTP proxy before it; empty: none. Prometheus alone reads what is behind one in this way: all of ours
+    read the API server with a client of their own."""
+    server_name: str = ""
+    """Name that the server's certificate has to have, as above; empty: the URL's."""
 
     @property
     def secure(self) -> bool:

@@ -16,6 +16,7 @@ from pytest_grovescale.cluster.definition import ClusterDefinition, Existing, lo
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import Access, to_kubeconfig
 from pytest_grovescale.kube.client import Client, Object
+from pytest_grovescale.kube.errors import Unauthorized
 
 CONTEXT = "theirs"
 _NOT_BOUND = ("grovescale-harness-grant", "grovescale-harness-components")
@@ -122,3 +123,13 @@ async def ending_token(admin: Client, service_account: str, file: Path) -> Calla
         await admin.delete(await admin.resource("Secret"), metadata["name"], "default")
 
     return end
+
+
+async def refused(access: Access) -> bool:
+    """Return whether the API server no longer takes these very credentials."""
+    async with Client(msgspec.structs.replace(access, kubeconfig="", context="")) as client:
+        try:
+            await client.request("GET", "/api/v1/namespaces/default")
+        except Unauthorized:
+            return True
+    return False

@@ -138,6 +138,11 @@ def access(folder: Path, role: str) -> Access:
     return msgspec.json.decode((folder / "access" / f"{role}.json").read_bytes(), type=Access)
 
 
+def access_files(folder: Path) -> Path:
+    """Return where the harness' credentials are kept as files of their own (``kube/access_files.py``)."""
+    return folder / "access" / "files"
+
+
 def process_list(folder: Path) -> dict[str, ProcessInfo]:
     """Return the processes of a cluster by name, as the supervisor wrote them last."""
     try:

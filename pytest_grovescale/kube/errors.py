@@ -50,6 +50,11 @@ class ApiError(GrovescaleError):
         return [f"{c.get('field', '')}: {c.get('message', '')}".strip(": ") for c in self.details.get("causes", [])]
 
     @property
+    def by_the_server(self) -> bool:
+        """Whether the API server says so itself, and not what it has passed a request on to."""
+        return self.status.kind == "Status"
+
+    @property
     def admission(self) -> str:
         """Name of the admission webhook or policy that did not let the request through; empty: it was none."""
         found = (pattern.search(self.message) for pattern in _ADMISSION)

@@ -10,10 +10,9 @@ import aiohttp
 from .client import Client
 from .errors import from_response, no_answer
 from .resources import Resource
+from .streaming import opened
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
-
-_LONGEST_LINE = 1 << 20
 
 
 class Line(NamedTuple):
@@ -40,15 +39,8 @@ async def follow(
     if since:
         params["sinceTime"] = since
     try:
-        async with client.session().get(
-            path,
-            params=params,
-            headers={**client.headers(), "Accept": "*/*"},
-            # An operator may be silent for as long as it likes.
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-            read_bufsize=_LONGEST_LINE,
-            server_hostname=client.access.tls_server_name or None,
-        ) as response:
+        # An operator may be silent for as long as it likes.
+        async with await opened(client, path, params, accept="*/*", silence_s=None) as response:
             if response.status >= 400:
                 raise from_response(response.status, await response.read(), request=f"GET {path}")
             try:

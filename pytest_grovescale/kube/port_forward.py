@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 import aiohttp
 
@@ -58,19 +59,35 @@ async def opened(client: Client, namespace: str, pod: str, port: int) -> AsyncIt
     path = PODS.path(namespace, pod, "portforward")
     label = f"GET {path}"
     try:
-        async with client.session().ws_connect(
-            path,
-            params={"ports": str(port)},
-            protocols=(_PROTOCOL,),
-            headers={**client.headers(), "Accept": "*/*"},
-            timeout=aiohttp.ClientWSTimeout(ws_close=_CONNECT_S),
-            server_hostname=client.access.tls_server_name or None,
-            # A message is as large as the kubelet's buffer.
-            max_msg_size=0,
-        ) as socket:
+        async with await _connected(client, path, port) as socket:
             yield PortForward(socket)
     except aiohttp.WSServerHandshakeError as error:
         # What the server says with it, this library does not keep.
         raise from_response(error.status, f"HTTP {error.status}".encode(), request=label) from error
     except (aiohttp.ClientError, TimeoutError) as error:
         raise no_answer(label, error) from error
+
+
+async def _connected(client: Client, path: str, port: int) -> aiohttp.ClientWebSocketResponse:
+    """Return an open WebSocket; after a 401, that of a second try with fresh credentials."""
+    used = client.access
+    try:
+        return await _asked(client, path, port)
+    except aiohttp.WSServerHandshakeError as error:
+        if error.status != HTTPStatus.UNAUTHORIZED or not used.renewable:
+            raise
+    await client.renew(used)
+    return await _asked(client, path, port)
+
+
+async def _asked(client: Client, path: str, port: int) -> aiohttp.ClientWebSocketResponse:
+    return await client.session().ws_connect(
+        path,
+        params={"ports": str(port)},
+        protocols=(_PROTOCOL,),
+        headers={**client.headers(), "Accept": "*/*"},
+        timeout=aiohttp.ClientWSTimeout(ws_close=_CONNECT_S),
+        server_hostname=client.access.tls_server_name or None,
+        # A message is as large as the kubelet's buffer.
+        max_msg_size=0,
+    )

@@ -6,7 +6,6 @@ Taking a cut watch up again is the caller's: what must be journaled or re-listed
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 from typing import Literal
 
 import aiohttp
@@ -14,6 +13,7 @@ import msgspec
 
 from .client import Client, selectors
 from .errors import Status, from_response, from_status, no_answer
+from .streaming import opened
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial events (KEP-3157)."""
@@ -82,7 +82,7 @@ async def stream(
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     label = f"WATCH {path}"
     try:
-        async with await _opened(client, path, params) as response:
+        async with await opened(client, path, params, silence_s=_SILENCE_S) as response:
             if response.status >= 400:
                 raise from_response(response.status, await response.read(), request=label)
             try:
@@ -98,28 +98,6 @@ async def stream(
                     response.connection.transport.abort()
     except (aiohttp.ClientError, ConnectionResetError, TimeoutError) as error:
         raise no_answer(label, error) from error
-
-
-async def _opened(client: Client, path: str, params: dict[str, str]) -> aiohttp.ClientResponse:
-    """Return the answer to a watch request; after a 401, the one to a second try with fresh credentials."""
-    used = client.access
-    response = await _asked(client, path, params)
-    if response.status != HTTPStatus.UNAUTHORIZED or not used.renewable:
-        return response
-    response.close()
-    await client.renew(used)
-    return await _asked(client, path, params)
-
-
-async def _asked(client: Client, path: str, params: dict[str, str]) -> aiohttp.ClientResponse:
-    return await client.session().get(
-        path,
-        params=params,
-        headers=client.headers(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S),
-        read_bufsize=1 << 20,
-        server_hostname=client.access.tls_server_name or None,
-    )
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

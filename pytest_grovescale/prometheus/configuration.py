@@ -49,8 +49,12 @@ def _job(name: str, address: Address, file: Path, version: str) -> dict[str, Any
     if address.token_file:
         # Read again for each scrape.
         job["authorization"] = {"type": "Bearer", "credentials_file": address.token_file}
+    if address.proxy:
+        job["proxy_url"] = address.proxy
     if address.secure:
         tls: dict[str, Any] = {"insecure_skip_verify": address.insecure_skip_verify}
+        if address.server_name:
+            tls["server_name"] = address.server_name
         if address.ca_file:
             tls["ca_file"] = address.ca_file
         if address.cert_file:

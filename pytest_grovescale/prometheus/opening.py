@@ -15,7 +15,7 @@ import msgspec
 
 from ..cluster.handle import Cluster
 from ..endpoints import Address
-from ..errors import PrometheusError, PrometheusWarning
+from ..errors import ClusterError, PrometheusError, PrometheusWarning
 from ..kube.portal import Portal
 from ..whole_files import json_document
 from . import server
@@ -36,6 +36,11 @@ _LOOK_S = 0.1
 _FOLLOW_S = 2.0
 """A look at the ports of a process costs up to 10 ms of CPU time where thousands of connections are open."""
 
+_REFUSED = "HTTP status 401"
+"""As Prometheus writes it: scrape/scrape.go."""
+_AGAIN_S = 5.0
+"""Between two renewals of credentials, beside an interval."""
+
 DATA = "data"
 DASHBOARD = "dashboard.json"
 CONFIGURATION = "prometheus.yml"
@@ -54,6 +59,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The process that serves it at this moment; with it, the target is followed to whatever port that listens on."""
     now: Callable[[], Address | None] | None = None
     """Where it is at this moment, for one that tells; None: nowhere, or where it was."""
+    renew: Callable[[], None] | None = None
+    """Writes fresh credentials into the address' files; called when they were refused. Raises ClusterError."""
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +112,7 @@ def own(
         ending.callback(started.stop)
         api = ending.enter_context(connected(started.address, portal))
         portal.run(_seen(api, started, timeout_s=_SEEN_S + 2 * occasion.interval_s))
-        follower = portal.submit(_follow(started, targets))
+        follower = portal.submit(_follow(api, started, targets))
         ending.callback(_settle, follower)
         try:
             yield Live(api, started)
@@ -162,10 +169,16 @@ async def _seen(api: Api, started: Server, *, timeout_s: float) -> None:
         ) from None
 
 
-async def _follow(started: Server, targets: Mapping[str, Target]) -> None:
-    """Let Prometheus follow the targets that move, until cancelled."""
+async def _follow(api: Api, started: Server, targets: Mapping[str, Target]) -> None:
+    """Let Prometheus follow the targets that move, and those that want fresh credentials, until cancelled."""
+    renewing = {name: target.renew for name, target in targets.items() if target.renew is not None}
+    renewed_at = 0.0
     while True:
         await asyncio.sleep(_FOLLOW_S)
+        # A refusal is told until the next scrape.
+        due = time.monotonic() - renewed_at > _AGAIN_S + started.place.interval_s
+        if renewing and due and await _renewed(api, renewing):
+            renewed_at = time.monotonic()
         for name, target in targets.items():
             before = started.targets.get(name)
             if target.now is not None and (told := await asyncio.to_thread(target.now)) is not None:
@@ -174,6 +187,18 @@ async def _follow(started: Server, targets: Mapping[str, Target]) -> None:
             if before is not None and pid is not None:
                 now = await asyncio.to_thread(place_now, before, pid)
                 await asyncio.to_thread(started.follow, name, now)
+
+
+async def _renewed(api: Api, renewing: Mapping[str, Callable[[], None]]) -> bool:
+    """Renew the credentials of targets that refused them at their last scrape; return whether any did."""
+    refused: set[str] = set()
+    # What this cannot do, the next time may; of a target that stays down it is told at the end, and why.
+    with contextlib.suppress(ClusterError, PrometheusError):
+        found = await api.targets()
+        refused = {one.labels.get("job", "") for one in found if _REFUSED in one.last_error} & renewing.keys()
+        for name in sorted(refused):
+            await asyncio.to_thread(renewing[name])
+    return bool(refused)
 
 
 def _settle(follower: Future[None]) -> None:

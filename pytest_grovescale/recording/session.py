@@ -69,7 +69,7 @@ class Session:
             self.roster.process,
             run_folder=Path(config.run_folder) if config.run_folder else None,
             name=Path(config.journal).stem,
-            reach=lambda target: at_leader(target, self.followed.leader, config.access),
+            reach=lambda target: at_leader(target, self.followed.leader, client.access),
         )
         self.roster.on_seen, self.roster.on_gone = self.captures.seen, self.captures.gone
         self.blocked = BlockedWorkers(self.captures.dump)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..cluster import state
 from ..cluster.handle import Cluster
 from ..endpoints import Address
+from ..kube import access_files
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.shape import Served
@@ -12,7 +16,7 @@ from ..recording.profiling.plan import Profiler, plan
 from ..recording.protocol import PodsToFollow
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
 from ..recording.scraping.of_operator import followed, place_of
-from ..recording.scraping.targets import OfFollowed, OfPods, OfProcess
+from ..recording.scraping.targets import AtUrl, OfFollowed, OfPods, OfProcess
 
 
 def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarget | None:
@@ -69,9 +73,18 @@ def _replicas_target(operator: OperatorPods) -> ScrapeTarget | None:
 def component_targets(cluster: Cluster, interval_s: float | None) -> list[ScrapeTarget]:
     """Return how the control plane's components are scraped, as far as the cluster tells where they serve metrics."""
     return [
-        ScrapeTarget(name=name, place=OfProcess(process=name, address=address), interval_s=interval_s)
+        ScrapeTarget(name=name, place=_component(cluster, name, address), interval_s=interval_s)
         for name, address in cluster.metrics.items()
     ]
+
+
+def _component(cluster: Cluster, name: str, address: Address) -> OfProcess | AtUrl:
+    """Return where a component is scraped: an API server of others by the recorder's own client, which knows the way
+    there, and gets fresh credentials when these have ended.
+    """
+    if cluster.others_use_it and address.url.startswith(f"{cluster.server}/"):
+        return AtUrl(address=Address(url=address.url))
+    return OfProcess(process=name, address=address)
 
 
 def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
@@ -112,7 +125,16 @@ def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: b
             return operator.address(served)
 
         if (address := now()) is not None:
-            found[operator.process] = Target(address=address, now=now)
+            found[operator.process] = Target(address=address, now=now, renew=_renewal(cluster, address))
     if components:
-        found |= {name: Target(address=address) for name, address in cluster.metrics.items()}
+        found |= {
+            name: Target(address=address, renew=_renewal(cluster, address)) for name, address in cluster.metrics.items()
+        }
     return found
+
+
+def _renewal(cluster: Cluster, address: Address) -> Callable[[], None] | None:
+    """Return what writes fresh credentials for a reader of an address; None for one of whatever else."""
+    if not address.url.startswith(f"{cluster.server}/"):
+        return None
+    return access_files.renewal(cluster.access, state.access_files(cluster.directory))

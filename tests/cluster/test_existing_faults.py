@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import ssl
@@ -16,9 +15,8 @@ import yaml
 from pytest_grovescale.cluster import handle, nodes, ownership, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
-from pytest_grovescale.kube.access import Access, bearer
+from pytest_grovescale.kube.access import bearer
 from pytest_grovescale.kube.client import Client, Object
-from pytest_grovescale.kube.errors import Unauthorized
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import certificates
 from tests.serving import Reply, Request, serving
@@ -31,22 +29,13 @@ from tests.somebodys_cluster import (
     left_of,
     names,
     plugin_user,
+    refused,
     unique,
 )
 from tests.waiting import wait_until
 
 pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
-
-
-async def refused(access: Access) -> bool:
-    """Return whether the API server no longer takes these very credentials."""
-    async with Client(msgspec.structs.replace(access, kubeconfig="", context="")) as client:
-        try:
-            await client.request("GET", "/api/v1/namespaces/default")
-        except Unauthorized:
-            return True
-    return False
 
 
 def test_a_token_that_ends_meanwhile_is_renewed_by_all(
@@ -80,31 +69,6 @@ def test_a_plugin_that_fails_ends_it_with_its_words(theirs: Cluster, own_state: 
         handle.acquire(definition(file), name=unique("plugin"), progress=lambda text: None)
     assert "log in by hand" in caught.value.next_step
     assert state.names() == []
-
-
-@pytest.fixture
-def proxy() -> Iterator[tuple[str, list[str]]]:
-    """The URL of a proxy on loopback, and what it was asked to connect to."""
-    asked: list[str] = []
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        method, target, _ = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)
-        asked.append(f"{method} {target}")
-        there, back = await asyncio.open_connection(*target.rsplit(":", 1))
-        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
-
-    # A loop of its own: a proxy serves while those who use it wait.
-    with Portal() as own:
-        server = own.run(asyncio.start_server(tunnel, "127.0.0.1", 0))
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
-        server.close()
 
 
 def test_all_goes_through_the_kubeconfigs_proxy(

@@ -13,69 +13,32 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from pytest_grovescale.cluster import handle
-from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster, UnsupportedPlatform
 from pytest_grovescale.errors import OperatorError, UsageError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
-from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.pods import bring_up as starting
 from pytest_grovescale.operator.pods import keeper, readiness, rollout, state
 from pytest_grovescale.operator.pods.operator import OperatorPods
 from pytest_grovescale.operator.shape import OperatorDefinition
+from tests.simulated_operator import MANIFESTS, NAMESPACE, definition, make_real, with_deployments
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
-
-NAMESPACE = "robots"
-MANIFESTS = """\
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: robot}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings}
-data: {a: b}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: robot}
-spec:
-  strategy: {type: Recreate}
-  selector: {matchLabels: {app: robot}}
-  template:
-    metadata: {labels: {app: robot}}
-    spec:
-      serviceAccountName: robot
-      containers: [{name: main, image: "robot:1", resources: {requests: {memory: 10Mi}}}]
-"""
-DEFINITION = """\
-name: robot
-identity: {namespace: robots}
-pod:
-  manifests: [robot.yaml]
-  replicas: "{replicas}"
-  arguments: ["--tag={tag}"]
-values: {tag: a, replicas: 1}
-"""
 
 
 @pytest.fixture(scope="module")
 def cluster(testrun_uid: str, worker_id: str) -> Iterator[Cluster]:
     """A local cluster with the controllers of Deployments, and a node that counts as real."""
-    plain = load_definition("default").with_nodes(1)
-    manager = plain.controller_manager
-    more = [*manager.controllers, "deployment-controller", "replicaset-controller"]
-    definition = msgspec.structs.replace(plain, controller_manager=msgspec.structs.replace(manager, controllers=more))
     try:
-        acquired = handle.acquire(definition, name=f"pods-{testrun_uid[:8]}-{worker_id}", progress=lambda text: None)
+        acquired = handle.acquire(
+            with_deployments(), name=f"pods-{testrun_uid[:8]}-{worker_id}", progress=lambda text: None
+        )
     except UnsupportedPlatform as error:
         pytest.skip(str(error))
     with Portal() as portal:
@@ -85,24 +48,10 @@ def cluster(testrun_uid: str, worker_id: str) -> Iterator[Cluster]:
     acquired.release()
 
 
-async def make_real(client: Client) -> None:
-    """Take label and taint of simulated nodes off; kwok plays its kubelet all the same."""
-    nodes = await client.resource("Node", "v1")
-    (node,) = (await client.list(nodes)).items
-    body = {"metadata": {"labels": {"grovescale.io/pool": None}}, "spec": {"taints": None}}
-    await client.patch(nodes, node["metadata"]["name"], body=body)
-
-
 @pytest.fixture
 def client(cluster: Cluster) -> Iterator[tuple[Portal, Client]]:
     with Portal() as portal:
         yield portal, portal.client(cluster.access_as("harness"))
-
-
-def definition(folder: Path, text: str = DEFINITION, manifests: str = MANIFESTS, **values: str) -> OperatorDefinition:
-    (folder / "robot.yaml").write_text(manifests)
-    (folder / "definition.yaml").write_text(text)
-    return load(str(folder / "definition.yaml"), values=values)
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from ...endpoints import Address, addressed
+from ...endpoints import Address
 from ...kube import access_files
 from ...kube.access import Access
 from ...kube.client import Client
 from ...kube.errors import ApiError
+from .. import state
 
 NAME = "kube-apiserver"
 PATH = "/metrics"
 
 _LEASES = "apiserver.kubernetes.io/identity=kube-apiserver"
-_FOLDER = "api-metrics"
 _NAMESPACE = "kube-system"
 
 
@@ -34,18 +34,14 @@ async def servers(client: Client) -> int:
     return sum(is_held(item["spec"]) for item in leases.items)
 
 
-def endpoint(folder: Path, access: Access) -> Address | None:
-    """Return where metrics are served and the files, in ``folder``, that let a reader in; None: no reader gets there.
+def endpoint(folder: Path, access: Access) -> Address:
+    """Return where metrics are served, for programs that read their credentials from files: the cluster's, here made.
 
-    A reader of metrics knows neither proxies nor servers under another's name. A token that a plugin gave is as it was
-    at the start: once it has ended, scrapes fail, and say so.
+    The recorder goes its own way there (``session/targets.py``).
     """
-    if access.proxy or access.tls_server_name or access.insecure:
-        return None
-    place = folder / _FOLDER
-    place.mkdir(mode=0o700, exist_ok=True)
-    access_files.write(access, place)
-    return addressed(f"{access.server}{PATH}", access_files.credentials(access, place))
+    files = state.access_files(folder)
+    access_files.write(access, files)
+    return access_files.address(access, files, PATH)
 
 
 def is_held(spec: dict[str, Any]) -> bool:

@@ -52,6 +52,6 @@ def _metrics(folder: Path, access: Access, found: Found, players: Players, *, po
     known = {}
     if players == "host":
         known[kubelets.NAME] = Address(url=f"http://127.0.0.1:{port}/metrics")
-    if found.api_metrics and (endpoint := api_metrics.endpoint(folder, access)) is not None:
-        known[api_metrics.NAME] = endpoint
+    if found.api_metrics:
+        known[api_metrics.NAME] = api_metrics.endpoint(folder, access)
     return known

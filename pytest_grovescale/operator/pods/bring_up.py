@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...cluster import state as clusters
 from ...cluster.handle import Cluster
 from ...errors import UsageError
 from ...kube import access_files
@@ -47,7 +48,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         ours = portal.run(objects.prepare(client, definition, parts, cluster.owner, progress))
         running = msgspec.structs.replace(running, ours=ours)
         write_state(cluster, running)
-        access_files.write(cluster.access_as("harness"), folder)
+        access_files.write(cluster.access_as("harness"), clusters.access_files(cluster.directory))
         if checking.tokens_are_sent(definition.as_pod):
             portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
         # Before the Deployment is made: from its first moment on there is somebody who takes it out.

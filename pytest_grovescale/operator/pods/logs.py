@@ -63,10 +63,11 @@ class Logs:
 
     async def _follow(self, pod: str, uid: str, container_id: str) -> None:
         """Read one container's log to its end."""
-        last = ""
+        last = broken = ""
 
         def took(line: logs.Line) -> None:
-            nonlocal last
+            nonlocal last, broken
+            broken = ""
             # A stream that is taken up again repeats the second in which the last one broke.
             if line.moment > last:
                 last = line.moment
@@ -84,7 +85,10 @@ class Logs:
                 # It has not started yet; or it was replaced twice meanwhile, and the kubelet keeps one.
                 ended = replaced
             except ApiError as error:
-                self._write(pod, f"--- its log broke off: {error.message}")
+                # Tried twice a second: one line until the reason is another.
+                if error.message != broken:
+                    self._write(pod, f"--- its log broke off: {error.message}")
+                broken = error.message
             await asyncio.sleep(_AGAIN_S)
             if ended and (replaced or container_id not in self._running):
                 return

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ...cluster import state as clusters
 from ...cluster.handle import Cluster, ProcessInfo
 from ...endpoints import Address, Credentials, addressed
 from ...errors import GrovescaleError, OperatorError
 from ...exposition.reader import Reader
 from ...kube import access_files, api_proxy
+from ...kube.errors import Forbidden, Unauthorized
 from ...kube.portal import Portal
 from ..handle import Operator, Progress, tail_text
 from ..readiness import fetch
 from ..running import PROCESS, Hold, RunningPods
 from ..shape import Served
 from . import state
+from .asking import Asking
 from .readiness import wait_rolled_out, wait_seen
 from .removal import DEPLOYMENTS
 
@@ -31,6 +35,7 @@ class OperatorPods(Operator):
         self.deployment = running.deployment
         self._running = running
         self._folder = Path(running.folder)
+        self._asking = Asking(cluster.access)
         pod = running.definition.as_pod
         self.metrics = self._reached(pod.metrics)
         self.pprof = self._reached(pod.pprof)
@@ -64,28 +69,47 @@ class OperatorPods(Operator):
         return Credentials(token_file=token_file, insecure_skip_verify=served.insecure_skip_verify)
 
     def address(self, served: Address | Served) -> Address | None:
-        """Return where an endpoint of the pod that works is read from this host; None when none works now."""
+        """Return where an endpoint of the pod that works is read from this host; None when none works now.
+
+        By a program that reads its credentials from files; `served_cpu_s` and the recorder ask for themselves.
+        """
         if isinstance(served, Address):
             return served
+        files = clusters.access_files(self._cluster.directory)
+        path = self._path(served)
+        return access_files.address(self._cluster.access, files, path) if path else None
+
+    def _path(self, served: Served) -> str:
+        """Return where an endpoint of the pod that works is read through the API server; empty when none works now."""
         if not (leader := self.leader):
-            return None
-        access = self._cluster.access_as("harness")
-        path = api_proxy.path(
+            return ""
+        return api_proxy.path(
             "pods", self.deployment.namespace, leader, served.number, scheme=served.scheme, path=served.path
         )
-        return addressed(f"{access.server.rstrip('/')}{path}", access_files.credentials(access, self._folder))
 
     def served_cpu_s(self) -> float | None:
-        """As `Operator.served_cpu_s`, of the replica that works. To be asked costs it some milliseconds."""
-        address = self.address(self.metrics) if self.metrics is not None else None
-        if address is None:
-            return None
+        """As `Operator.served_cpu_s`, of the replica that works. To be asked costs it some milliseconds.
+
+        Raises OperatorError where nobody lets us ask.
+        """
         try:
-            told = Reader().read(*fetch(address)).samples.get("process_cpu_seconds_total")
-        except (OSError, GrovescaleError):
+            told = self._samples().get("process_cpu_seconds_total")
+        except (OSError, GrovescaleError) as error:
+            if isinstance(error, (Unauthorized, Forbidden)) and error.by_the_server:
+                raise OperatorError(
+                    f"operator {self.name} cannot be asked for its CPU time: {error.message}",
+                    next_step="See whether the credentials still are valid (kubectl auth whoami), and may get "
+                    "pods/proxy: ClusterRole grovescale-harness-operator-pods of fixtures/rbac/harness.yaml.",
+                ) from error
             # It is on its way out, or in.
             return None
         return None if told is None else float(told)
+
+    def _samples(self) -> Mapping[str, str]:
+        if isinstance(self.metrics, Address):
+            return Reader().read(*fetch(self.metrics)).samples
+        path = self._path(self.metrics) if self.metrics is not None else ""
+        return Reader().read(self._asking.metrics(path)).samples if path else {}
 
     def info(self) -> ProcessInfo | None:
         """Return the process of the replica that works; None where its pod does not run on this host."""
@@ -104,6 +128,11 @@ class OperatorPods(Operator):
         kept = state.read(self._folder)
         ended = [f"{name}: {one.stuck or one.last_end}" for name, one in kept.replicas.items() if not one.running]
         return f"does not run: {'; '.join(ended) or 'it has no pods'}"
+
+    def stop(self) -> None:
+        """As `Operator.stop`."""
+        self._asking.close()
+        super().stop()
 
     def check(self) -> None:
         """Raise OperatorError with its last log lines when none of its containers runs, or will be started again.

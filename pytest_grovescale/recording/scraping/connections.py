@@ -18,8 +18,9 @@ from ...errors import RecordingError
 from ...exposition.body import Body, too_large
 from ...exposition.limits import Limits
 from ...exposition.reader import ACCEPT
-from ...kube.access import Access, bearer, renewed, ssl_context
-from ...kube.errors import from_response
+from ...kube.access import Access, ssl_context
+from ...kube.client import Client
+from ...kube.errors import Unauthorized, from_response
 
 _PACKED_PIECE = 2048
 """Bytes that are unpacked at a time, to 2 MB at most: deflate packs a thousand to one."""
@@ -56,8 +57,8 @@ class Answer(NamedTuple):
 class Connections:
     """Connections to all endpoints, kept open between scrapes."""
 
-    def __init__(self, access: Access, limits: Limits | None = None) -> None:
-        self._access = access
+    def __init__(self, client: Client, limits: Limits | None = None) -> None:
+        self._client = client
         self._limits = limits or Limits()
         self._session: aiohttp.ClientSession | None = None
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -68,16 +69,29 @@ class Connections:
         """Return what an endpoint answers.
 
         Raises ScrapeError for a refusal, ApiError for one of the API server, ExpositionError for a body that is too
-        large or packed wrongly, aiohttp.ClientError and OSError where there is no answer. Sets no time limit.
+        large or packed wrongly, aiohttp.ClientError and OSError where there is no answer. Sets no time limit. The API
+        server's own refusal of our credentials is answered with fresh ones, once: what an edge has missed is lost.
         """
+        used = self._client.access
+        try:
+            return await self._asked(where)
+        except Unauthorized as error:
+            # A pod may say the same, through the proxy, in words of its own: that is no matter of ours.
+            if not error.by_the_server or not used.renewable:
+                raise
+        await self._client.renew(used)
+        return await self._asked(where)
+
+    async def _asked(self, where: Where) -> Answer:
+        access = self._client.access
         tls = self._tls_to(where)
         async with self._opened().get(
             where.url,
             # Packing would cost the very process that is measured.
             headers={"Accept": ACCEPT, "Accept-Encoding": "identity", **self._authorization(where)},
             ssl=tls if tls is not None else True,
-            server_hostname=None if where.credentials else self._access.tls_server_name or None,
-            proxy=None if where.credentials else self._access.proxy or None,
+            server_hostname=None if where.credentials else access.tls_server_name or None,
+            proxy=None if where.credentials else access.proxy or None,
             # A redirect may lead anywhere: the token stays with the server that it is for.
             allow_redirects=False,
         ) as response:
@@ -125,14 +139,14 @@ class Connections:
     def _authorization(self, where: Where) -> dict[str, str]:
         if where.credentials is not None:
             return authorization(where.credentials)
-        token = bearer(self._access)
-        return {"Authorization": token} if token else {}
+        return self._client.headers()
 
     def _tls_to(self, where: Where) -> ssl.SSLContext | None:
         """Return the TLS settings, made anew when one of their files has changed: that takes some milliseconds."""
         if where.credentials is None:
-            if self._api_tls is None or self._api_tls[0] is not self._access:
-                self._api_tls = self._access, ssl_context(self._access)
+            access = self._client.access
+            if self._api_tls is None or self._api_tls[0] is not access:
+                self._api_tls = access, ssl_context(access)
             return self._api_tls[1]
         if not where.url.startswith("https:"):
             return None
@@ -145,8 +159,6 @@ class Connections:
     async def _refused(self, where: Where, response: aiohttp.ClientResponse) -> None:
         if where.credentials is None:
             said = await response.content.read(_REFUSAL_BYTES)
-            if response.status == HTTPStatus.UNAUTHORIZED:
-                self._access = await asyncio.to_thread(renewed, self._access)
             raise from_response(response.status, said, request=f"GET {response.url.path}")
         raise ScrapeError(f"HTTP {response.status}{_REFUSALS.get(response.status, '')}")
 

@@ -39,7 +39,7 @@ class Scrapers:
         self._leader = leader
         self._interval = interval
         self._server = client.access.server.rstrip("/")
-        self._connections = Connections(client.access)
+        self._connections = Connections(client)
         self._targets: dict[str, Target] = {}
         self._pods: dict[str, Pods] = {}
         self._following: dict[str, asyncio.Task[None]] = {}

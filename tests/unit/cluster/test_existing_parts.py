@@ -53,7 +53,6 @@ def test_a_claim_tells_two_clusters_of_one_name_apart(tmp_path: Path) -> None:
 def test_where_metrics_are_read_no_secret_is_readable_by_others(tmp_path: Path) -> None:
     access = Access(server="https://a:1", ca_pem="CA", client_cert_pem="CERT", client_key_pem="KEY")
     found = api_metrics.endpoint(tmp_path, access)
-    assert found is not None
     assert found.url == "https://a:1/metrics"
     assert (Path(found.cert_file).read_text(), Path(found.key_file).read_text()) == ("CERT", "KEY")
     assert found.token_file == ""
@@ -63,13 +62,13 @@ def test_where_metrics_are_read_no_secret_is_readable_by_others(tmp_path: Path) 
 
 def test_a_token_that_is_renewed_in_its_file_is_read_from_there(tmp_path: Path) -> None:
     found = api_metrics.endpoint(tmp_path, Access(server="https://a:1", token_file="/run/token"))
-    assert found is not None
     assert found.token_file == "/run/token"
 
 
-@pytest.mark.parametrize("fields", [{"proxy": "http://p:1"}, {"tls_server_name": "b"}, {"insecure": True}])
-def test_where_a_reader_of_metrics_does_not_get_none_is_named(tmp_path: Path, fields: dict[str, Any]) -> None:
-    assert api_metrics.endpoint(tmp_path, Access(server="https://a:1", token="t", **fields)) is None
+def test_the_way_there_is_told_to_readers_of_metrics(tmp_path: Path) -> None:
+    access = Access(server="https://a:1", token="t", proxy="http://p:1", tls_server_name="b", insecure=True)
+    found = api_metrics.endpoint(tmp_path, access)
+    assert (found.proxy, found.server_name, found.insecure_skip_verify) == ("http://p:1", "b", True)
 
 
 @pytest.mark.parametrize(("age_s", "held"), [(1, True), (3599, True), (3601, False)])

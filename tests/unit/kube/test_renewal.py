@@ -12,6 +12,7 @@ import pytest
 import yaml
 from aiohttp import web
 
+from pytest_grovescale.kube import access_files, logs, port_forward
 from pytest_grovescale.kube.access import Access, from_kubeconfig, to_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import ServerUnavailable, Unauthorized
@@ -35,6 +36,13 @@ class Server:
         if request.headers.get("Authorization") != f"Bearer {self.good}":
             self.refused += 1
             return web.json_response({"kind": "Status", "message": "Unauthorized"}, status=401)
+        if request.path.endswith("/log"):
+            return web.Response(text="2026-01-01T00:00:00Z hello\n")
+        if request.path.endswith("/portforward"):
+            socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+            await socket.prepare(request)
+            await socket.close()
+            return socket
         if "watch" not in request.query:
             return web.json_response({"metadata": {"name": "p"}})
         response = web.StreamResponse()
@@ -94,6 +102,38 @@ def test_a_stream_that_is_open_goes_on_and_a_new_one_renews(tmp_path: Path) -> N
                 assert (client.retries["401"], other.retries["401"]) == (1, 1)
 
     asyncio.run(run())
+
+
+def test_a_log_and_a_forwarded_port_are_begun_with_fresh_credentials(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving() as server:
+            access = kubeconfig(tmp_path / "config", server, "first")
+            async with Client(access) as reader, Client(access) as forwarder:
+                server.good = "second"
+                kubeconfig(tmp_path / "config", server, "second")
+                lines = [line async for line in logs.follow(reader, "ns", "p", "main")]
+                assert lines == [logs.Line("2026-01-01T00:00:00Z", "hello")]
+                async with port_forward.opened(forwarder, "ns", "p", 80):
+                    pass
+                assert (reader.retries["401"], forwarder.retries["401"]) == (1, 1)
+                assert server.refused == 2
+
+    asyncio.run(run())
+
+
+def test_files_of_an_access_are_written_anew(tmp_path: Path) -> None:
+    file, folder = tmp_path / "config", tmp_path / "files"
+    file.write_text(to_kubeconfig(Access(server="https://a:1", token="first"), name="one"), encoding="utf-8")
+    access = from_kubeconfig(file)
+    access_files.write(access, folder)
+    token = Path(access_files.address(access, folder, "/metrics").token_file)
+    assert token.read_text() == "first"
+    file.write_text(to_kubeconfig(Access(server="https://a:1", token="second"), name="one"), encoding="utf-8")
+    renew = access_files.renewal(access, folder)
+    assert renew is not None
+    renew()
+    assert token.read_text() == "second"
+    assert access_files.renewal(Access(server="https://a:1", token_file="/run/token"), folder) is None
 
 
 def test_a_token_file_is_read_again(tmp_path: Path) -> None:

@@ -55,6 +55,14 @@ def test_what_lets_us_in_is_named_and_never_written(tmp_path: Path) -> None:
     assert job["params"] == {"scope": ["all", "x"]}
 
 
+def test_the_way_there_is_told() -> None:
+    far = Address(url="https://api:1/metrics", proxy="http://proxy:3128", server_name="kubernetes.default")
+    job = jobs(Path("/run"), api=far)["api"]
+    assert job["proxy_url"] == "http://proxy:3128"
+    assert job["tls_config"] == {"insecure_skip_verify": False, "server_name": "kubernetes.default"}
+    assert not admitted_alike(far, Address(url=far.url))
+
+
 def test_one_file_may_hold_certificate_and_key(tmp_path: Path) -> None:
     both = Address(url="https://127.0.0.1:1/metrics", cert_file="/run/both.pem", insecure_skip_verify=True)
     tls = jobs(tmp_path, a=both)["a"]["tls_config"]
