@@ -16,6 +16,7 @@ class Request(NamedTuple):
 
     path: str
     body: bytes
+    authorization: str = ""
 
 
 class Reply(NamedTuple):
@@ -38,7 +39,7 @@ def serving(replying: Callable[[Request], Reply], *, tls: ssl.SSLContext | None 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            reply = replying(Request(self.path, body))
+            reply = replying(Request(self.path, body, self.headers.get("Authorization", "")))
             # Whoever asked may have lost patience.
             with contextlib.suppress(OSError):
                 self.send_response(reply.status)

@@ -6,19 +6,23 @@ server to encode and for us to hold; so nothing here asks for more than a page, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
 from typing import TypeVar
 
 import msgspec
 
 from .client import Client, Object
-from .errors import Gone
+from .errors import Gone, NotFound
 from .resources import Resource
 
 T = TypeVar("T")
 
 PAGE = 500
 """Objects for each request; what kubectl and client-go's pager ask for, too."""
+
+_AT_A_TIME = 16
 
 # Where an aggregated API does not know how to leave the rest out, it sends whole objects.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -96,3 +100,24 @@ async def clear(client: Client, kind: Resource, namespace: str, *, grace_seconds
         if not page.metadata.continue_:
             return
         params["continue"] = page.metadata.continue_
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Found(msgspec.Struct, frozen=True):
+    metadata: _Named
+
+
+async def clear_singly(client: Client, kind: Resource, namespace: str, *, grace_seconds: int | None = None) -> None:
+    """As `clear`, one request for each object: for whoever may ``delete``, but not ``deletecollection``."""
+
+    async def delete(names: Iterator[str]) -> None:
+        for name in names:
+            with contextlib.suppress(NotFound):
+                await client.delete(kind, name, namespace, grace_seconds=grace_seconds)
+
+    async for page in objects(client, kind, namespace, _Found):
+        names = iter([found.metadata.name for found in page])
+        await asyncio.gather(*(delete(names) for _ in range(_AT_A_TIME)))

@@ -12,9 +12,11 @@ from pytest_grovescale.cluster import handle, nodes, ownership, state
 from pytest_grovescale.cluster.existing.surroundings import KWOK_ROLE
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError
-from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
+from pytest_grovescale.workload import namespace as namespaces
 from tests.somebodys_cluster import account, definition, harness_roles, kubeconfig, left_of, names, unique
+from tests.waiting import wait_until
 
 pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
@@ -36,6 +38,41 @@ def test_the_bundled_roles_suffice(without_kwok: Cluster, own_state: Path, porta
     finally:
         ours.release()
     assert portal.run(left_of(admin, ours)) == []
+
+
+def test_pods_whose_kwok_has_ended_go_with_the_bundled_roles(
+    without_kwok: Cluster, own_state: Path, portal: Portal, tmp_path: Path
+) -> None:
+    admin = portal.client(without_kwok.access)
+    file = kubeconfig(tmp_path / "config", portal.run(account(admin)))
+    ours = handle.acquire(definition(file, kwok="host"), name=unique("pods"), progress=lambda text: None)
+    try:
+        place = portal.run(namespaces.create(admin, test="left", run_id="run-x", labels=ours.owner.labels))
+        for number in range(3):
+            portal.run(admin.create(pod(f"pod-{number}", place, f"{ours.name}-node-0")))
+        wait_until(lambda: portal.run(running(admin, place)) == 3, "the pods")
+    finally:
+        # Before what was made goes, kwok is stopped: nobody ends the pods within the grace that they have.
+        ours.release()
+    assert portal.run(left_of(admin, ours)) == []
+
+
+def pod(name: str, namespace: str, node: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "worker", "image": "pause"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+
+
+async def running(client: Client, namespace: str) -> int:
+    listing = await client.list(await client.resource("Pod", "v1"), namespace, field_selector="status.phase=Running")
+    return len(listing.items)
 
 
 def test_rights_that_are_too_small_end_it_before_anything_is_made(

@@ -251,6 +251,26 @@ def test_a_target_that_failed_for_a_while_is_told(opened: Opened, endpoint: Endp
     assert line.endswith("scrapes of target it failed; it is up again")
 
 
+def test_credentials_that_are_refused_are_fetched_anew(opened: Opened, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first", encoding="utf-8")
+    good = ["first"]
+
+    def reply(asked: Request) -> Reply:
+        return Reply(b"level 7\n") if asked.authorization == f"Bearer {good[-1]}" else Reply(status=401)
+
+    def renew() -> None:
+        token.write_text("second", encoding="utf-8")
+
+    with serving(reply) as port:
+        address = Address(url=f"http://127.0.0.1:{port}/metrics", token_file=str(token))
+        with opened(it=Target(address=address, renew=renew)) as running:
+            wait_until(lambda: running.vector("up").value == 1, "a scrape")
+            good.append("second")
+            wait_until(lambda: token.read_text(encoding="utf-8") == "second", "fresh credentials")
+            wait_until(lambda: running.vector("up").value == 1, "a scrape with these")
+
+
 def test_no_targets_is_told(opened: Opened) -> None:
     with opened() as running:
         assert running.vector("up").samples == []

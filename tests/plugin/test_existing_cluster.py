@@ -17,7 +17,6 @@ from pytest_grovescale.cluster import state, turns
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import Access, from_kubeconfig
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.kube.errors import Unauthorized
 from pytest_grovescale.kube.portal import Portal
 from tests.somebodys_cluster import (
     CONTEXT,
@@ -28,6 +27,7 @@ from tests.somebodys_cluster import (
     kubeconfig,
     names,
     plugin_user,
+    refused,
     unique,
 )
 from tests.waiting import wait_until
@@ -146,8 +146,7 @@ def test_a_token_that_ends_in_the_middle_costs_nothing(
         wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
         (pytester.path / "token").write_text(portal.run(admin.token(user, "default")), encoding="utf-8")
         portal.run(end())
-        stale = msgspec.structs.replace(old, kubeconfig="", context="")
-        wait_until(lambda: portal.run(_refused(stale)), "the end of the token")
+        wait_until(lambda: portal.run(refused(old)), "the end of the token")
         (pytester.path / "done").touch()
         output, _ = run.communicate()
     assert run.returncode == 0, output
@@ -201,12 +200,3 @@ async def _may_grant(admin: Client, user: str) -> None:
     (role,) = cluster_roles("reference-operator.yaml")
     await admin.apply(role)
     await admin.apply(binding(f"{user}-operator", role["metadata"]["name"], user))
-
-
-async def _refused(access: Access) -> bool:
-    async with Client(access) as client:
-        try:
-            await client.request("GET", "/api/v1/namespaces/default")
-        except Unauthorized:
-            return True
-    return False
