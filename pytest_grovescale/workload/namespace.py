@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -15,7 +15,7 @@ from ..cluster.sweep import LEASE_LABEL
 from ..errors import WorkloadError
 from ..kube import contents
 from ..kube.client import Client
-from ..kube.errors import ApiError, Conflict, Forbidden, NotFound
+from ..kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
 from ..kube.resources import Resource
 from ..operator.following import Followed, follow
 from ..operator.installed import MANAGED
@@ -81,30 +81,44 @@ async def remove(
     ``at_once``: do not wait for the namespace controller, which lets 5 s pass before it looks, but empty and finalise
     the namespace here. For clusters with one API server: with several, another may not have heard yet that the
     namespace takes no new objects. Raises WorkloadError for a namespace that no run (or not run ``run_id``) has made,
-    and for one that stays.
+    for one that stays, and where the API server does not answer.
     """
-    resource = await client.resource("Namespace", "v1")
-    if not await _is_ours(client, resource, namespace, run_id):
-        return []
+    with _answered(namespace):
+        resource = await client.resource("Namespace", "v1")
+        if not await _is_ours(client, resource, namespace, run_id):
+            return []
+        try:
+            await delete(client, objects)
+            await wait_gone(client, objects, timeout=objects_timeout)
+        except WorkloadError as error:
+            progress(f"namespace {namespace}: {error.message}")
+        await _ask(client, resource, namespace)
+        if at_once:
+            await _finalise(client, resource, namespace)
+        if await _gone(client, resource, namespace, timeout):
+            return []
+        freed = await _free(client, namespace)
+        if freed:
+            progress(f"namespace {namespace}: freed of their finalizers:\n{shortened(freed)}")
+        if await _gone(client, resource, namespace, _STRIPPED_S):
+            return freed
+        raise WorkloadError(
+            f"namespace {namespace} does not go:\n" + shortened(await _holders(client, resource, namespace)),
+            next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
+        )
+
+
+@contextlib.contextmanager
+def _answered(namespace: str) -> Iterator[None]:
+    """Say what becomes of a namespace where the API server does not answer."""
     try:
-        await delete(client, objects)
-        await wait_gone(client, objects, timeout=objects_timeout)
-    except WorkloadError as error:
-        progress(f"namespace {namespace}: {error.message}")
-    await _ask(client, resource, namespace)
-    if at_once:
-        await _finalise(client, resource, namespace)
-    if await _gone(client, resource, namespace, timeout):
-        return []
-    freed = await _free(client, namespace)
-    if freed:
-        progress(f"namespace {namespace}: freed of their finalizers:\n{shortened(freed)}")
-    if await _gone(client, resource, namespace, _STRIPPED_S):
-        return freed
-    raise WorkloadError(
-        f"namespace {namespace} does not go:\n" + shortened(await _holders(client, resource, namespace)),
-        next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
-    )
+        yield
+    except ServerUnavailable as error:
+        raise WorkloadError(
+            f"namespace {namespace} is not removed, since the API server does not answer: {error.message}",
+            next_step="It goes at the cluster's end, if that answers by then; see `grovescale status`, and clear what "
+            "is left with: grovescale down --all",
+        ) from error
 
 
 async def _is_ours(client: Client, resource: Resource, namespace: str, run_id: str) -> bool:

@@ -20,13 +20,21 @@ def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefiniti
     """Return the definition with the path of its kubeconfig absolute. Raises what ``fail`` makes of a wrong value."""
     if written.backend != "existing":
         if written.existing is not None:
-            raise fail(("existing",), f"is for the backend existing; this one is {written.backend}")
+            raise fail(
+                ("existing",),
+                f"is for the backend existing; this one is {written.backend}",
+                "Leave it out, or write `backend: existing`.",
+            )
         return written
     for section, default in _ITS_MAKERS.items():
         if getattr(written, section) != default:
             raise fail((section,), "is set by whoever made the cluster", "Leave it out, or use the backend local.")
     if written.node_count == 0:
-        raise fail(("nodes",), "has no node: the first one claims the cluster's name there")
+        raise fail(
+            ("nodes",),
+            "has no node: the first one claims the cluster's name there",
+            "Give a pool a `count` of 1 or more.",
+        )
     for index, pool in enumerate(written.nodes):
         if not any(taint.effect in _KEEPS_OFF for taint in pool.taints):
             raise fail(
@@ -42,7 +50,11 @@ def _with_kubeconfig(written: ClusterDefinition, path: Path, fail: Fail) -> Clus
     if settings is None:
         return written
     if settings.in_cluster and (settings.context or settings.kubeconfig):
-        raise fail(("existing", "in_cluster"), "takes the pod's own credentials, and no context or kubeconfig")
+        raise fail(
+            ("existing", "in_cluster"),
+            "takes the pod's own credentials, and no context or kubeconfig",
+            "Leave these out, or in_cluster.",
+        )
     if not settings.kubeconfig:
         return written
     file = (path.parent / settings.kubeconfig).expanduser().resolve()

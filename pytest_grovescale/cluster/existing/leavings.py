@@ -61,7 +61,7 @@ async def _told(work: Awaitable[None], what: str, found: Removal) -> None:
     except ServerUnavailable:
         raise
     except GrovescaleError as error:
-        found.stuck.append(f"{what}: {error.message}")
+        found.stuck.append(f"{what}: {error}")
 
 
 # ---- namespaces
@@ -138,7 +138,11 @@ async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> No
             continue
         found.removed.append(made.title)
         return
-    raise ClusterError("changes all the time")
+    raise ClusterError(
+        "changes all the time, so that it is never the one that we have looked at",
+        next_step=f"See who writes it (kubectl get {made.kind} {made.name} -o yaml --show-managed-fields), then: "
+        "grovescale down --all",
+    )
 
 
 async def _users(client: Client, made: Made, owner: Owner, labels: Object, found: Removal) -> str:
@@ -149,7 +153,10 @@ async def _users(client: Client, made: Made, owner: Owner, labels: Object, found
         return ""
     if found.stuck:
         # It may be one of ours: next time tells.
-        raise ClusterError(f"waits for what does not go; objects of it are left, as {held}")
+        raise ClusterError(
+            f"waits for what does not go; objects of it are left, as {held}",
+            next_step="Once the rest is gone: grovescale down --all",
+        )
     return f"there are objects of it that no test has made, as {held}"
 
 
@@ -193,7 +200,10 @@ async def _delete(client: Client, resource: Resource, made: Made, metadata: Obje
     while await client.exists(resource, made.name, namespace):
         if time.monotonic() > deadline:
             held = ", ".join(metadata.get("finalizers") or []) or "none"
-            raise ClusterError(f"is still there {_GONE_S:g} s after its deletion (finalizers: {held})")
+            raise ClusterError(
+                f"is still there {_GONE_S:g} s after its deletion (finalizers: {held})",
+                next_step="When whoever takes these off has done so: grovescale down --all",
+            )
         await asyncio.sleep(_EVERY_S)
 
 

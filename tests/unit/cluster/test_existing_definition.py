@@ -77,6 +77,7 @@ def test_what_cannot_be_is_told_with_its_line(tmp_path: Path, fields: dict[str, 
         load_definition(written(tmp_path, **fields))
     assert told.replace("nodes.0", "nodes[0]") in caught.value.message
     assert f"{tmp_path / 'cluster.yaml'}:" in caught.value.message
+    assert caught.value.next_step
 
 
 def test_its_kubernetes_version_cannot_be_chosen() -> None:
