@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from ..analysis.comparison import ComparisonPlan, Pair
+from ..analysis.statistics.paired import Floats
 from ..errors import UsageError
 from ..recording.records import Machine
 from ..whole_files import read_document
@@ -103,6 +105,33 @@ def from_comparisons(folders: Sequence[Path], *, how: str) -> Noise:
             next_step="Name the folders of finished comparisons, all of one machine.",
         )
     return Noise(how=how, machine=next(iter(machines.values())), facts=facts, blocks=tuple(blocks))
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a metric varies in what was recorded, from one comparison to another."""
+
+    metric: str
+    runs: tuple[float, ...]
+    """Of the runs of one variant in one comparison: standard deviation by mean, smallest first."""
+    ratios: tuple[float, ...]
+    """Of the ratios of one comparison's pairs: standard deviation of their logarithms, smallest first."""
+
+
+def spread(blocks: Sequence[NoiseBlock], metric: str) -> Spread | None:
+    """Return how much a metric varies; None where no comparison has it in two pairs or more."""
+    series: list[tuple[Floats, Floats]] = []
+    for block in blocks:
+        both = [(pair.a[metric], pair.b[metric]) for pair in block.pairs if pair.a.get(metric) and pair.b.get(metric)]
+        if len(both) > 1:
+            a, b = np.array(both).T
+            series.append((a, b))
+    if not series:
+        return None
+    return Spread(
+        metric=metric,
+        runs=tuple(sorted(float(side.std(ddof=1) / side.mean()) for pair in series for side in pair)),
+        ratios=tuple(sorted(float(np.log(b / a).std(ddof=1)) for a, b in series)),
+    )
 
 
 def write(noise: Noise, path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..analysis.run_metrics import COUNTS, units_of
 from ..report.tables import Column, Sheet
 from ..report.wording import count, percent
 from . import noise
+from .noise import NoiseBlock
 from .power import COMPARISONS, SEED, Drawn, PartPower, Power, Share, power
 
 Write = Callable[[str], None]
@@ -51,6 +54,7 @@ def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
     sheet.line(f"{machine.cores} × {machine.cpu}, Linux {machine.kernel}: {recorded.how}")
     for part in found.parts:
         _part(sheet, part)
+        _spreads(sheet, part, [block for block in recorded.blocks if block.part == part.part])
     sheet.line()
     verdict = "as they should be" if good_enough(found) else "NOT as they should be"
     sheet.line(
@@ -79,6 +83,25 @@ def _part(sheet: Sheet, part: PartPower) -> None:
         sheet.line("No comparison of an operator with itself was recorded.")
     if not part.slower:
         sheet.line("No comparison with a known defect was recorded.")
+
+
+def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> None:
+    """Tell how much the CPU times vary that the shares come from."""
+    timed = [key for key in part.gated if units_of(key) not in COUNTS]
+    found = [one for key in timed if (one := noise.spread(blocks, key)) is not None]
+    columns = [
+        Column("noise recorded"),
+        Column("runs of one variant (CV)", figures=True),
+        Column("ratio of a pair (standard deviation)", figures=True),
+    ]
+    sheet.table(columns, [[one.metric, _range(one.runs), _range(one.ratios)] for one in found])
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return the median of sorted values, and how far they reach."""
+    if len(values) == 1:
+        return percent(values[0])
+    return f"{percent(statistics.median(values))} ({percent(values[0])} to {percent(values[-1])})"
 
 
 def _row(drawn: Drawn) -> list[str]:

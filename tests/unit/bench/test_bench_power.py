@@ -246,6 +246,18 @@ def test_noise_of_comparisons_on_disk(tmp_path: Path) -> None:
 # ---- the command
 
 
+def test_the_spread_is_that_of_the_runs_and_of_their_ratios() -> None:
+    found = noise.spread(QUIET.blocks, "noop_cpu")
+    assert found is not None
+    assert (len(found.runs), len(found.ratios)) == (12, 6)
+    assert list(found.runs) == sorted(found.runs)
+    # Both sides of a pair were drawn with 2 %, independently of one another.
+    assert found.runs[5] == pytest.approx(0.02, rel=0.3)
+    assert found.ratios[2] == pytest.approx(0.02 * 2**0.5, rel=0.3)
+    assert noise.spread(QUIET.blocks, "cpu:deploy") is None
+    assert noise.spread(QUIET.blocks, "noop_writes") is None, "there were none: nothing varies"
+
+
 def test_the_command_prints_the_shares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noise.write(QUIET, tmp_path / "noise.json")
     assert main(["selftest", "power", "--noise", str(tmp_path / "noise.json")]) == 0
