@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..endpoints import Address
+from ..endpoints import Address, addressed
 from ..whole_files import write_private
+from .admission import credentials
 from .placeholders import BINARIES, PORTS, fill, names
 from .shape import Endpoint, OperatorDefinition, Repeated, texts, urls
 
@@ -78,7 +79,7 @@ def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, envir
         workdir=definition.workdir,
         files={name: fill(text, values) for name, text in definition.files.items()},
         readiness=_address(definition.readiness, values),
-        metrics=_address(definition.metrics, values) if definition.metrics else None,
+        metrics=_address(definition.metrics, values) if definition.metrics and definition.metrics.url else None,
         pprof=_address(definition.pprof, values) if definition.pprof else None,
         stacks=_address(definition.stacks, values) if definition.stacks else None,
     )
@@ -109,12 +110,7 @@ def write_files(launch: Launch, folder: Path) -> None:
 
 
 def _address(endpoint: Endpoint, values: Mapping[str, str]) -> Address:
-    return Address(
-        url=fill(endpoint.url, values),
-        token_file=values["token_file"] if endpoint.token else "",
-        ca_file=fill(endpoint.ca_file, values),
-        insecure_skip_verify=endpoint.insecure_skip_verify,
-    )
+    return addressed(fill(endpoint.url, values), credentials(endpoint, values))
 
 
 def _environment(

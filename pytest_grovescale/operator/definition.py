@@ -13,7 +13,7 @@ import msgspec
 from .. import bundled, definitions, durations
 from ..errors import DefinitionError, UsageError
 from ..sizes import memory_bytes
-from . import manifests, placeholders, rbac
+from . import endpoint_checking, manifests, placeholders, rbac
 from .pods import checking as pods
 from .shape import (
     OperatorDefinition,
@@ -21,11 +21,12 @@ from .shape import (
     PolicyRule,
     Repeated,
     Scalar,
+    Service,
     Setting,
     Value,
     arguments,
-    ca_files,
-    endpoints,
+    credential_files,
+    in_cluster,
     texts,
     urls,
 )
@@ -38,7 +39,6 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE_NAME = re.compile(r"[\w.-]+")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Made by the harness in the same folder.
 _TAKEN = ("kubeconfig", "token", "certs")
 
@@ -145,7 +145,7 @@ def _check_values(written: OperatorFile, fail: Fail) -> None:
 
 
 def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> None:
-    for path, text in {**texts(written), **urls(written), **ca_files(written)}.items():
+    for path, text in {**texts(written), **urls(written), **credential_files(written), **_names(written)}.items():
         for name in placeholders.names(text):
             if name not in known:
                 raise fail(path, f"unknown placeholder {{{name}}}", _near(name, known))
@@ -156,6 +156,18 @@ def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> N
                     f"{{{name}}} has a list for a default",
                     f"Repeat arguments for each item: - {{for: {name}, arguments: [--option, '{{{name}}}']}}",
                 )
+
+
+def _names(written: OperatorFile) -> dict[Keys, str]:
+    """Return the names of what is scraped in the cluster, which may hold placeholders."""
+    found: dict[Keys, str] = {}
+    for place, part in in_cluster(written).items():
+        found[*place, "namespace"] = part.namespace
+        if isinstance(part, Service):
+            found[*place, "name"] = part.name
+        else:
+            found[*place, "selector"] = part.selector
+    return found
 
 
 def _inside_repeat(written: OperatorFile, path: Keys, name: str) -> bool:
@@ -178,25 +190,13 @@ def _check_urls(written: OperatorFile, fail: Fail) -> None:
                     f"{{{name}}} is asked here, but the operator is never told this port",
                     f"Pass {{{name}}} in the command, the environment or a file of `files:`.",
                 )
-    _check_endpoints(written, fail)
+    endpoint_checking.check(written, fail)
     if written.webhooks and "webhook_port" not in told:
         raise fail(
             ("webhooks",),
             "the operator is never told the port that its webhooks are called on",
             "Pass {webhook_port} and {cert_dir} in the command, the environment or a file of `files:`.",
         )
-
-
-def _check_endpoints(written: OperatorFile, fail: Fail) -> None:
-    for name, endpoint in endpoints(written).items():
-        parts = urlsplit(endpoint.url)
-        if parts.scheme == "https":
-            continue
-        for field in ("ca_file", "insecure_skip_verify"):
-            if getattr(endpoint, field):
-                raise fail((name, field), "is for https; this URL is plain http")
-        if endpoint.token and parts.hostname not in _LOOPBACK:
-            raise fail((name, "token"), "would travel in the clear to another host", "Use https.")
 
 
 def _resolve_paths(written: OperatorFile, file: Path, workdir: Path, fail: Fail) -> OperatorFile:
@@ -219,13 +219,8 @@ def _resolve_paths(written: OperatorFile, file: Path, workdir: Path, fail: Fail)
     for paths in lists.values():
         manifests.read(paths)
     runs_in = absolute(("workdir",), written.workdir) if written.workdir else str(workdir)
-    trusted = {
-        name: msgspec.structs.replace(endpoint, ca_file=absolute((name, "ca_file"), endpoint.ca_file))
-        for name, endpoint in endpoints(written).items()
-        if endpoint.ca_file and not list(placeholders.names(endpoint.ca_file))
-    }
-    of_pods = pods.resolved(written, absolute, fail)
-    return msgspec.structs.replace(of_pods, **lists, **trusted, rbac=rules, workdir=runs_in)
+    of_pods = pods.resolved(endpoint_checking.with_files(written, absolute), absolute, fail)
+    return msgspec.structs.replace(of_pods, **lists, rbac=rules, workdir=runs_in)
 
 
 def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:

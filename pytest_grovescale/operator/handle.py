@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
 from .. import durations
 from ..cluster.handle import Cluster, ProcessInfo
-from ..endpoints import Address
+from ..endpoints import Address, Credentials
 from ..kube.portal import Portal
-from . import identity, installed
+from . import admission, identity, installed
 from .running import PROCESS, AnyRunning, Hold, known, shared, stop, transition
-from .shape import Served
+from .shape import Admitted, Served
 
 TAIL_LINES = 30
 _TAIL_BYTES = 256 * 1024
@@ -27,14 +27,14 @@ class Operator(ABC):
     """One operator under test, running on a cluster: a process of this host, or pods; `start.start` makes it."""
 
     metrics: Address | Served | None
-    """Where it serves metrics: at an address of this host, or by its pods."""
+    """Where it serves metrics: at an address of this host, or by its pods; None behind a Service, too."""
     pprof: Address | Served | None
     stacks: Address | Served | None
 
     def __init__(self, cluster: Cluster, running: AnyRunning, hold: Hold) -> None:
         definition = running.definition
         trigger = definition.trigger
-        metrics = definition.metrics if definition.pod is None else definition.pod.metrics
+        metrics = definition.own_metrics
         interval = metrics.interval if metrics is not None else None
         self.definition = definition
         self.name = definition.name
@@ -50,6 +50,15 @@ class Operator(ABC):
         self._cluster = cluster
         self._started = running
         self._hold = hold
+
+    @property
+    @abstractmethod
+    def values(self) -> Mapping[str, str]:
+        """What the placeholders of its definition stand for in this start."""
+
+    def credentials(self, part: Admitted) -> Credentials:
+        """Return how to be let in to something that its definition names."""
+        return admission.credentials(part, self.values)
 
     @abstractmethod
     def info(self) -> ProcessInfo | None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from .. import durations
@@ -52,6 +53,10 @@ class OperatorProcess(Operator):
         self.stacks = running.launch.stacks
         self._running = running
         self._leases = leases
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        return {**command.single_values(self.definition), **self._running.provided}
 
     def info(self) -> ProcessInfo | None:
         """Return the process, or None when the supervisor no longer knows it."""

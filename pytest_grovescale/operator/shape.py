@@ -54,17 +54,74 @@ class Identity(_Part, frozen=True, kw_only=True):
     """Empty: the operator's name."""
 
 
-class Endpoint(_Part, frozen=True, kw_only=True):
+class Admitted(_Part, frozen=True, kw_only=True):
+    """How to be let in where something is served.
+
+    Files are relative to the definition, and may hold placeholders (``{cert_dir}/ca.crt``).
+    """
+
+    token: bool = False
+    """Send the token of the operator's own identity: for a server that asks the API server who may read it."""
+    token_file: str = ""
+    """Send the token in this file; read again for each request."""
+    ca_file: str = ""
+    """PEM file that vouches for an ``https`` server. Empty: the system's authorities."""
+    cert_file: str = ""
+    """Client certificate, PEM, for an ``https`` server that knows its readers by theirs."""
+    key_file: str = ""
+    """Its key; empty: it stands in ``cert_file``."""
+    insecure_skip_verify: bool = False
+    """Take any certificate: for a server that made its own when it started."""
+
+
+class InCluster(_Part, frozen=True, kw_only=True):
+    """Something that is found by asking the API server."""
+
+    namespace: str = ""
+    """Empty: that of the operator."""
+    path: str = "/metrics"
+    scheme: Literal["http", "https"] = "http"
+    via: Literal["proxy", "ip"] = "proxy"
+    """``proxy``: through the API server, whose identity asks; ``ip``: straight to the address that the API tells,
+    where this host has a way to it."""
+
+
+class Service(InCluster, frozen=True, kw_only=True):
+    """A Service that leads to an endpoint; only sensible with one endpoint behind it.
+
+    Its address, for ``via: ip``, is its cluster IP, or its ``externalName``.
+    """
+
+    name: str
+    port: int | str
+    """Number, or the name that the Service gives it."""
+
+
+class Pods(InCluster, frozen=True, kw_only=True):
+    """All running pods that a selector finds, as they come and go."""
+
+    selector: str
+    """As ``kubectl get pods -l`` takes it: ``app=agent,tier!=test``."""
+    port: int
+
+
+class FurtherTarget(Admitted, frozen=True, kw_only=True):
+    """Another endpoint that is scraped, in one of three places."""
+
+    name: str
+    """Lower case, digits, ``-``. Checks name it so: ``series(max=50, target="gateway")``; one of several pods is
+    ``agents/<pod>``."""
+    url: str = ""
+    service: Service | None = None
+    pods: Pods | None = None
+    interval: str | float | None = None
+    """As `Metrics.interval`."""
+
+
+class Endpoint(Admitted, frozen=True, kw_only=True):
     """Something that the operator serves on this host, and how to be let in."""
 
     url: str
-    token: bool = False
-    """Send the token of the operator's own identity: for a server that asks the API server who may read it."""
-    ca_file: str = ""
-    """PEM file that vouches for an ``https`` server, relative to the definition; may hold placeholders
-    (``{cert_dir}/ca.crt``). Empty: the system's authorities."""
-    insecure_skip_verify: bool = False
-    """Take any certificate: for a server that made its own when it started."""
 
 
 class Readiness(Endpoint, frozen=True, kw_only=True):
@@ -76,13 +133,16 @@ class Readiness(Endpoint, frozen=True, kw_only=True):
 class Metrics(Endpoint, frozen=True, kw_only=True):
     """Where it serves metrics. When it moves to another port while it runs, it is followed there."""
 
+    url: str = ""
+    service: Service | None = None
+    """In place of ``url``: read through a Service."""
     interval: str | float | None = None
     """Between two scrapes of a phase, ``5s``; 0: at its start and end only. ``--grovescale-scrape-interval`` beats
     it."""
 
 
-class Served(_Part, frozen=True, kw_only=True):
-    """Something that the operator's pods serve."""
+class Served(Admitted, frozen=True, kw_only=True):
+    """Something that the operator's pods serve. To be let in is not for ``proxy``, which passes nothing on."""
 
     port: int | str
     """Number, or the name that the container gives it."""
@@ -91,10 +151,6 @@ class Served(_Part, frozen=True, kw_only=True):
     via: Literal["proxy", "forward", "ip"] = "proxy"
     """``proxy``: through the API server, whose identity asks; ``forward``: by a port of this host that leads there;
     ``ip``: straight to the pod's address, where this host has a way to it."""
-    token: bool = False
-    """As `Endpoint.token`; not for ``proxy``, which passes none on."""
-    insecure_skip_verify: bool = False
-    """As `Endpoint.insecure_skip_verify`; ``proxy`` never looks at a pod's certificate."""
 
     @property
     def number(self) -> int:
@@ -106,7 +162,10 @@ class Served(_Part, frozen=True, kw_only=True):
 class ServedMetrics(Served, frozen=True, kw_only=True):
     """Where a pod serves metrics."""
 
+    port: int | str = ""
     path: str = "/metrics"
+    service: Service | None = None
+    """In place of ``port``, ``path``, ``scheme`` and ``via``: whichever pod the Service leads to is read."""
     interval: str | float | None = None
     """As `Metrics.interval`."""
 
@@ -198,6 +257,8 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     readiness: Readiness | None = None
     """Of a process; pods have their own, and count as ready when their Deployment is rolled out."""
     metrics: Metrics | None = None
+    targets: list[FurtherTarget] = []
+    """What else is scraped, for checks and for a Prometheus of the run."""
     pprof: Endpoint | None = None
     """Where ``net/http/pprof`` answers: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
     stacks: Endpoint | None = None
@@ -233,6 +294,11 @@ class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
         """``pod``, of a definition that has one."""
         assert self.pod is not None
         return self.pod
+
+    @property
+    def own_metrics(self) -> Metrics | ServedMetrics | None:
+        """Where it serves metrics, as a process or as pods."""
+        return self.metrics if self.pod is None else self.pod.metrics
 
     @property
     def service_account(self) -> str:
@@ -274,21 +340,58 @@ def arguments(definition: OperatorFile) -> dict[tuple[str | int, ...], str | Rep
 
 
 def endpoints(definition: OperatorFile) -> dict[str, Endpoint]:
-    """Return what the operator serves, by its name in the file."""
-    parts = {
+    """Return what the operator serves at a URL, by its name in the file."""
+    parts: dict[str, Endpoint | None] = {
         "readiness": definition.readiness,
         "metrics": definition.metrics,
         "pprof": definition.pprof,
         "stacks": definition.stacks,
     }
-    return {name: part for name, part in parts.items() if part is not None}
+    return {name: part for name, part in parts.items() if part is not None and part.url}
 
 
 def urls(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
     """Return the definition's URLs, by their path in the file."""
-    return {(name, "url"): part.url for name, part in endpoints(definition).items()}
+    found: dict[tuple[str | int, ...], str] = {(name, "url"): part.url for name, part in endpoints(definition).items()}
+    return found | {("targets", i, "url"): target.url for i, target in enumerate(definition.targets) if target.url}
 
 
-def ca_files(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
-    """Return the CA files of its endpoints, by their path in the file."""
-    return {(name, "ca_file"): part.ca_file for name, part in endpoints(definition).items() if part.ca_file}
+def admitted(definition: OperatorFile) -> dict[tuple[str | int, ...], Admitted]:
+    """Return everything that one may have to be let in to, by its path in the file."""
+    pod = definition.pod
+    places: dict[tuple[str | int, ...], Admitted | None] = {
+        ("readiness",): definition.readiness,
+        ("metrics",): definition.metrics,
+        ("pprof",): definition.pprof,
+        ("stacks",): definition.stacks,
+        ("pod", "metrics"): pod.metrics if pod else None,
+        ("pod", "pprof"): pod.pprof if pod else None,
+        ("pod", "stacks"): pod.stacks if pod else None,
+        **{("targets", i): target for i, target in enumerate(definition.targets)},
+    }
+    return {place: part for place, part in places.items() if part is not None}
+
+
+CREDENTIAL_FILES = ("token_file", "ca_file", "cert_file", "key_file")
+
+
+def credential_files(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
+    """Return the files that one is let in with, by their path in the file."""
+    return {
+        (*place, field): name
+        for place, part in admitted(definition).items()
+        for field in CREDENTIAL_FILES
+        if (name := getattr(part, field))
+    }
+
+
+def in_cluster(definition: OperatorFile) -> dict[tuple[str | int, ...], Service | Pods]:
+    """Return the Services and pods that are scraped, by their path in the file."""
+    pod_metrics = definition.pod.metrics if definition.pod else None
+    places: dict[tuple[str | int, ...], Service | Pods | None] = {
+        ("metrics", "service"): definition.metrics.service if definition.metrics else None,
+        ("pod", "metrics", "service"): pod_metrics.service if pod_metrics else None,
+    }
+    for i, target in enumerate(definition.targets):
+        places |= {("targets", i, "service"): target.service, ("targets", i, "pods"): target.pods}
+    return {place: part for place, part in places.items() if part is not None}

@@ -63,6 +63,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Writes fresh credentials into the address' files; called when they were refused. Raises ClusterError."""
 
 
+Coming = Callable[[], Mapping[str, Address]]
+"""Tells which endpoints of a kind there are at this moment, by name: pods, that come and go."""
+
+
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
     """What is run, and where what is kept of it goes."""
 
@@ -99,8 +103,11 @@ def own(
     keep: bool,
     progress: Progress,
     told: Told,
+    coming: Sequence[Coming] = (),
 ) -> Iterator[Live]:
     """Yield a Prometheus that is started for it, and stop that at the end.
+
+    ``coming``: targets beside those that are known, as they come and go.
 
     What it lost or did not see is told at the end: to ``told``, for the recording, and lost samples by a
     PrometheusWarning as well. ``keep``: its data and a dashboard stay in the occasion's folder.
@@ -108,11 +115,11 @@ def own(
     """
     began = time.time()
     with contextlib.ExitStack() as ending:
-        started = _start(cluster, targets, occasion, keep=keep, progress=progress)
+        started = _start(cluster, targets, _there(coming), occasion, keep=keep, progress=progress)
         ending.callback(started.stop)
         api = ending.enter_context(connected(started.address, portal))
         portal.run(_seen(api, started, timeout_s=_SEEN_S + 2 * occasion.interval_s))
-        follower = portal.submit(_follow(api, started, targets))
+        follower = portal.submit(_follow(api, started, targets, coming))
         ending.callback(_settle, follower)
         try:
             yield Live(api, started)
@@ -134,12 +141,18 @@ def connected(address: Address, portal: Portal) -> Iterator[Api]:
 
 
 def _start(
-    cluster: Cluster, targets: Mapping[str, Target], occasion: Occasion, *, keep: bool, progress: Progress
+    cluster: Cluster,
+    targets: Mapping[str, Target],
+    there: Mapping[str, Address],
+    occasion: Occasion,
+    *,
+    keep: bool,
+    progress: Progress,
 ) -> Server:
     private = cluster.directory / server.PROCESS
     data = occasion.folder / DATA if keep else private / DATA
     place = Place(folder=private, data=data, log=occasion.log, interval_s=occasion.interval_s)
-    addresses = {name: target.address for name, target in targets.items()}
+    addresses = {name: target.address for name, target in targets.items()} | dict(there)
     try:
         if keep:
             occasion.folder.mkdir(parents=True, exist_ok=True)
@@ -169,8 +182,15 @@ async def _seen(api: Api, started: Server, *, timeout_s: float) -> None:
         ) from None
 
 
-async def _follow(api: Api, started: Server, targets: Mapping[str, Target]) -> None:
-    """Let Prometheus follow the targets that move, and those that want fresh credentials, until cancelled."""
+def _there(coming: Sequence[Coming]) -> dict[str, Address]:
+    return {name: address for tell in coming for name, address in tell().items()}
+
+
+async def _follow(api: Api, started: Server, targets: Mapping[str, Target], coming: Sequence[Coming]) -> None:
+    """Let Prometheus follow the targets that move, those that come and go, and those that want fresh credentials.
+
+    Until cancelled.
+    """
     renewing = {name: target.renew for name, target in targets.items() if target.renew is not None}
     renewed_at = 0.0
     while True:
@@ -179,6 +199,11 @@ async def _follow(api: Api, started: Server, targets: Mapping[str, Target]) -> N
         due = time.monotonic() - renewed_at > _AGAIN_S + started.place.interval_s
         if renewing and due and await _renewed(api, renewing):
             renewed_at = time.monotonic()
+        there = await asyncio.to_thread(_there, coming)
+        for name, address in there.items():
+            await asyncio.to_thread(started.follow, name, address)
+        for name in started.targets.keys() - targets.keys() - there.keys():
+            await asyncio.to_thread(started.forget, name)
         for name, target in targets.items():
             before = started.targets.get(name)
             if target.now is not None and (told := await asyncio.to_thread(target.now)) is not None:

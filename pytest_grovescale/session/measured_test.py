@@ -131,6 +131,8 @@ class MeasuredTest:
             return
         session = self._session
         components = session.settings.scrape == "components"
+        starts = self._wanted.prometheus in ("start", "keep")
+        found = targets.found_for_prometheus(self._cluster, operator, session.portal) if starts else None
         opened = prometheus.opened(
             self._wanted.prometheus,
             self._cluster,
@@ -142,6 +144,7 @@ class MeasuredTest:
             recorder,
             session.settings,
             self._say,
+            coming=[found] if found is not None else [],
         )
         with contextlib.ExitStack() as running:
             with told():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from ..cluster.handle import Cluster
@@ -37,8 +37,12 @@ def opened(
     recorder: Recorder,
     settings: Settings,
     say: opening.Progress,
+    coming: Sequence[opening.Coming] = (),
 ) -> AbstractContextManager[Live]:
-    """Return the Prometheus that a test asks for: ``start`` or ``keep`` one that scrapes ``targets``, or a URL's."""
+    """Return the Prometheus that a test asks for: ``start`` or ``keep`` one, or a URL's.
+
+    One of its own scrapes ``targets`` and what is ``coming``.
+    """
     if wanted in ("start", "keep"):
         return opening.own(
             cluster,
@@ -48,6 +52,7 @@ def opened(
             keep=wanted == "keep",
             progress=say,
             told=lambda lines: recorder.lines("prometheus", lines) if recorder.alive() else None,
+            coming=coming,
         )
     address = Address(url=wanted, token_file=settings.prometheus_token, ca_file=settings.prometheus_ca)
     return opening.there(address, portal, occasion, progress=say)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .. import durations
 from ..cluster import state
 from ..cluster.handle import Cluster
 from ..endpoints import Address
 from ..kube import access_files
+from ..kube.portal import Portal
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.shape import Served
@@ -15,8 +17,9 @@ from ..prometheus.opening import Target
 from ..recording.profiling.plan import Profiler, plan
 from ..recording.protocol import PodsToFollow
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
-from ..recording.scraping.of_operator import followed, place_of
-from ..recording.scraping.targets import AtUrl, OfFollowed, OfPods, OfProcess
+from ..recording.scraping.of_operator import followed, place_of, place_of_further
+from ..recording.scraping.targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService
+from .found_targets import FoundTargets
 
 
 def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarget | None:
@@ -51,6 +54,22 @@ def follow_operator(operator: Operator, recorder: Recorder, interval_s: float | 
             recorder.add_target(replicas)
     if (target := operator_target(operator, interval_s)) is not None:
         recorder.add_target(target)
+    for further in further_targets(operator, interval_s):
+        recorder.add_target(further)
+
+
+def further_targets(operator: Operator, interval_s: float | None) -> list[ScrapeTarget]:
+    """Return how what else its definition names is scraped. The run's interval beats the definition's."""
+    return [
+        ScrapeTarget(
+            name=target.name,
+            place=place_of_further(operator, target),
+            interval_s=durations.seconds(target.interval)
+            if interval_s is None and target.interval is not None
+            else interval_s,
+        )
+        for target in operator.definition.targets
+    ]
 
 
 def _replicas_target(operator: OperatorPods) -> ScrapeTarget | None:
@@ -107,6 +126,17 @@ def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget
         for served in (operator.pprof, operator.stacks)
     )
     return plan(profiler, process=operator.process, pid=pid, pprof=pprof, stacks=stacks)
+
+
+def found_for_prometheus(cluster: Cluster, operator: Operator | None, portal: Portal) -> FoundTargets | None:
+    """Return what tells Prometheus where the further targets are, and the operator behind a Service; None without."""
+    if operator is None:
+        return None
+    own = operator_target(operator, None)
+    wanted = further_targets(operator, None)
+    if own is not None and isinstance(own.place, OfService):
+        wanted = [own, *wanted]
+    return FoundTargets(cluster, portal, wanted) if wanted else None
 
 
 def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: bool) -> dict[str, Target]:

@@ -11,6 +11,7 @@ from . import (
     cardinality,
     coexistence,
     duplicates,
+    each_pod,
     errors,
     functions,
     growth,
@@ -39,7 +40,13 @@ from .shape import (
 
 
 def judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory) -> Finding:
-    """Return what a check found. Raises NotMeasuredError for what the run did not measure."""
+    """Return what a check found: of a target that is several pods, the worst. Raises NotMeasuredError."""
+    if pods := each_pod.pods_of(check, metrics):
+        return each_pod.judge(check, pods, lambda one: _judge(one, test, metrics))
+    return _judge(check, test, metrics)
+
+
+def _judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory) -> Finding:
     match check:
         case Series():
             return cardinality.series(check, metrics)

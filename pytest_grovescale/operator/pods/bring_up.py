@@ -49,7 +49,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         running = msgspec.structs.replace(running, ours=ours)
         write_state(cluster, running)
         access_files.write(cluster.access_as("harness"), clusters.access_files(cluster.directory))
-        if checking.tokens_are_sent(definition.as_pod):
+        if checking.tokens_are_sent(definition):
             portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
         # Before the Deployment is made: from its first moment on there is somebody who takes it out.
         wait_kept(running)

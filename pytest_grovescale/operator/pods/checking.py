@@ -11,7 +11,7 @@ from ... import durations
 from ...errors import DefinitionError, UsageError
 from ..command import single_values
 from ..placeholders import fill, names
-from ..shape import Identity, OperatorDefinition, OperatorFile, Pod, Served
+from ..shape import Identity, OperatorDefinition, OperatorFile, Pod, Served, admitted
 from . import deployment
 from .rendering import rendered
 
@@ -78,11 +78,6 @@ def _check_numbers(pod: Pod, fail: Fail) -> None:
     for which, served in endpoints(pod).items():
         if not served.path.startswith("/"):
             raise fail(("pod", which, "path"), f"{served.path!r} does not start with '/'")
-        for name in ("token", "insecure_skip_verify"):
-            if getattr(served, name) and served.via == "proxy":
-                raise fail(
-                    ("pod", which, name), "is not for the API server's proxy", "Set `via: forward`, or `via: ip`."
-                )
         if isinstance(served.port, int) and not 0 < served.port < 65536:
             raise fail(("pod", which, "port"), f"{served.port} is no port")
 
@@ -122,14 +117,15 @@ def archive(definition: OperatorDefinition) -> Path | None:
     return path
 
 
-def tokens_are_sent(pod: Pod) -> bool:
+def tokens_are_sent(definition: OperatorFile) -> bool:
     """Return whether a reader of an endpoint sends the token of the operator's identity."""
-    return any(served.token for served in endpoints(pod).values())
+    return any(part.token for part in admitted(definition).values())
 
 
 def endpoints(pod: Pod) -> dict[str, Served]:
-    """Return what the pods serve, by its name in the file."""
-    found = {"metrics": pod.metrics, "pprof": pod.pprof, "stacks": pod.stacks}
+    """Return what is read from the pods themselves, by its name in the file."""
+    metrics = pod.metrics if pod.metrics is not None and pod.metrics.service is None else None
+    found = {"metrics": metrics, "pprof": pod.pprof, "stacks": pod.stacks}
     return {name: served for name, served in found.items() if served is not None}
 
 

@@ -8,17 +8,18 @@ from pathlib import Path
 
 from ...cluster import state as clusters
 from ...cluster.handle import Cluster, ProcessInfo
-from ...endpoints import Address, Credentials, addressed
+from ...endpoints import Address, addressed
 from ...errors import GrovescaleError, OperatorError
 from ...exposition.reader import Reader
 from ...kube import access_files, api_proxy
 from ...kube.errors import Forbidden, Unauthorized
 from ...kube.portal import Portal
+from ..command import single_values
 from ..handle import Operator, Progress, tail_text
 from ..readiness import fetch
 from ..running import PROCESS, Hold, RunningPods
 from ..shape import Served
-from . import state
+from . import checking, state
 from .asking import Asking
 from .readiness import wait_rolled_out, wait_seen
 from .removal import DEPLOYMENTS
@@ -37,7 +38,7 @@ class OperatorPods(Operator):
         self._folder = Path(running.folder)
         self._asking = Asking(cluster.access)
         pod = running.definition.as_pod
-        self.metrics = self._reached(pod.metrics)
+        self.metrics = self._reached(checking.endpoints(pod).get("metrics"))
         self.pprof = self._reached(pod.pprof)
         self.stacks = self._reached(pod.stacks)
 
@@ -63,10 +64,13 @@ class OperatorPods(Operator):
         port = state.read(self._folder).forwards[served.number]
         return addressed(f"{served.scheme}://127.0.0.1:{port}{served.path}", self.credentials(served))
 
-    def credentials(self, served: Served) -> Credentials:
-        """Return how to be let in at an endpoint that is not read through the proxy."""
-        token_file = str(self._folder / "token") if served.token else ""
-        return Credentials(token_file=token_file, insecure_skip_verify=served.insecure_skip_verify)
+    @property
+    def values(self) -> Mapping[str, str]:
+        return {
+            **single_values(self.definition),
+            "namespace": self.definition.identity.namespace,
+            "token_file": str(self._folder / "token"),
+        }
 
     def address(self, served: Address | Served) -> Address | None:
         """Return where an endpoint of the pod that works is read from this host; None when none works now.

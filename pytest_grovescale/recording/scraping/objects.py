@@ -28,10 +28,11 @@ class _Port(msgspec.Struct, frozen=True):
 
 class _ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    external_name: str = ""
     ports: list[_Port] = []
 
 
-class _Service(Followed, frozen=True):
+class ServiceObject(Followed, frozen=True):
     spec: _ServiceSpec = _ServiceSpec()
 
 
@@ -110,7 +111,7 @@ class ServiceAddress(InOnePlace):
         """Follow the Service until cancelled."""
         follows = Following(client, ledger, f"scrape:{name}")
         selector = f"metadata.name={self._place.service}"
-        await follows.run(SERVICES, self._place.namespace, self.take, field_selector=selector, shape=_Service)
+        await follows.run(SERVICES, self._place.namespace, self.take, field_selector=selector, shape=ServiceObject)
 
     def take(self, change: Change) -> None:
         """Take in a change of the Service."""
@@ -119,23 +120,24 @@ class ServiceAddress(InOnePlace):
             self._where, self._why = None, f"there is no Service {self._place.namespace}/{self._place.service}"
         elif change.kind == "gone":
             self._where, self._why = None, "its Service is gone"
-        elif isinstance(found, _Service):
-            self._where, self._why = self._of(found)
-
-    def _of(self, service: _Service) -> tuple[Where | None, str]:
-        if service.spec.cluster_ip in ("", "None"):
-            return None, "its Service has no address of its own; read it through the API server's proxy"
-        wanted = self._place.port
-        port = next((port.port for port in service.spec.ports if wanted in (port.port, port.name)), None)
-        if port is None:
-            return None, f"its Service has no port {wanted!r}"
-        url = f"{self._place.scheme}://{_host(service.spec.cluster_ip)}:{port}{self._place.path}"
-        return Where(url, self._place.credentials), ""
+        elif isinstance(found, ServiceObject):
+            self._where, self._why = service_address(found, self._place)
 
     async def now(self) -> Where:
         if self._where is None:
             raise ConnectionError(self._why)
         return self._where
+
+
+def service_address(service: ServiceObject, place: OfService) -> tuple[Where | None, str]:
+    """Return where a Service is reached by its own address, or why it is not."""
+    host = service.spec.external_name if service.spec.cluster_ip in ("", "None") else _host(service.spec.cluster_ip)
+    if not host:
+        return None, "its Service has no address of its own; read it through the API server's proxy"
+    port = next((port.port for port in service.spec.ports if place.port in (port.port, port.name)), None)
+    if port is None:
+        return None, f"its Service has no port {place.port!r}"
+    return Where(f"{place.scheme}://{host}:{port}{place.path}", place.credentials), ""
 
 
 class AtLeader(InOnePlace):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from ...endpoints import Credentials, addressed
 from ...operator.handle import Operator
+from ...operator.placeholders import fill
 from ...operator.pods.operator import OperatorPods
-from ...operator.shape import Served
-from .targets import AtUrl, OfFollowed, OfProcess
+from ...operator.shape import FurtherTarget, InCluster, Served, Service
+from .targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 
 
-def place_of(operator: Operator) -> OfProcess | OfFollowed | AtUrl | None:
+def place_of(operator: Operator) -> AnyPlace | None:
     """Return where the operator's metrics are; None where it serves none.
 
-    Of pods it is the one that leads, among those that the recorder follows under the operator's name.
+    Of pods it is the one that leads, among those that the recorder follows under the operator's name; behind a Service,
+    whichever that leads to.
     """
-    metrics = operator.metrics
+    metrics, written = operator.metrics, operator.definition.own_metrics
+    if written is not None and written.service is not None:
+        return _of_service(operator, written.service, operator.credentials(written))
     if isinstance(metrics, Served):
         return followed(operator, metrics)
     if metrics is None:
@@ -21,6 +26,41 @@ def place_of(operator: Operator) -> OfProcess | OfFollowed | AtUrl | None:
     # A port of this host that leads to pods is nobody's of this host, and never moves.
     in_pods = isinstance(operator, OperatorPods)
     return AtUrl(address=metrics) if in_pods else OfProcess(process=operator.process, address=metrics)
+
+
+def place_of_further(operator: Operator, target: FurtherTarget) -> AnyPlace:
+    """Return where another endpoint is that the operator's definition names."""
+    credentials = operator.credentials(target)
+    if target.service is not None:
+        return _of_service(operator, target.service, credentials)
+    if target.pods is not None:
+        pods = target.pods
+        return OfPods(
+            namespace=_namespace(operator, pods),
+            label_selector=fill(pods.selector, operator.values),
+            port=pods.port,
+            path=pods.path,
+            scheme=pods.scheme,
+            via=pods.via,
+            credentials=credentials,
+        )
+    return AtUrl(address=addressed(fill(target.url, operator.values), credentials))
+
+
+def _of_service(operator: Operator, service: Service, credentials: Credentials) -> OfService:
+    return OfService(
+        namespace=_namespace(operator, service),
+        service=fill(service.name, operator.values),
+        port=service.port,
+        path=service.path,
+        scheme=service.scheme,
+        via=service.via,
+        credentials=credentials,
+    )
+
+
+def _namespace(operator: Operator, place: InCluster) -> str:
+    return fill(place.namespace, operator.values) or operator.definition.identity.namespace
 
 
 def followed(operator: Operator, served: Served) -> OfFollowed:

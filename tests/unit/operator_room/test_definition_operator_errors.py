@@ -91,6 +91,79 @@ def test_mistake(tmp_path: Path, old: str, new: str, line: int, place: str, hint
     assert hint in raised.value.next_step
 
 
+TARGETS = """\
+targets:
+  - name: gateway
+    url: https://127.0.0.1:9443/metrics
+    cert_file: reader.crt
+    key_file: "{directory}/reader.key"
+  - name: sidecar
+    service: {name: "{variant}-metrics", port: https, scheme: https, via: ip}
+    token_file: token
+  - name: agents
+    pods: {selector: app=agent, namespace: agents, port: 8080}
+    interval: 10s
+"""
+
+
+def with_files(folder: Path) -> Path:
+    for name in ("reader.crt", "token"):
+        (folder / name).write_text("x")
+    return folder
+
+
+def test_further_targets_are_good(tmp_path: Path) -> None:
+    gateway, sidecar, agents = load(str(write(with_files(tmp_path), GOOD + TARGETS))).targets
+    assert (gateway.cert_file, gateway.key_file) == (str(tmp_path / "reader.crt"), "{directory}/reader.key")
+    assert sidecar.service is not None
+    assert (sidecar.service.path, sidecar.token_file) == ("/metrics", str(tmp_path / "token"))
+    assert agents.pods is not None
+    assert (agents.pods.via, agents.interval) == ("proxy", "10s")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "place", "hint"),
+    [
+        ("name: gateway", "name: Gateway", 19, "targets[0].name: 'Gateway'", ""),
+        ("name: gateway", "name: operator", 19, "targets[0].name: operator is a target of the harness' own", ""),
+        ("name: sidecar", "name: gateway", 23, "targets[1].name: there are two targets gateway", ""),
+        ("    url: https://127.0.0.1:9443/metrics\n", "", 19, "targets[0]: does not say where it is", "url, service"),
+        ("    url: ", "    pods: {selector: a, port: 1}\n    url: ", 20, "targets[0].pods: has both url and pods", ""),
+        ("url: https:", "url: http:", 21, "targets[0].cert_file: is for https; this URL", ""),
+        ("url: https://127.0.0.1:9443", "url: 127.0.0.1", 20, "targets[0].url: '127.0.0.1/metrics' is no http", ""),
+        ("cert_file: reader.crt", "cert_file: writer.crt", 21, "targets[0].cert_file: no such file", "relative"),
+        ("    cert_file: reader.crt\n", "", 21, "targets[0].key_file: is the key of no certificate", "cert_file"),
+        ("{directory}/r", "{directoy}/r", 22, "targets[0].key_file: unknown placeholder {directoy}", "directory"),
+        (", via: ip", "", 25, "targets[1].token_file: is not for the API server's proxy", "via: ip"),
+        ("token_file: token", "ca_file: token", 25, "targets[1].ca_file: is for https; this endpoint", ""),
+        ("token_file: token", "token_file: token\n    token: true", 25, "targets[1].token_file: there is `token", ""),
+        ("{variant}-m", "{varaint}-m", 24, "targets[1].service.name: unknown placeholder {varaint}", "variant"),
+        ("port: https,", "", 24, "targets[1].service.port: missing", "Needed here: name, port"),
+        ("port: 8080", "port: 0", 27, "targets[2].pods.port: 0 is no port", ""),
+        ("port: 8080", "port: 8080, path: metrics", 27, "targets[2].pods.path: 'metrics' does not start", ""),
+        ("interval: 10s", "interval: often", 28, "targets[2].interval: 'often'", ""),
+        (
+            "metrics:\n",
+            "metrics:\n  service: {name: a, port: 1}\n",
+            13,
+            "metrics.service: has both url and service",
+            "one of url, service",
+        ),
+        ("  url: http://127.0.0.1:{metrics_port}/metrics\n", "  interval: 5s\n", 12, "metrics: does not say where", ""),
+    ],
+)  # fmt: skip
+def test_mistakes_of_targets(tmp_path: Path, old: str, new: str, line: int, place: str, hint: str) -> None:
+    text = GOOD + TARGETS
+    if "ca_file: token" in new:
+        text = text.replace("scheme: https, ", "")
+    assert old in text
+    path = write(with_files(tmp_path), text.replace(old, new, 1))
+    with pytest.raises(DefinitionError) as raised:
+        load(str(path))
+    assert raised.value.message.startswith(f"{path}:{line}: {place}"), raised.value.message
+    assert hint in raised.value.next_step
+
+
 def test_empty_file_says_what_it_needs(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="is empty") as raised:
         load(str(write(tmp_path, "")))
