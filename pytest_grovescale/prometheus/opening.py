@@ -115,11 +115,12 @@ def own(
     """
     began = time.time()
     with contextlib.ExitStack() as ending:
-        started = _start(cluster, targets, _there(coming), occasion, keep=keep, progress=progress)
+        first = _there(coming)
+        started = _start(cluster, targets, first, occasion, keep=keep, progress=progress)
         ending.callback(started.stop)
         api = ending.enter_context(connected(started.address, portal))
         portal.run(_seen(api, started, timeout_s=_SEEN_S + 2 * occasion.interval_s))
-        follower = portal.submit(_follow(api, started, targets, coming))
+        follower = portal.submit(_follow(api, started, targets, coming, first))
         ending.callback(_settle, follower)
         try:
             yield Live(api, started)
@@ -186,10 +187,28 @@ def _there(coming: Sequence[Coming]) -> dict[str, Address]:
     return {name: address for tell in coming for name, address in tell().items()}
 
 
-async def _follow(api: Api, started: Server, targets: Mapping[str, Target], coming: Sequence[Coming]) -> None:
+async def _follow_coming(
+    started: Server, coming: Sequence[Coming], last: Mapping[str, Address]
+) -> Mapping[str, Address]:
+    """Let Prometheus follow those that have come, moved or gone since ``last``; return those that are there."""
+    there = await asyncio.to_thread(_there, coming)
+    for name, address in there.items():
+        await asyncio.to_thread(started.follow, name, address)
+    for name in last.keys() - there.keys():
+        await asyncio.to_thread(started.forget, name)
+    return there
+
+
+async def _follow(
+    api: Api,
+    started: Server,
+    targets: Mapping[str, Target],
+    coming: Sequence[Coming],
+    there: Mapping[str, Address],
+) -> None:
     """Let Prometheus follow the targets that move, those that come and go, and those that want fresh credentials.
 
-    Until cancelled.
+    Until cancelled. ``there``: those of the coming ones that it was started with.
     """
     renewing = {name: target.renew for name, target in targets.items() if target.renew is not None}
     renewed_at = 0.0
@@ -199,11 +218,7 @@ async def _follow(api: Api, started: Server, targets: Mapping[str, Target], comi
         due = time.monotonic() - renewed_at > _AGAIN_S + started.place.interval_s
         if renewing and due and await _renewed(api, renewing):
             renewed_at = time.monotonic()
-        there = await asyncio.to_thread(_there, coming)
-        for name, address in there.items():
-            await asyncio.to_thread(started.follow, name, address)
-        for name in started.targets.keys() - targets.keys() - there.keys():
-            await asyncio.to_thread(started.forget, name)
+        there = await _follow_coming(started, coming, there)
         for name, target in targets.items():
             before = started.targets.get(name)
             if target.now is not None and (told := await asyncio.to_thread(target.now)) is not None:

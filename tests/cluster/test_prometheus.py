@@ -127,7 +127,9 @@ class Opened:
         self._cluster, self._portal = cluster, portal
 
     @contextlib.contextmanager
-    def __call__(self, *, keep: bool = False, **targets: Endpoint | Target) -> Iterator[Running]:
+    def __call__(
+        self, *, keep: bool = False, coming: Sequence[opening.Coming] = (), **targets: Endpoint | Target
+    ) -> Iterator[Running]:
         occasion = Occasion(run="r", test="t", folder=self.folder, log=self.log, interval_s=INTERVAL_S)
         named = {
             name: Target(address=target.address) if isinstance(target, Endpoint) else target
@@ -141,6 +143,7 @@ class Opened:
             keep=keep,
             progress=self.said.append,
             told=self.told.extend,
+            coming=coming,
         ) as live:
             yield Running(live, self._portal)
 
@@ -352,7 +355,7 @@ def test_a_target_that_cannot_be_let_in_is_told_and_leaves_nothing(opened: Opene
 def test_a_configuration_that_is_refused_is_told_and_leaves_nothing(
     opened: Opened, cluster: Cluster, endpoint: Endpoint
 ) -> None:
-    nameless = {"": endpoint}
+    nameless: Any = {"": endpoint}
     with pytest.raises(
         PrometheusError, match=r"(?s)prometheus exited with code \d before it was ready.*job_name is empty"
     ):
@@ -371,6 +374,16 @@ def test_targets_come_and_go(opened: Opened, endpoint: Endpoint) -> None:
         wait_until(lambda: running.vector("up").by("job") == {("it",): 1.0, ("second",): 1.0}, "the second target")
         own.forget("second")
         wait_until(lambda: running.vector("up").by("job") == {("it",): 1.0}, "the end of the second target")
+
+
+def test_those_that_come_are_found_and_those_that_go_are_left(opened: Opened, endpoint: Endpoint) -> None:
+    there = {"pods/a": endpoint.address}
+    with opened(coming=[lambda: dict(there)]) as running:
+        assert running.vector("up").by("job") == {("pods/a",): 1.0}
+        there["pods/b"] = endpoint.address
+        wait_until(lambda: running.vector("up").by("job") == {("pods/a",): 1.0, ("pods/b",): 1.0}, "the pod that came")
+        del there["pods/a"]
+        wait_until(lambda: running.vector("up").by("job") == {("pods/b",): 1.0}, "the end of the pod that went")
 
 
 def test_kept_data_is_opened_by_another(

@@ -18,7 +18,7 @@ from pytest_grovescale.operator.following import Followed
 from pytest_grovescale.recording import following
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scraping.connections import Where
-from pytest_grovescale.recording.scraping.objects import pod_where, service_where
+from pytest_grovescale.recording.scraping.objects import ServiceObject, pod_where, service_address, service_where
 from pytest_grovescale.recording.scraping.targets import OfPods, OfService, ScrapeTarget
 from tests.unit.recording.scraping_room import Endpoint, reply, scraping, serving, until
 
@@ -257,6 +257,23 @@ def test_a_service_is_followed_to_its_address(tmp_path: Path) -> None:
             return [failed.message for failed in room.records(SourceFailed)]
 
     assert "there is no Service ns/operator" in asyncio.run(run())[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"clusterIP": "10.0.0.9"}, "http://10.0.0.9:80/metrics"),
+        ({"clusterIP": "fd00::9"}, "http://[fd00::9]:80/metrics"),
+        ({"externalName": "metrics.example.com"}, "http://metrics.example.com:80/metrics"),
+        ({"clusterIP": "None"}, "its Service has no address of its own; read it through the API server's proxy"),
+        ({"clusterIP": "10.0.0.9", "ports": [{"port": 81}]}, "its Service has no port 'metrics'"),
+    ],
+)
+def test_addresses_of_services(spec: dict[str, Any], expected: str) -> None:
+    written = {"metadata": {}, "spec": {"ports": [{"name": "metrics", "port": 80}], **spec}}
+    place = OfService(namespace="ns", service="operator", port="metrics", via="ip")
+    where, why = service_address(msgspec.convert(written, ServiceObject), place)
+    assert (where.url if where is not None else why) == expected
 
 
 def test_a_refused_watch_is_told_once_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
