@@ -35,6 +35,14 @@ def add(commands: Any) -> None:
     down = commands.add_parser("down", help="stop a cluster and remove what it left")
     down.add_argument("name", nargs="?", default="", metavar="NAME")
     down.add_argument("--all", action="store_true", help="every cluster of this user, and what killed runs left")
+    down.add_argument(
+        "--context",
+        metavar="CONTEXT",
+        default="",
+        help="on a cluster of others: remove what a run named NAME left there whose own machine is gone",
+    )
+    down.add_argument("--dry-run", action="store_true", help="with --context: only say what would be removed")
+    add_allow_context(down)
     down.set_defaults(run=_down)
 
     kubeconfig = commands.add_parser("kubeconfig", help="print a running cluster's kubeconfig file's path")
@@ -70,8 +78,24 @@ def _status(options: argparse.Namespace) -> int:
 
 def _down(options: argparse.Namespace) -> int:
     from ..cluster import commands
+    from ..errors import UsageError
 
-    return commands.down(options.name, everything=options.all, say=say)
+    if not options.context:
+        if options.dry_run:
+            raise UsageError("--dry-run is for --context", next_step="See: grovescale status")
+        return commands.down(options.name, everything=options.all, say=say)
+    if options.all:
+        raise UsageError(
+            "--all means this machine, --context another's cluster", next_step="Give a NAME with --context."
+        )
+    return commands.down_elsewhere(
+        options.name,
+        context=options.context,
+        dry_run=options.dry_run,
+        allowed_contexts=options.allow_context,
+        say=say,
+        write=write,
+    )
 
 
 def _kubeconfig(options: argparse.Namespace) -> int:

@@ -73,6 +73,27 @@ def down(name: str = "", *, everything: bool = False, say: Say) -> int:
     return 0
 
 
+def down_elsewhere(
+    name: str,
+    *,
+    context: str,
+    dry_run: bool = False,
+    allowed_contexts: Sequence[str] = (),
+    say: Say,
+    write: Write,
+) -> int:
+    """Remove from a context's cluster what a run of this name has left there whose machine, and state folder, is gone.
+
+    Writes what that is before anything goes; ``dry_run``: nothing does. Raises as `existing.clearing.clear`.
+    """
+    # Imported late: only this command and a start there need it.
+    from .existing import clearing
+
+    return clearing.clear(
+        name, context=context, dry_run=dry_run, allowed_contexts=allowed_contexts, say=say, write=write
+    )
+
+
 def kubeconfig(name: str = "", *, write: Write) -> int:
     """Write the path of a running cluster's kubeconfig; without a name, of the only one there is."""
     chosen = name or _only(handle.names())

@@ -54,16 +54,28 @@ class Rhythm(NamedTuple):
 RHYTHM = Rhythm()
 
 
-def claim(*, alone: bool, operator: bool, rhythm: Rhythm = RHYTHM) -> Claim:
-    """Return a claim of this process; ``operator``: its test uses an operator that this machine starts."""
+def claim(*, alone: bool, operator: bool, cluster: str = "", rhythm: Rhythm = RHYTHM) -> Claim:
+    """Return a claim of this process; ``operator``: its test uses an operator that this machine starts. ``cluster``:
+    the name of the one whose nodes it uses.
+    """
     host = socket.gethostname()
     return Claim(
         id=f"{host}-{os.getpid()}-{secrets.token_hex(4)}",
         who=f"{_user()}@{host} (pid {os.getpid()})",
         alone=alone,
         operator_of=f"{host}:{state.root()}" if operator else "",
+        cluster=cluster,
         lasts_s=rhythm.lasts,
     )
+
+
+async def standing(client: Client) -> Order:
+    """Return all claims as they stand. Raises ApiError, ClusterError."""
+    try:
+        answer = await client.request("GET", f"{_LEASES}/{NAME}", timeout=_REQUEST_S)
+    except NotFound:
+        return turn_order.NOBODY
+    return _order(msgspec.json.decode(answer, type=dict[str, Any]))
 
 
 class SharedTurn:

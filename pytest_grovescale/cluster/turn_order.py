@@ -23,6 +23,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     operator_of: str = ""
     """Machine and state folder whose operator the test uses; empty: none. An operator reconciles all namespaces, so
     that those of two machines would work on the same objects."""
+    cluster: str = ""
+    """Name of the cluster whose nodes the test uses."""
     renewed: str = ""
     """Moment of the last renewal by its owner's clock. Others only see whether it changes."""
     lasts_s: float

@@ -33,7 +33,7 @@ def on_cluster(
     loop = portal()
     client = Client(cluster.access_as("harness"), user_agent="grovescale-turns", connections=2)
     loop.run(client.open())
-    turn = shared_turn.SharedTurn(client, shared_turn.claim(alone=alone, operator=operator))
+    turn = shared_turn.SharedTurn(client, shared_turn.claim(alone=alone, operator=operator, cluster=cluster.name))
     try:
         loop.run(turn.take(say))
         yield lambda: loop.run(turn.lost())

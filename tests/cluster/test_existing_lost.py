@@ -1,0 +1,177 @@
+"""A machine that is lost with its state folder: what its run left on a cluster of others is cleared from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale.cluster import commands, handle, nodes, processes, shared_turn, state
+from pytest_grovescale.cluster.existing import lost
+from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.errors import ClusterError, UsageError
+from pytest_grovescale.kube.client import Client, Object
+from pytest_grovescale.kube.portal import Portal
+from pytest_grovescale.operator import installed
+from pytest_grovescale.operator.manifests import Manifest
+from pytest_grovescale.workload import namespace as namespaces
+from tests.somebodys_cluster import (
+    CONTEXT,
+    account,
+    binding,
+    definition,
+    harness_roles,
+    kubeconfig,
+    left_of,
+    names,
+    unique,
+)
+
+pytest_plugins = ["existing_room"]
+pytestmark = pytest.mark.cluster
+
+
+def role(name: str) -> Object:
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+
+
+def settings(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
+
+
+async def install(client: Client, cluster: Cluster, *objects: Object) -> None:
+    manifests = [Manifest(obj, "test.yaml:1") for obj in objects]
+    await installed.install(client, manifests, operator="test", owner=cluster.owner, progress=lambda text: None)
+
+
+def lose(cluster: Cluster) -> None:
+    """Kill the supervisor, and remove the state folder: as when the machine is gone."""
+    owner = state.owner(cluster.directory)
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGKILL)
+    assert processes.wait_gone(owner.pid, owner.started_ticks, 30)
+    shutil.rmtree(state.root())
+    # Nothing is known of what it was; this closes our own file.
+    cluster.release()
+
+
+class Elsewhere:
+    """The command as another machine runs it, and what it said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.written: list[str] = []
+
+    def down(self, name: str, *, dry_run: bool = False) -> int:
+        return commands.down_elsewhere(
+            name, context=CONTEXT, dry_run=dry_run, say=self.said.append, write=self.written.append
+        )
+
+
+@pytest.fixture
+def elsewhere(config: Path, monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    return Elsewhere()
+
+
+@pytest.fixture
+def ours(config: Path, own_state: Path) -> Iterator[Cluster]:
+    held = handle.acquire(definition(config, kwok="there"), name=unique("lost"), progress=lambda text: None)
+    yield held
+    held.release()
+
+
+def test_what_carries_its_labels_goes_and_nothing_else(
+    ours: Cluster, portal: Portal, admin: Client, elsewhere: Elsewhere
+) -> None:
+    made, foreign = role(unique("made")), role(unique("foreign"))
+    portal.run(admin.create(foreign))
+    portal.run(install(admin, ours, made, settings(unique("made"))))
+    place = portal.run(namespaces.create(admin, test="left", run_id="run-x", labels=ours.owner.labels))
+    lose(ours)
+    assert elsewhere.down(ours.name, dry_run=True) == 0
+    assert place in portal.run(names(admin, "Namespace"))
+    told = "\n".join(elsewhere.written)
+    assert f"2 nodes, as {ours.name}-node-0\nNamespace {place}\n" in told
+    assert f"ClusterRole {made['metadata']['name']}" in told
+    assert "ConfigMap default/made-" in told
+    assert elsewhere.down(ours.name) == 0
+    assert portal.run(left_of(admin, ours)) == []
+    roles = portal.run(names(admin, "ClusterRole"))
+    assert made["metadata"]["name"] not in roles
+    assert foreign["metadata"]["name"] in roles
+    assert elsewhere.down(ours.name) == 0
+    assert elsewhere.said[-1] == f"nothing is left of a cluster {ours.name} at context {CONTEXT}"
+
+
+def test_the_bundled_roles_suffice_for_what_a_process_operator_leaves(
+    ours: Cluster, portal: Portal, admin: Client, elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [role(unique("made")), binding(unique("made"), "view", "nobody")]
+    portal.run(install(admin, ours, *made))
+    lose(ours)
+    limited = kubeconfig(tmp_path / "limited", portal.run(account(admin, harness_roles())))
+    monkeypatch.setenv("KUBECONFIG", str(limited))
+    assert elsewhere.down(ours.name) == 0
+    assert portal.run(left_of(admin, ours)) == []
+    assert made[0]["metadata"]["name"] not in portal.run(names(admin, "ClusterRole"))
+    assert made[1]["metadata"]["name"] not in portal.run(names(admin, "ClusterRoleBinding"))
+    assert [line for line in elsewhere.said if "may not list" in line] == [
+        "not looked for, as we may not list them: configmaps",
+        "not looked for, as we may not list them: secrets",
+    ]
+
+
+def test_a_cluster_of_this_machine_is_not_lost(ours: Cluster, elsewhere: Elsewhere) -> None:
+    with pytest.raises(UsageError, match="is one of this machine") as caught:
+        elsewhere.down(ours.name)
+    assert caught.value.next_step == f"Use: grovescale down {ours.name}"
+
+
+def test_without_a_name_those_that_are_there_are_told(ours: Cluster, elsewhere: Elsewhere) -> None:
+    with pytest.raises(UsageError, match=f"There is something of: .*{ours.name}"):
+        elsewhere.down("")
+
+
+def test_a_cluster_whose_tests_run_is_left_alone(
+    ours: Cluster, portal: Portal, admin: Client, elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rhythm = shared_turn.Rhythm(lasts=2.0, renew=0.5, look=0.1)
+    turn = shared_turn.SharedTurn(
+        admin, shared_turn.claim(alone=False, operator=False, cluster=ours.name, rhythm=rhythm), rhythm=rhythm
+    )
+    portal.run(turn.take(lambda text: None))
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "another machine"))
+            with pytest.raises(ClusterError, match=r"is in use: .* runs tests on it; nothing was removed"):
+                elsewhere.down(ours.name)
+    finally:
+        portal.run(turn.give_back(lambda text: None))
+    assert len(portal.run(names(admin, "Node", nodes.selector(ours.name)))) == 2
+
+
+def test_a_claim_that_is_renewed_no_longer_is_none(theirs: Cluster, portal: Portal, admin: Client) -> None:
+    rhythm = shared_turn.Rhythm(lasts=1.0, renew=0.2, look=0.1)
+    claim = shared_turn.claim(alone=False, operator=False, cluster=unique("silent"), rhythm=rhythm)
+    with Portal() as gone:
+        gone.run(shared_turn.SharedTurn(gone.client(theirs.access), claim, rhythm=rhythm).take(lambda text: None))
+    assert claim.id in [standing.id for standing in portal.run(shared_turn.standing(admin)).claims]
+    assert portal.run(lost.in_use(admin, claim.cluster)) == ""
+
+
+def test_one_whose_own_kwok_plays_its_nodes_is_in_use(
+    without_kwok: Cluster, own_state: Path, portal: Portal, tmp_path: Path
+) -> None:
+    admin = portal.client(without_kwok.access)
+    file = kubeconfig(tmp_path / "kubeconfig", without_kwok.access)
+    ours = handle.acquire(definition(file, kwok="host"), name=unique("played"), progress=lambda text: None)
+    try:
+        assert "the kwok of its tests plays its node" in portal.run(lost.in_use(admin, ours.name))
+    finally:
+        ours.release()
+    assert portal.run(lost.in_use(admin, ours.name)) == ""
