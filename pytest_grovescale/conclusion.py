@@ -25,6 +25,10 @@ UNJUDGED = "grovescale.unjudged"
 """User property of a profiled pass that passed although something in its test did not hold: what it was."""
 
 
+UNPROFILED = "grovescale.unprofiled"
+"""User property of a test whose phases ask for profilers, and that had no pass for them: which phases."""
+
+
 def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter) -> None:
     """Write result.json and report.html for all recordings of a run and print their tables.
 
@@ -91,12 +95,27 @@ def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.T
 
 def tell_unjudged(reporter: pytest.TerminalReporter) -> None:
     """Say what did not hold in passes with profilers, of all workers."""
-    for report in reporter.getreports("passed"):
-        for name, value in report.user_properties:
-            if name == UNJUDGED and report.when == "call":
-                reporter.write_line(
-                    f"grovescale: {report.nodeid}: profilers were attached, so this was not judged: {value}"
-                )
+    for nodeid, value in _noted(reporter, UNJUDGED):
+        reporter.write_line(f"grovescale: {nodeid}: profilers were attached, so this was not judged: {value}")
+
+
+def tell_unprofiled(reporter: pytest.TerminalReporter) -> None:
+    """Say, once, that phases ask for profilers and there was no pass for them, of all workers."""
+    noted = [f"{nodeid} ({phases})" for nodeid, phases in _noted(reporter, UNPROFILED)]
+    if noted:
+        reporter.write_line(
+            f"grovescale: not profiled, for want of a pass with profilers: {'; '.join(noted)}. Ask for one:"
+            ' --grovescale-profile=auto, or @pytest.mark.grovescale(profile="auto")'
+        )
+
+
+def _noted(reporter: pytest.TerminalReporter, wanted: str) -> Iterator[tuple[str, str]]:
+    """Yield the test and the value of a property that tests were given while they ran."""
+    for outcome in ("passed", "failed"):
+        for report in reporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == wanted and report.when == "call":
+                    yield report.nodeid, str(value)
 
 
 @contextlib.contextmanager

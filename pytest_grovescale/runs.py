@@ -17,7 +17,7 @@ from .analysis.analyse import RECORDINGS
 from .bench.baselines import Baselines, check_name
 from .cluster import turns
 from .cluster.handle import Cluster
-from .conclusion import conclude, tell_unjudged
+from .conclusion import conclude, tell_unjudged, tell_unprofiled
 from .errors import GrovescaleError, UsageError
 from .operator.handle import Operator
 from .options import Settings
@@ -184,6 +184,8 @@ class Run:
         test, scale = self._open
         if (lost := test.mark_lost_turn(scale)) and not scale.profiled:
             judging.disturbed(item, lost, inconclusive=self.settings.inconclusive)
+        if "profile" not in self.settings.given:
+            judging.note_unprofiled(item, scale)
         judging.hold_to_budget(item, scale)
 
     def pause(self) -> None:
@@ -240,6 +242,7 @@ class Run:
         if (folder / RECORDINGS).is_dir():
             conclude(folder, self.settings, self._session.baselines, reporter)
         tell_unjudged(reporter)
+        tell_unprofiled(reporter)
 
     def close(self) -> None:
         """Close what ``finish`` leaves: the run's folder and the screen."""

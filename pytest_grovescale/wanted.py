@@ -115,6 +115,12 @@ def is_profiled(item: pytest.Function) -> bool:
     return callspec is not None and bool(callspec.params.get("grovescale_profiled"))
 
 
+def has_profiled_pass(item: pytest.Function) -> bool:
+    """Return whether a test has a second pass, with profilers."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and "grovescale_profiled" in callspec.params
+
+
 def node_id(item: pytest.Item) -> str:
     """Return a test's node id, without the group that xdist puts behind it with ``--dist loadgroup``."""
     group = group_of(item)

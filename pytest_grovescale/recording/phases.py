@@ -104,6 +104,8 @@ class Phases:
         )
         self._ledger.add(self._open)
         self._captures.report()
+        for process, why in wanted.unprofiled.items():
+            self._ledger.failed(f"profile:{process}", why)
         self._ledger.flush()
         if not wanted.edges_only:
             self._scrapers.run(rest=True)

@@ -112,6 +112,8 @@ class BeginPhase(Request, tag="begin", frozen=True, kw_only=True):
     twin_of: str = ""
     profile: bool = False
     """Attach a profiler to every profile target from the phase's begin to its end."""
+    unprofiled: dict[str, str] = {}
+    """Process → why it cannot be profiled as the phase asks, which is journaled."""
     edges_only: bool = False
     """Scrape at its edges only: what it measures is so little that a scrape would show in it."""
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -109,14 +109,15 @@ class Recorder:
         hold: float = 0.0,
         twin_of: str = "",
         profile: bool = False,
+        unprofiled: Mapping[str, str] | None = None,
         edges_only: bool = False,
     ) -> None:
         """Begin a phase: every watch is live, the CPU clocks are read and the targets scraped when this returns.
 
         ``timeout`` (s) is journaled; keeping it is the caller's. ``hold`` (s) keeps the phase from being complete.
         ``twin_of`` names the steady-state phase that this one is the idle twin of. ``profile``: a profiler is
-        attached to every profile target when this returns, or the recording says why not. ``edges_only``: nothing is
-        scraped between its edges.
+        attached to every profile target when this returns, or the recording says why not; ``unprofiled``: process →
+        why it has none. ``edges_only``: nothing is scraped between its edges.
         Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
         """
         self._order(
@@ -128,6 +129,7 @@ class Recorder:
                 hold=hold,
                 twin_of=twin_of,
                 profile=profile,
+                unprofiled=dict(unprofiled or {}),
                 edges_only=edges_only,
             ),
             _BEGIN_S,

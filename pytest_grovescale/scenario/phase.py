@@ -22,6 +22,7 @@ from ..recording.protocol import (
 )
 from . import repeating
 from .conditions import Declared
+from .profilers import Asked, profiler_of
 
 if TYPE_CHECKING:
     from .scale import Scale
@@ -85,15 +86,17 @@ class Phase:
         timeout: str | float,
         twin_of: str = "",
         idle_twin: bool = False,
-        profile: bool = True,
+        profile: Asked = True,
     ) -> None:
         self.name = name
         self.idle_twin = idle_twin
         """Whether its idle twin is measured after it, even where no declared check needs it."""
         self.twin_of = twin_of
         """The steady-state phase that this one is the idle twin of."""
-        self.profile = profile and scale.profiled
-        """Whether profilers are attached from its begin to its end."""
+        self.profiler = profiler_of(name, profile)
+        """The one that it asks for in the pass with profilers; None: that pass's."""
+        self.profile = scale.profiled and self.profiler != "off"
+        """Whether a profiler is to be attached from its begin to its end."""
         self.triggered: list[WorkloadHandle] = []
         """Workloads whose reconcile was triggered in this phase, one entry for each trigger."""
         self.timeout_s = durations.seconds(timeout)
@@ -179,6 +182,8 @@ class Phase:
         if self._scale.current is not self:
             raise UsageError(f"phase {self.name!r} is not open", next_step="Use it as: with scale.phase(…) as phase: …")
         milestones = self._scale.resolve(self._declared)
+        unprofiled = self._scale.aim_profiler(self.profiler) if self.profile else {}
+        self.profile = self.profile and not unprofiled
         self._scale.progress.phase(self.name, self.timeout_s)
         try:
             self._scale.recorder.begin_phase(
@@ -187,6 +192,7 @@ class Phase:
                 timeout=self.timeout_s,
                 twin_of=self.twin_of,
                 profile=self.profile,
+                unprofiled=unprofiled,
                 edges_only=self._edges_only,
             )
         except GrovescaleError as error:

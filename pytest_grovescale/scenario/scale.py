@@ -33,12 +33,14 @@ from ..prometheus.live import Live
 from ..prometheus.statistics import Statistics
 from ..recording.conditions import Condition
 from ..recording.journal import read
+from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
 from ..workload.template import render
 from . import untracked
 from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
+from .profilers import Aim, Asked, no_operator
 from .scope import confined
 from .settling import idle_cores
 from .windows import AnyOrder, Line, serve
@@ -87,6 +89,8 @@ class Scale:
         driver: Line[AnyOrder] | None = None,
         budget: Budget = NO_BUDGET,
         profiled: bool = False,
+        profilers_follow: bool = False,
+        profiler_aim: Aim = no_operator,
         prometheus: Live | None = None,
     ) -> None:
         self.run_id = run_id
@@ -110,6 +114,10 @@ class Scale:
         self.budget = budget
         self.profiled = profiled
         """Whether this is the pass with profilers, whose figures judge nothing."""
+        self.unprofiled: dict[str, Profiler] = {}
+        """Phase → the profiler that it asks for in vain: no pass with profilers follows this one."""
+        self._profilers_follow = profilers_follow
+        self._profiler_aim = profiler_aim
         self.needs_idle_twins = budget.enforced and any(check.needs_idle_twin for check, _ in budget.declared)
         """Whether steady-state phases are followed by their idle twins."""
         for check, source in budget.declared:
@@ -152,19 +160,23 @@ class Scale:
         self.workloads.append(handle)
         return handle
 
-    def phase(self, name: str, *, timeout: str | float = "5m", idle_twin: bool = False, profile: bool = True) -> Phase:
+    def phase(self, name: str, *, timeout: str | float = "5m", idle_twin: bool = False, profile: Asked = True) -> Phase:
         """Return a phase to be used as ``with scale.phase("deploy") as deploy:``.
 
         ``idle_twin``: as long a phase in which nothing is triggered follows it, ``<name> (idle)``. A phase with
-        triggers and a hold has one by itself where a declared check needs it. ``profile=False`` leaves it out of the
-        pass with profilers (``--grovescale-profile``); there, a phase with triggers and a hold repeats them until its
-        profile has samples enough.
+        triggers and a hold has one by itself where a declared check needs it. ``profile`` is for the pass with
+        profilers, which ``--grovescale-profile`` or the test's marker asks for: ``"pyspy"``, ``"pprof"`` or ``"auto"``
+        instead of that pass's own, ``"off"`` or False for none. There, a phase with triggers and a hold repeats them
+        until its profile has samples enough.
         """
         if name in self._phases:
             raise UsageError(
                 f"this test already had a phase {name!r}", next_step="Give every phase of a test its own name."
             )
-        return Phase(self, name, timeout=timeout, idle_twin=idle_twin, profile=profile)
+        phase = Phase(self, name, timeout=timeout, idle_twin=idle_twin, profile=profile)
+        if phase.profiler not in (None, "off") and not (self.profiled or self._profilers_follow):
+            self.unprofiled[name] = phase.profiler
+        return phase
 
     def check(self, check: AnyCheck) -> CheckResult:
         """Hold what was recorded so far to a bound: ``scale.check(noop_writes(max=0))``.
@@ -404,6 +416,14 @@ class Scale:
             contents = contents_of(read(self.recorder.journal))
             self._read = (size, (result_of(contents), contents.metrics))
         return self._read[1]
+
+    def aim_profiler(self, asked: Profiler | None) -> dict[str, str]:
+        """Let the next phase be profiled as it asks; return process → why it cannot be, empty where it can."""
+        target = self._profiler_aim(asked)
+        if isinstance(target, str):
+            return {self.operator.process: target} if self.operator is not None else {}
+        self.recorder.add_profile_target(target)
+        return {}
 
     def phase_result(self, name: str) -> PhaseResult:
         """Return one phase of ``result()``."""

@@ -9,7 +9,7 @@ import pytest
 from ..analysis.analyse import TEST_ERROR, TEST_FAILED
 from ..checks.account import account, line
 from ..checks.metrics.shape import Coexistence
-from ..conclusion import UNJUDGED
+from ..conclusion import UNJUDGED, UNPROFILED
 from ..errors import GrovescaleError, InconclusiveWarning, NotMeasuredError
 from ..report import junit
 from ..scenario.budget import TEST
@@ -69,6 +69,13 @@ def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bo
         return False
     item.user_properties.append((UNJUDGED, _first_line(error)))
     return True
+
+
+def note_unprofiled(item: pytest.Item, scale: Scale) -> None:
+    """Note on a test which profilers its phases asked for in vain, so that the run's end can say so."""
+    if scale.unprofiled:
+        phases = ", ".join(f"{phase} by {profiler}" for phase, profiler in scale.unprofiled.items())
+        item.user_properties.append((UNPROFILED, phases))
 
 
 def give_figures(item: pytest.Item, scale: Scale) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 
@@ -21,7 +22,7 @@ from ..scenario import windows
 from ..scenario.budget import Budget
 from ..scenario.scale import Scale
 from ..stash import BUDGET
-from ..wanted import Wanted, node_id
+from ..wanted import Wanted, has_profiled_pass, node_id
 from . import namespaces, prometheus, targets
 from .recordings import start_recorder
 from .shared import Session
@@ -54,7 +55,7 @@ class MeasuredTest:
         try:
             self._scrape_components(recorder)
             operator = self._recorded_operator(start, recorder) if definition else None
-            self._let_look_into(operator, recorder, self._wanted.profile)
+            self._let_look_into(operator, recorder)
             with self._prometheus(operator, recorder) as live:
                 with told():
                     scale = self._open(operator, recorder, live)
@@ -111,9 +112,9 @@ class MeasuredTest:
         for target in targets.component_targets(self._cluster, self._wanted.scrape_interval_s):
             recorder.add_target(target)
 
-    def _let_look_into(self, operator: Operator | None, recorder: Recorder, wanted: Profiler) -> None:
+    def _let_look_into(self, operator: Operator | None, recorder: Recorder) -> None:
         """Tell the recorder how the operator's inside is seen; skip a profiled pass that could show nothing."""
-        target = targets.profile_target(operator, wanted)
+        target = self._profile_target(operator, None)
         if isinstance(target, ProfileTarget):
             recorder.add_profile_target(target)
             if self._profiled:
@@ -122,6 +123,10 @@ class MeasuredTest:
             recorder.stop()
             recorder.journal.unlink()
             pytest.skip(f"nothing to profile: {target}")
+
+    def _profile_target(self, operator: Operator | None, asked: Profiler | None) -> ProfileTarget | str:
+        """Return how the operator is profiled: as a phase asks, else as the run or the test's marker does."""
+        return targets.profile_target(operator, self._wanted.profile if asked is None else asked)
 
     @contextlib.contextmanager
     def _prometheus(self, operator: Operator | None, recorder: Recorder) -> Iterator[Live | None]:
@@ -171,6 +176,8 @@ class MeasuredTest:
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
             driver=windows.inherited(),
             profiled=self._profiled,
+            profilers_follow=has_profiled_pass(item),
+            profiler_aim=functools.partial(self._profile_target, operator),
             prometheus=live,
             budget=Budget(
                 declared=() if self._profiled else (*item.stash.get(BUDGET, ()), *held),

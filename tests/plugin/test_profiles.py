@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from pytest_grovescale import bundled
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import AnyRecord, Lines, Opened, PhaseEnded, PhaseStarted, ProfileTaken
+from tests import goprogram
 
 COLLECTED = """
 import pytest
@@ -212,6 +215,67 @@ def test_what_cannot_be_profiled_is_skipped_with_the_reason(
     outcome = run(pytester, running_cluster, test, "--grovescale-profile=pprof", "-rs")
     outcome.assert_outcomes(passed=1, skipped=1)
     outcome.stdout.fnmatch_lines(["*nothing to profile: operator has no pprof endpoint*"])
+
+
+CHOSEN = """
+import pytest
+from pytest_grovescale.errors import UsageError
+
+def test_chosen(scale):
+    for name, profile in {"own": "pyspy", "named": "pprof", "open": True, "off": "off"}.items():
+        with scale.phase(name, profile=profile) as phase:
+            phase.hold("1s")
+    with pytest.raises(UsageError, match="profile='perf' is no profiler"):
+        scale.phase("wrong", profile="perf")
+"""
+
+
+def taken(pytester: pytest.Pytester) -> list[tuple[str, str]]:
+    """Phase and kind of every CPU profile of the run."""
+    records = [record for path in (latest(pytester) / "recordings").iterdir() for record in read(path)]
+    return [(r.phase, r.kind) for r in records if isinstance(r, ProfileTaken) and r.kind in ("pyspy", "pprof")]
+
+
+@pytest.fixture
+def served_by_go(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[str]:
+    """A definition of the reference operator that names a Go program's pprof as its own: so it has both profilers."""
+    base = tmp_path_factory.getbasetemp()
+    program = goprogram.build(base if worker_id == "master" else base.parent)
+    reference = bundled.find("fixtures/operators", "reference.yaml")
+    written = reference.read_text(encoding="utf-8").replace("../", f"{reference.parents[1]}/")
+    with goprogram.running(program) as (_, address):
+        file = tmp_path_factory.mktemp("operator") / "both.yaml"
+        file.write_text(f"{written}\npprof: {{url: {address.url}}}\n", encoding="utf-8")
+        yield str(file)
+
+
+@pytest.mark.cluster
+def test_a_phase_chooses_its_profiler(pytester: pytest.Pytester, running_cluster: Cluster, served_by_go: str) -> None:
+    run(pytester, running_cluster, CHOSEN, f"--grovescale-operator={served_by_go}").assert_outcomes(passed=2)
+    assert taken(pytester) == [("own", "pyspy"), ("named", "pprof"), ("open", "pprof")]
+
+
+@pytest.mark.cluster
+def test_a_phase_that_cannot_be_profiled_as_it_asks_says_why_and_the_others_are(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    run(pytester, running_cluster, CHOSEN).assert_outcomes(passed=2)
+    assert taken(pytester) == [("own", "pyspy"), ("open", "pyspy")]
+    phases = {phase.name: phase for phase in results(pytester)["test_chosen[profiled]"].phases}
+    assert "no pprof endpoint: name it in its definition" in phases["named"].missing["profile:operator"]
+    assert [name for name, phase in phases.items() if phase.missing.get("profile:operator")] == ["named"]
+
+
+@pytest.mark.cluster
+def test_a_profiler_without_a_pass_for_it_is_a_notice(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    pytester.makepyfile(CHOSEN)
+    arguments = ("--grovescale", f"--grovescale-cluster={running_cluster.name}")
+    outcome = pytester.runpytest_subprocess(*arguments)
+    outcome.assert_outcomes(passed=1, warnings=0)
+    outcome.stdout.fnmatch_lines(["*not profiled, *::test_chosen (own by pyspy, named by pprof). Ask for one: *"])
+    told_off = pytester.runpytest_subprocess(*arguments, "--grovescale-profile=off")
+    told_off.assert_outcomes(passed=1)
+    told_off.stdout.no_fnmatch_line("*not profiled, for want of*")
 
 
 @pytest.mark.cluster

@@ -127,6 +127,18 @@ def test_a_failure_to_attach_belongs_to_its_phase(tmp_path: Path, operator: Oper
     assert failure.at >= second.at
 
 
+def test_why_a_phase_has_no_profile_belongs_to_it(tmp_path: Path, operator: Operator) -> None:
+    with recorder(tmp_path, operator) as running:
+        running.begin_phase("deploy", [], timeout=60, unprofiled={"operator": "it has no pprof endpoint"})
+        running.end_phase("deploy", "passed")
+    found = recorded(tmp_path)
+    (failure,) = (record for record in found if isinstance(record, SourceFailed))
+    assert (failure.source, failure.message) == ("profile:operator", "it has no pprof endpoint")
+    (start,) = (record for record in found if isinstance(record, PhaseStarted))
+    assert failure.at >= start.at
+    assert not [record for record in found if isinstance(record, ProfileTaken)]
+
+
 def test_a_restart_in_a_phase_keeps_the_profile_of_the_first_process(tmp_path: Path, operator: Operator) -> None:
     with recorder(tmp_path, operator) as running:
         running.begin_phase("deploy", [], timeout=60, profile=True)
