@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,9 +69,9 @@ def _write_page(
         reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
 
 
-def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[str], Mapping[str, float] | None]:
+def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[str], Sequence[Mapping[str, float]]]:
     """Return what checks ask for a baseline's figures: of one test on a backend, by the baseline's name."""
-    return lambda name: baselines.metrics(name, nodeid, backend)
+    return lambda name: baselines.runs(name, nodeid, backend)
 
 
 def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.TerminalReporter) -> None:

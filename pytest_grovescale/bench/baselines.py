@@ -6,10 +6,10 @@ import contextlib
 import datetime
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ..analysis.baseline import SCHEMA_VERSION, Baseline, baseline_test, portable, same_backend, usable
+from ..analysis.baseline import SCHEMA_VERSION, Baseline, BaselineTest, baseline_test, portable, same_backend, usable
 from ..analysis.result import Result
 from ..errors import UsageError
 from ..recording.machine import machine
@@ -20,6 +20,9 @@ FOLDER = Path(".grovescale") / "baselines"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILE = re.compile(r"(?P<number>\d{4,})_(?P<name>.+)\.json")
+
+_MOST_RUNS = 20
+"""Runs of one name that are read: enough to tell how far they vary."""
 
 
 class Baselines:
@@ -74,6 +77,25 @@ class Baselines:
         if baseline is None or kept is None:
             return None
         return kept.metrics if self.is_from_here(baseline) and same_backend(kept, backend) else portable(kept)
+
+    def runs(self, name: str, test: str, backend: str = "") -> list[Mapping[str, float]]:
+        """Return the metrics of a test in all runs that were saved as a baseline, the newest first; empty for none.
+
+        Older ones of another machine or backend, or with other parameters, are left out: they differ by more than runs
+        of the same do.
+        """
+        newest = self.metrics(name, test, backend)
+        if newest is None:
+            return []
+        same = [kept for kept in self._saved_here(name, test) if same_backend(kept, backend)]
+        return [newest, *(kept.metrics for kept in same[1:] if kept.parameters == same[0].parameters)]
+
+    def _saved_here(self, name: str, test: str) -> Iterator[BaselineTest]:
+        """Yield what was saved of a test on this machine, the newest first."""
+        mine = [file for file in self._files(name) if file.parent.name == self._here]
+        for file in sorted(mine, key=_number, reverse=True)[:_MOST_RUNS]:
+            if (kept := _load(file).tests.get(test)) is not None:
+                yield kept
 
     def _files(self, name: str) -> list[Path]:
         files = self._folder.glob(f"*/*_{name}.json")

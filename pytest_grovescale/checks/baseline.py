@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ..errors import NotMeasuredError
@@ -11,24 +11,35 @@ from ..errors import NotMeasuredError
 class Baselines(Protocol):
     """Where baselines are kept."""
 
-    def __call__(self, name: str, /) -> Mapping[str, float] | None:
-        """Return the metrics of a baseline that may be compared with here, keys as in ``run_metrics``; None without."""
+    def __call__(self, name: str, /) -> Sequence[Mapping[str, float]]:
+        """Return the metrics of a baseline's runs that may be compared with here, the newest first; empty without.
+
+        Keys are as in ``run_metrics``.
+        """
 
 
-def no_baselines(name: str, /) -> None:
+def no_baselines(name: str, /) -> tuple[Mapping[str, float], ...]:
     """Stands where no baselines are kept."""
+    return ()
 
 
 def metric_of(baselines: Baselines, name: str, key: str) -> float:
-    """Return one metric of a baseline. Raises NotMeasuredError, also for a zero, which nothing can be divided by."""
-    metrics = baselines(name)
-    if metrics is None:
+    """Return one metric of a baseline, of its newest run. Raises NotMeasuredError as `metric_of_all` does."""
+    return metric_of_all(baselines, name, key)[0]
+
+
+def metric_of_all(baselines: Baselines, name: str, key: str) -> list[float]:
+    """Return one metric of all runs of a baseline that have it, the newest first, which must.
+
+    Raises NotMeasuredError, also where that is a zero, which nothing can be divided by.
+    """
+    runs = baselines(name)
+    if not runs:
         raise NotMeasuredError(
             f"there is no baseline {name!r} for this machine",
             next_step=f"Record one with the version to compare with: pytest --grovescale --grovescale-save={name}"
             " --grovescale-inconclusive=warn.",
         )
-    found = metrics.get(key)
-    if not found or found <= 0:
+    if runs[0].get(key, 0.0) <= 0:
         raise NotMeasuredError(f"baseline {name!r} holds no {key}", next_step="Record it again with these tests.")
-    return found
+    return [run[key] for run in runs if run.get(key, 0.0) > 0]

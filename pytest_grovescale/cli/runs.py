@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,13 +60,13 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _baselines() -> Callable[[TestResult], Callable[[str], Mapping[str, float] | None]]:
+def _baselines() -> Callable[[TestResult], Callable[[str], Sequence[Mapping[str, float]]]]:
     """Return what gives the baselines of a test, kept in the project where the command is run."""
     from ..analysis.likeness import backend_of
     from ..bench.baselines import Baselines
 
     kept = Baselines(Path.cwd())
-    return lambda test: lambda name: kept.metrics(name, test.test, backend_of(test))
+    return lambda test: lambda name: kept.runs(name, test.test, backend_of(test))
 
 
 def _recordings(path: Path) -> list[Path]:

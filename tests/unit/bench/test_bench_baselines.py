@@ -61,6 +61,28 @@ def test_the_newest_of_a_name_is_found_again(tmp_path: Path, result: Result) -> 
     assert baselines.metrics("main", "another test") is None
 
 
+def saved(root: Path, result: Result, cpu_s: float, **parameters: str) -> None:
+    """Save a run under ``main`` whose deployment took so much CPU."""
+    test = only(result)
+    deploy = test.phases[0]
+    cpu = tuple(msgspec.structs.replace(row, seconds=cpu_s) if row.process == "operator" else row for row in deploy.cpu)
+    phases = (msgspec.structs.replace(deploy, cpu=cpu), *test.phases[1:])
+    changed = msgspec.structs.replace(test, phases=phases, parameters={**test.parameters, **parameters})
+    Baselines(root).save("main", msgspec.structs.replace(result, tests=(changed,)))
+
+
+def test_all_runs_of_a_name_that_compare_are_handed_out_newest_first(tmp_path: Path, result: Result) -> None:
+    for seconds in (1.0, 2.0):
+        saved(tmp_path, result, seconds)
+    saved(tmp_path, result, 9.0, replicas="5")
+    Baselines(tmp_path).save("main", elsewhere(result))
+    saved(tmp_path, result, 3.0)
+    runs = Baselines(tmp_path).runs("main", only(result).test)
+    assert [run["cpu:deploy"] for run in runs] == [3.0, 2.0, 1.0]
+    assert Baselines(tmp_path).runs("main", only(result).test, "another backend")[1:] == []
+    assert Baselines(tmp_path).runs("other", only(result).test) == []
+
+
 def test_of_another_machine_only_counts_are_handed_out(tmp_path: Path, result: Result) -> None:
     Baselines(tmp_path).save("main", elsewhere(result))
     metrics = Baselines(tmp_path).metrics("main", only(result).test)

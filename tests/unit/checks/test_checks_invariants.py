@@ -51,8 +51,8 @@ BOUNDS = st.sampled_from([0.0, 0.05, 0.5, 1.0, 1.5, 2.0, 3.0, 9.0, 30.0, 100.0])
 RANK = {"fail": 0, "inconclusive": 1, "pass": 2}
 
 
-def main(name: str, /) -> dict[str, float]:
-    return {"noop_cpu": 0.1}
+def main(name: str, /) -> list[dict[str, float]]:
+    return [{"noop_cpu": 0.1}]
 
 
 @pytest.mark.parametrize("kind", BOUNDED)

@@ -135,13 +135,15 @@ def test_a_hot_loop_needs_to_know_how_many_objects_there_are() -> None:
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (noop_cpu(times_idle=3), {}, "pass: CPU, of its idle twin's: 3 times, at most 3 times"),
-        (noop_cpu(times_idle=2.9), {}, "fail: "),
+        (noop_cpu(times_idle=4.1), {}, "pass: CPU, of its idle twin's: 3 times, at most 4.1 times"),
+        (noop_cpu(times_idle=3), {}, "inconclusive: .*it lies between 1.98 times and 4.02 times"),
+        (noop_cpu(times_idle=1.9), {}, "fail: "),
         (noop_cpu(times_idle=3), {"idle_cpu": 0.0}, "inconclusive: no CPU time was seen"),
-        (noop_cpu(per_reconcile="40ms"), {}, "pass: CPU per reconcile: 40 ms, at most 40 ms"),
-        (noop_cpu(per_reconcile="39ms"), {}, "fail: "),
+        (noop_cpu(per_reconcile="60ms"), {}, "pass: CPU per reconcile: 40 ms, at most 60 ms"),
+        (noop_cpu(per_reconcile="39ms"), {}, "inconclusive: .*it lies between 21 ms and 59 ms"),
+        (noop_cpu(per_reconcile="20ms"), {}, "fail: "),
         (noop_cpu(per_reconcile="39ms"), {"idle_reconciles": 5}, "inconclusive: 5 reconciles .*caused none"),
-        (noop_cpu(per_reconcile=0.2, controller="podcliqueset"), {}, "pass: CPU per reconcile of podcliqueset: 200 ms"),
+        (noop_cpu(per_reconcile=0.3, controller="podcliqueset"), {}, "pass: CPU per reconcile of podcliqueset: 200 ms"),
         (noop_cpu(per_reconcile="1s"), {"idle_cpu": 0.4}, "inconclusive: operator used more CPU in .*not idle there"),
         (noop_cpu(per_reconcile="1s"), {"twin": False}, "inconclusive: .* has no idle twin"),
         (noop_cpu(per_reconcile="1s"), {"idle_cpu": None}, "inconclusive: CPU of 'operator' .*not measured"),
@@ -160,7 +162,7 @@ def test_cpu_of_a_noop(check: Any, facts: dict[str, Any], expected: str) -> None
 
 def test_cpu_reports_window_idle_and_difference() -> None:
     found = judge(noop_cpu(times_idle=9), NoopRun().result())
-    assert found.evidence == (
+    assert found.evidence[:-1] == (
         f"CPU in {STEADY}: 300 ms",
         f"CPU in as much of {IDLE}: 100 ms",
         "difference: 200 ms",
@@ -172,23 +174,55 @@ def test_a_twin_of_another_length_is_scaled() -> None:
     (row,) = phase(test, IDLE).cpu
 
     half = msgspec.structs.replace(row, window_s=row.window_s / 2)
-    assert verdict(noop_cpu(times_idle=1.5), changed(test, IDLE, cpu=(half,))).startswith("pass: CPU, of its idle")
+    assert verdict(noop_cpu(times_idle=1.9), changed(test, IDLE, cpu=(half,))).startswith("pass: CPU, of its idle")
+
+
+STEADY_RUNS = [{"noop_cpu": 0.2 * (1 + off)} for off in (0.0, 0.01, -0.01, 0.005, -0.005)]
 
 
 @pytest.mark.parametrize(
-    ("baseline", "tolerance", "expected"),
+    ("runs", "tolerance", "expected"),
     [
-        ({"noop_cpu": 0.2}, 0.1, "pass: CPU per trigger over idle, of baseline main's: 1 times, at most 1.1 times"),
-        ({"noop_cpu": 0.18}, 0.1, "fail: .*1.11 times"),
-        ({"noop_cpu": 0.18}, 0.2, "pass: "),
-        (None, 0.1, "inconclusive: there is no baseline 'main'"),
-        ({"cpu:deploy": 1.0}, 0.1, "inconclusive: baseline 'main' holds no noop_cpu"),
-        ({"noop_cpu": 0.0}, 0.1, "inconclusive: baseline 'main' holds no noop_cpu"),
+        (
+            [{"noop_cpu": 0.2}],
+            0.1,
+            "inconclusive: CPU per trigger .* main's: 1 times.*between 0.345 times and 1.65",
+        ),
+        ([{"noop_cpu": 0.2}], 1.0, "pass: CPU per trigger over idle, of baseline main's: 1 times, at most 2 times"),
+        ([{"noop_cpu": 0.05}], 0.1, "fail: .*4 times"),
+        (STEADY_RUNS[:2], 0.1, "inconclusive: "),
+        (STEADY_RUNS, 0.1, "pass: "),
+        (STEADY_RUNS, 0.02, "inconclusive: .*it lies between 0.969 times and 1.03 times"),
+        ([{"noop_cpu": run["noop_cpu"] * 0.8} for run in STEADY_RUNS], 0.1, "fail: .*1.25 times"),
+        ([], 0.1, "inconclusive: there is no baseline 'main'"),
+        ([{"cpu:deploy": 1.0}, {"noop_cpu": 0.2}], 0.1, "inconclusive: baseline 'main' holds no noop_cpu"),
+        ([{"noop_cpu": 0.0}], 0.1, "inconclusive: baseline 'main' holds no noop_cpu"),
     ],
 )
-def test_cpu_against_a_baseline(baseline: dict[str, float] | None, tolerance: float, expected: str) -> None:
-    found = verdict(noop_cpu(vs="main", tolerance=tolerance), NoopRun(), baselines=lambda name: baseline)
-    assert re.match(expected, found)
+def test_cpu_against_a_baseline(runs: list[dict[str, float]], tolerance: float, expected: str) -> None:
+    found = verdict(noop_cpu(vs="main", tolerance=tolerance), NoopRun(), baselines=lambda name: runs)
+    assert re.match(expected, found), found
+
+
+@pytest.mark.parametrize(
+    ("runs", "source"),
+    [
+        ([{"noop_cpu": 0.2}], "single runs vary by 6.5%, and 1 trigger by 22.0% more .*3 runs saved as main tell this"),
+        (STEADY_RUNS, "single runs vary by 0.8% .*, as the 5 saved as main do; .*grovescale compare decides"),
+    ],
+)
+def test_the_evidence_says_how_far_runs_vary_and_what_decides(runs: list[dict[str, float]], source: str) -> None:
+    found = judge(noop_cpu(vs="main"), NoopRun().result(), baselines=lambda name: runs)
+    assert re.match(source, found.evidence[-1]), found.evidence[-1]
+
+
+def test_more_triggers_narrow_what_a_run_can_tell() -> None:
+    """The same cost of each trigger, told by one of them and by twenty."""
+    check = noop_cpu(per_reconcile="52ms")
+    twenty = {"podcliqueset": 20, "podclique": 80}
+    assert verdict(check, NoopRun()).startswith("inconclusive: CPU per reconcile: 40 ms")
+    many = NoopRun(triggers=20, reconciles=twenty, steady_cpu=4.1)
+    assert verdict(check, many).startswith("pass: CPU per reconcile: 40 ms")
 
 
 # ---- which phase

@@ -1,0 +1,10 @@
+"""Student's t, for a spread that was itself measured on a few runs."""
+
+from __future__ import annotations
+
+from scipy import special
+
+
+def quantile(freedom: int, alpha: float) -> float:
+    """Return how many standard deviations to either side hold 1 - ``alpha``."""
+    return -float(special.stdtrit(freedom, alpha / 2))

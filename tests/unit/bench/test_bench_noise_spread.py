@@ -1,0 +1,35 @@
+"""The spread of single runs that checks go by is that of the recorded noise."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_grovescale.bench import noise
+from pytest_grovescale.checks import spread
+
+
+def windows() -> Iterator[list[float]]:
+    """The log CPU of a no-op in the windows of one comparison, of each operator without a defect."""
+    recorded = noise.read(noise.RECORDED)
+    for alike, arms in ((True, "ab"), (False, "a")):
+        for block in recorded.of("noop", alike=alike):
+            for arm in arms:
+                yield [math.log(getattr(pair, arm)["noop_cpu"]) for pair in block.pairs]
+
+
+def test_the_spread_of_windows_is_the_recorded_one() -> None:
+    of_each = [statistics.variance(window) for window in windows()]
+    assert len(of_each) == 9
+    assert math.sqrt(statistics.mean(of_each)) == pytest.approx(spread.WINDOW, abs=0.003)
+
+
+def test_the_spread_of_triggers_is_that_of_windows_side_by_side() -> None:
+    """Up to 100 triggers in each of two windows: what differs is the machine's speed from trigger to trigger."""
+    blocks = noise.read(noise.RECORDED).of("noop", alike=True)
+    ratios = [[math.log(pair.b["noop_cpu"] / pair.a["noop_cpu"]) for pair in block.pairs] for block in blocks]
+    pair = math.sqrt(statistics.mean(statistics.variance(block) for block in ratios))
+    assert spread.TRIGGER * math.sqrt(2 / 100) < pair < spread.TRIGGER * math.sqrt(2 / 21)
