@@ -1,8 +1,8 @@
 """``make bench``: measure all figures, print them, write reports/bench.json.
 
 ``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, profile-shares, injections, exposition,
-promql, blocked-workers, scraping, or a file of benchmarks/scale such as floors. ``--quick`` is for trying the bench
-itself: a tenth of the pods or of the repeats; its figures are not written.
+promql, report-page, blocked-workers, scraping, or a file of benchmarks/scale such as floors. ``--quick`` is for trying
+the bench itself: a tenth of the pods or of the repeats; its figures are not written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ import msgspec
 
 from pytest_grovescale.recording.machine import machine
 
-from . import blocked_workers, cluster_start, exposition, injections, plugin_start, profile_shares, promql, scraping
+from . import (
+    blocked_workers,
+    cluster_start,
+    exposition,
+    injections,
+    plugin_start,
+    profile_shares,
+    promql,
+    report_page,
+    scraping,
+)
 from .rows import Bench, Row, line, write
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +40,7 @@ MEASURES: dict[str, Callable[[bool], list[Row]]] = {
     "injections": lambda quick: injections.measure(quick=quick),
     "exposition": lambda quick: exposition.measure(quick=quick),
     "promql": lambda quick: promql.measure(quick=quick),
+    "report-page": lambda quick: report_page.measure(quick=quick),
     "blocked-workers": lambda quick: blocked_workers.measure(quick=quick),
     "scraping": lambda quick: scraping.measure(quick=quick),
 }
