@@ -83,6 +83,8 @@ def _verdict(check: AnyCheck, source: str, surface: Surface) -> CheckResult | Un
 
 
 def _why_not(check: AnyCheck) -> str:
+    if check.of_sweep:
+        return "is judged by runs of several sizes: grovescale sweep"
     if getattr(check, "phase", ""):
         return _NEEDS_RUN
     target = getattr(check, "target", OPERATOR)

@@ -101,6 +101,7 @@ class NoopCpu(Check, tag="noop_cpu", frozen=True, kw_only=True):
     ``per_reconcile``: what the phase used more than its twin, for each reconcile, of one controller or of all.
     ``times_idle``: the phase's CPU time as a multiple of its twin's.
     ``vs``: what a trigger costs over idle, at most ``tolerance`` more than in that baseline.
+    A bound within what single runs of one operator vary by is not decided; see `spread`.
     """
 
     needs_idle_twin: ClassVar[bool] = True

@@ -31,6 +31,7 @@ tests:
     - series: {max: 1, family: "grove_*"}
     - initialised: {families: [controller_runtime_reconcile_errors_total]}
     - initialised: {families: [grove_operator_status_update_conflict_total]}
+    - scales: {metric: "series:deploy"}
 """  # noqa: E501 - a file as one would write it
 
 
@@ -58,6 +59,7 @@ def test_each_check_is_judged_or_named(endpoint: str, capsys: pytest.CaptureFixt
         "budgets.yaml:8": "needs a run",
         "budgets.yaml:9": "is of the target etcd",
         "budgets.yaml:12": "needs a run",
+        "budgets.yaml:14": "is judged by runs of several sizes: grovescale sweep",
     }
 
 
