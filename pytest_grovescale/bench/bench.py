@@ -73,6 +73,7 @@ class Bench(NamedTuple):
             machine=test.machine,
             facts=dict(test.cluster),
             held_to=left_to_sweep(test.declared),
+            parameters=dict(test.parameters),
         )
         self.store.keep(sample)
         return sample

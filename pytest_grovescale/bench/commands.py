@@ -14,7 +14,7 @@ from ..analysis.comparison import overall
 from ..checks.shape import Scales
 from ..errors import UsageError
 from ..report import comparison_table, scaling_table
-from . import compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
+from . import background, compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
 from .schedule import PAIRS
 from .screen import Screen
@@ -93,14 +93,19 @@ def run_compare(wanted: CompareWanted, environment: Environment, *, stream: Text
 def _compare_recorded(
     a: Path, b: Path, wanted: CompareWanted, reports: Path, *, stream: TextIO, write: Write, color: bool
 ) -> int:
-    found = recorded.compare_recorded(a, b, gated=wanted.gated)
-    write(comparison_table.render([found], color=color))
+    pairs = recorded.pairs_in(a, b)
+    found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated)
     folder = reports / f"compared-{a.resolve().name}-{b.resolve().name}"
     with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    profiles = profiled_runs.pairs_of(a.resolve(), b.resolve(), page=outcome.page_of(folder))
-    files = outcome.write_comparison(folder, ComparisonFile(verdict=found.verdict, parts=(found,)), profiles)
-    _say_files(Screen(stream), files)
+    page = outcome.page_of(folder)
+    profiled = profiled_runs.of_recordings(pairs, (str(a), str(b)), page=page)
+    behind = background.of_recordings(pairs, (str(a), str(b)), profiled, page=page)
+    write(comparison_table.render([found], profiled.compared, color=color))
+    written = ComparisonFile(
+        verdict=found.verdict, parts=(found,), profiles=profiled.compared, in_force=behind.in_force
+    )
+    _say_files(Screen(stream), outcome.write_comparison(folder, written, behind))
     return outcome.exit_code([found], wanted.fail_on)
 
 
@@ -116,13 +121,22 @@ def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write
     screen = Screen(stream)
     screen.say(f"comparison in {os.path.relpath(store.folder)}; after an interruption: grovescale compare --resume")
     try:
-        parts = compare.run(store, plan, screen)
+        parts, missing = compare.run(store, plan, screen)
     finally:
         screen.close()
-    write(comparison_table.render(parts, color=color))
-    found = ComparisonFile(verdict=overall(parts), subject=plan.subject, arms=plan.arms, parts=tuple(parts))
-    profiles = profiled_runs.pairs(store, plan, page=outcome.page_of(store.folder))
-    _say_files(screen, outcome.write_comparison(store.folder, found, profiles))
+    page = outcome.page_of(store.folder)
+    profiled = profiled_runs.of_comparison(store, plan, missing, page=page)
+    behind = background.of_comparison(store, plan, profiled, page=page)
+    write(comparison_table.render(parts, profiled.compared, color=color))
+    found = ComparisonFile(
+        verdict=overall(parts),
+        subject=plan.subject,
+        arms=plan.arms,
+        parts=tuple(parts),
+        profiles=profiled.compared,
+        in_force=behind.in_force,
+    )
+    _say_files(screen, outcome.write_comparison(store.folder, found, behind))
     return outcome.exit_code(parts, fail_on)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..analysis.comparison import Comparison, ComparisonPlan, check
+from ..analysis.profiles.compared import NotProfiled
 from ..cluster import handle, turns
 from ..errors import UsageError
 from . import revisions
@@ -102,18 +103,27 @@ def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:
     return tuple(key for key in keys if key.startswith("noop_") == (part == NOOP))
 
 
-def run(store: Store, plan: Plan, screen: Screen) -> list[Comparison]:
+class Finished(NamedTuple):
+    """A comparison whose runs have all been made."""
+
+    parts: list[Comparison]
+    not_profiled: tuple[NotProfiled, ...]
+    """Profiled runs that failed; they are tried again by ``--resume``."""
+
+
+def run(store: Store, plan: Plan, screen: Screen) -> Finished:
     """Make all runs that are still to be made, and return what each part says.
 
     Whatever happens, everything that was started has ended when this returns or raises.
     """
+    not_profiled: tuple[NotProfiled, ...] = ()
     if not _is_finished(store, plan):
         with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
             bench = Bench(store, plan, turn, screen, folders)
             for part in plan.comparisons:
                 _run_part(bench, part)
-            run_profiled(bench)
-    return results(store, plan)
+            not_profiled = run_profiled(bench)
+    return Finished(results(store, plan), not_profiled)
 
 
 def _is_finished(store: Store, plan: Plan) -> bool:

@@ -96,7 +96,7 @@ def nothing_measured(child: Child) -> NothingMeasured:
     """Return the error for a process that measured nothing, with what it said."""
     lines = "".join(f"\n  {line}" for line in child.tail())
     return NothingMeasured(
-        f"the run ended before anything was measured; its last lines:{lines}",
+        f"the run ended before anything was measured, with these lines:{lines}",
         next_step=f"Its whole output: {child.log}. Once mended, go on where it was with --resume.",
     )
 

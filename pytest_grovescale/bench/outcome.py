@@ -10,11 +10,13 @@ from typing import Literal
 import msgspec
 
 from ..analysis.comparison import Comparison, ComparisonVerdict, overall
+from ..analysis.in_force import InForce
+from ..analysis.profiles.compared import ProfilesCompared
 from ..analysis.result import CheckResult
 from ..analysis.scaling import Sweep
 from ..report import comparison_table, scaling_table
 from ..report.html import files as pages
-from ..report.html.profiles import ProfilePair
+from ..report.html.background import Background
 from .subject import Subject
 from .variant import Variant
 from .whole_files import told, write_json
@@ -39,6 +41,10 @@ class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
     """``a`` and ``b``; empty for a comparison of recordings."""
     parts: tuple[Comparison, ...]
     """No-op windows and deploy and delete runs, as far as they were asked for."""
+    profiles: ProfilesCompared = ProfilesCompared()
+    """Functions of both variants, phase by phase, and why where there is no profile."""
+    in_force: InForce = InForce()
+    """Parameters, limits and facts of the runs."""
 
 
 class SweepFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +61,10 @@ def page_of(folder: Path) -> Path:
     return folder / f"{COMPARISON}.html"
 
 
-def write_comparison(folder: Path, found: ComparisonFile, profiles: Sequence[ProfilePair] = ()) -> list[Path]:
+def write_comparison(folder: Path, found: ComparisonFile, background: Background) -> list[Path]:
     """Write a comparison as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
-    written = _write(folder, COMPARISON, found, comparison_table.render_markdown(found.parts))
-    return [*written, pages.write_comparison(folder, found.parts, profiles, to=page_of(folder))]
+    written = _write(folder, COMPARISON, found, comparison_table.render_markdown(found.parts, found.profiles))
+    return [*written, pages.write_comparison(folder, found.parts, background, to=page_of(folder))]
 
 
 def write_sweep(folder: Path, found: SweepFile) -> list[Path]:

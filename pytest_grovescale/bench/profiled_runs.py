@@ -1,18 +1,23 @@
-"""What comes after the measuring: one run of each variant with profilers, for the page of the comparison."""
+"""What comes after the measuring: one run of each variant with profilers, and what their profiles say."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from ..analysis.profiles.chosen import PhaseProfile, cpu_profiles
-from ..errors import GrovescaleError
+from ..analysis.profiles.chosen import PhaseProfile, every_cpu_profile, matched, with_whole_table
+from ..analysis.profiles.compared import NotProfiled, ProfilesCompared, alone, failed, functions_compared
+from ..analysis.profiles.functions import TOP
+from ..errors import GrovescaleError, RecordingError
 from ..report import jsonfile
 from ..report.html import files as pages
 from ..report.html.profiles import ProfilePair
 from . import measured
 from .bench import Bench
 from .deploy_pairs import Deploys
+from .recorded import RecordedPair
 from .schedule import left
 from .store import Plan, Store
 
@@ -20,34 +25,83 @@ PROFILE = "profile"
 """Part of the plan; its runs are compared with nothing."""
 
 
-def run_profiled(bench: Bench) -> None:
-    """Make the profiled runs that the plan asks for and that are still to be made.
+class Profiled(NamedTuple):
+    """The profiles of both variants: as tables, and as the page of the comparison has them."""
+
+    compared: ProfilesCompared = ProfilesCompared()
+    pairs: tuple[ProfilePair, ...] = ()
+
+
+class ProfiledRun(NamedTuple):
+    """A finished run of a variant, whose profiles are wanted."""
+
+    variant: str
+    folder: Path
+
+
+def run_profiled(bench: Bench) -> tuple[NotProfiled, ...]:
+    """Make the profiled runs that the plan asks for and that are still to be made; return those that failed.
 
     A variant that can't be profiled costs its profile, not the comparison.
     """
+    missing = []
     with contextlib.ExitStack() as stack:
         measure = Deploys(bench, stack, profile="auto")
         for slot in left(bench.plan.part(PROFILE), bench.store.samples()):
-            bench.screen.say(f"profiling {bench.plan.arms[slot.arm].label}")
+            variant = bench.plan.arms[slot.arm].label
+            bench.screen.say(f"profiling {variant}")
             try:
                 measure(slot)
-            except measured.NothingMeasured as error:
+            except GrovescaleError as error:
                 bench.screen.say(f"no profile: {error}")
+                missing.append(NotProfiled(variant=variant, why=error.message, next_step=error.next_step))
+    return tuple(missing)
 
 
-def pairs(store: Store, plan: Plan, *, page: Path) -> tuple[ProfilePair, ...]:
-    """Return the profiles of both variants beside each other, with links as seen from ``page``; empty without."""
-    folders = [(store.run_folder(slot.name) / measured.LATEST).resolve() for slot in sorted(plan.part(PROFILE))]
-    return pairs_of(folders[0], folders[1], page=page) if folders else ()
+def of_comparison(store: Store, plan: Plan, missing: Sequence[NotProfiled], *, page: Path) -> Profiled:
+    """Return the profiles of both variants, with links as seen from ``page``; nothing where none were asked for.
+
+    ``missing``: what `run_profiled` could not make.
+    """
+    made = store.samples()
+    runs = [
+        ProfiledRun(plan.arms[slot.arm].label, (store.run_folder(slot.name) / measured.LATEST).resolve())
+        for slot in sorted(plan.part(PROFILE))
+        if slot in made
+    ]
+    return of_runs(runs, missing, page=page)
 
 
-def pairs_of(a: Path, b: Path, *, page: Path) -> tuple[ProfilePair, ...]:
-    """Return the profiles of two runs, by their folders, beside each other; empty where one of them has none."""
-    sides: list[tuple[Path, tuple[PhaseProfile, ...]]] = []
-    for folder in (a, b):
-        try:
-            sides.append((folder, cpu_profiles(jsonfile.read(folder / jsonfile.NAME))))
-        except GrovescaleError:
-            # Not made, or none of its profilers had anything: its own report says which, and why.
-            return ()
-    return pages.profile_pairs(sides[0], sides[1], page=page)
+def of_recordings(pairs: Sequence[RecordedPair], names: tuple[str, str], *, page: Path) -> Profiled:
+    """Return the profiles of the last run of each side, where it has some."""
+    last = pairs[-1]
+    runs = [ProfiledRun(name, one.folder) for name, one in zip(names, last, strict=True)]
+    return of_runs(runs, page=page)
+
+
+def of_runs(runs: Sequence[ProfiledRun], missing: Sequence[NotProfiled] = (), *, page: Path) -> Profiled:
+    """Return what the profiles of two runs say beside each other, and why where there are none; ``missing``: known so.
+
+    With fewer than two runs there is nothing to compare.
+    """
+    found = [_read(run) for run in runs]
+    missing = [*missing, *(why for _, reasons in found for why in reasons)]
+    if len(runs) < 2:
+        return Profiled(ProfilesCompared(missing=tuple(missing)))
+    (before, _), (after, _) = found
+    missing += alone((runs[0].variant, runs[1].variant), before, after, missing)
+    pairs = matched(before, after)
+    return Profiled(
+        ProfilesCompared(functions=functions_compared(pairs, top=TOP), missing=tuple(missing)),
+        pages.profile_pairs(pairs, (runs[0].folder, runs[1].folder), page=page),
+    )
+
+
+def _read(run: ProfiledRun) -> tuple[tuple[PhaseProfile, ...], tuple[NotProfiled, ...]]:
+    """Return a run's CPU profiles with all their functions, and what its recordings say of others."""
+    try:
+        result = jsonfile.read(run.folder / jsonfile.NAME)
+    except RecordingError as error:
+        return (), (NotProfiled(variant=run.variant, why=error.message, next_step=error.next_step),)
+    profiles = tuple(with_whole_table(run.folder, one) for one in every_cpu_profile(result))
+    return profiles, failed(run.variant, result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ..analysis.attempts import last
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
@@ -17,11 +18,26 @@ from .measured import LATEST, broken
 WEAKER = "these runs were not interleaved: a machine that was slower for a while looks like a slower operator"
 
 
-def compare_recorded(a: Path, b: Path, *, gated: Sequence[str] = ()) -> Comparison:
-    """Return the comparison of the runs in two folders, each a run's own or one with several runs.
+class RecordedRun(NamedTuple):
+    """A finished run, and what a comparison keeps of it."""
 
-    Runs are paired in the order in which they were made; those that one folder has more of are left out. Raises
-    UsageError for a folder without results, or with those of several tests.
+    folder: Path
+    test: TestResult
+    run: VariantRun
+
+
+class RecordedPair(NamedTuple):
+    """Runs that are compared with each other."""
+
+    a: RecordedRun
+    b: RecordedRun
+
+
+def pairs_in(a: Path, b: Path) -> list[RecordedPair]:
+    """Return the pairs of the runs in two folders, each a run's own or one with several runs.
+
+    Runs are paired in the order in which they were made; those that one folder has more of are left out, and so are
+    passes with profilers. Raises UsageError for a folder without results, or with those of several tests.
     """
     sides = [_runs(a), _runs(b)]
     tests = sorted({test.test for side in sides for _, test in side})
@@ -29,15 +45,21 @@ def compare_recorded(a: Path, b: Path, *, gated: Sequence[str] = ()) -> Comparis
         raise UsageError(
             "the folders hold results of different tests: " + ", ".join(tests), next_step="Compare runs of one test."
         )
-    found = [Pair(a=_run(*first), b=_run(*second)) for first, second in zip(sides[0], sides[1], strict=False)]
+    return [RecordedPair(_run(*first), _run(*second)) for first, second in zip(*sides, strict=False)]
+
+
+def compare_recorded(a: Path, b: Path, pairs: Sequence[RecordedPair], *, gated: Sequence[str] = ()) -> Comparison:
+    """Return the comparison of the ``pairs`` in two folders (`pairs_in`)."""
+    found = [Pair(a=pair.a.run, b=pair.b.run) for pair in pairs]
     keys = {key for pair in found for key in pair.a.metrics.keys() & pair.b.metrics.keys()}
     plan = ComparisonPlan(
         a=str(a), b=str(b), gated=tuple(gated) or default_gated(keys), pairs=len(found), warmup=0, looks=(len(found),)
     )
-    differ = unlike(*([test for _, test in side] for side in sides))
-    machines = {test.machine.fingerprint: test.machine for side in sides for _, test in side}
+    sides = [[pair.a.test for pair in pairs], [pair.b.test for pair in pairs]]
+    machines = {test.machine.fingerprint: test.machine for side in sides for test in side}
     machine = next(iter(machines.values())) if len(machines) == 1 else None
-    return compare(plan, found, machine=machine, facts={"test": tests[0]}, weaker="; ".join([*differ, WEAKER]))
+    facts = {"test": sides[0][0].test}
+    return compare(plan, found, machine=machine, facts=facts, weaker="; ".join([*unlike(*sides), WEAKER]))
 
 
 def is_folder_of_runs(name: str) -> bool:
@@ -46,9 +68,15 @@ def is_folder_of_runs(name: str) -> bool:
 
 
 def _runs(folder: Path) -> list[tuple[Path, TestResult]]:
-    found = [(file, test) for file in _files(folder) for test in last(jsonfile.read(file).tests)]
-    if not found:
+    every = [(file, test) for file in _files(folder) for test in last(jsonfile.read(file).tests)]
+    if not every:
         raise UsageError(f"{folder} has no {jsonfile.NAME}", next_step="Name a run's folder, or one that holds some.")
+    found = [(file, test) for file, test in every if not test.profiled]
+    if not found:
+        raise UsageError(
+            f"{folder} holds only passes with a profiler, whose figures hold its cost",
+            next_step="Name the folder of a run that was measured too.",
+        )
     return sorted(found, key=lambda one: one[1].started)
 
 
@@ -59,11 +87,12 @@ def _files(folder: Path) -> list[Path]:
     return [file for file in sorted(folder.glob(f"*/{jsonfile.NAME}")) if file.parent.name != LATEST]
 
 
-def _run(file: Path, test: TestResult) -> VariantRun:
-    return VariantRun(
+def _run(file: Path, test: TestResult) -> RecordedRun:
+    run = VariantRun(
         metrics=metrics_of(test),
         broken=broken(test),
         failure=test.failure,
         saturated=saturated_phases(test),
-        recording=str(file.parent / test.recording),
+        recording=str(file.parent / test.recording) if test.recording else "",
     )
+    return RecordedRun(file.parent, test, run)

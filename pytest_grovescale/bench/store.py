@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ..analysis.comparison import ComparisonPlan, Pair, VariantRun
+from ..analysis.result import Scalar
 from ..cluster import locks
 from ..errors import UsageError
 from ..recording.records import CheckDeclared, Machine
@@ -81,10 +82,17 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """How long the slot took, with everything around the measurement."""
     machine: Machine
-    facts: dict[str, str | int | float | bool] = {}
+    facts: dict[str, Scalar] = {}
     """The cluster's."""
     held_to: tuple[CheckDeclared, ...] = ()
     """Checks of the test that runs of several sizes are judged by."""
+    parameters: dict[str, Scalar] = {}
+    """The test's, and the values of its operator's definition."""
+
+    @property
+    def in_force(self) -> dict[str, Scalar]:
+        """All that is known of what it ran with."""
+        return self.parameters | self.facts
 
 
 T = TypeVar("T", Plan, Sample)

@@ -115,6 +115,8 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
+    from ..analysis.profiles.chosen import paired
+    from ..analysis.profiles.compared import functions_compared
     from ..report import function_difference, function_table
 
     if options.after is None:
@@ -123,8 +125,8 @@ def _profile(options: argparse.Namespace) -> int:
         write(render(profiles, top=options.top, trunk=bool(options.module)))
         return 0
     compare = function_difference.differences_markdown if options.markdown else function_difference.differences_text
-    before, after = _profiles(options, options.folder), _profiles(options, options.after)
-    write(compare(before, after, module=options.module, top=options.top))
+    pairs = paired(_profiles(options, options.folder), _profiles(options, options.after))
+    write(compare(functions_compared(pairs, module=options.module), top=options.top))
     return 0
 
 

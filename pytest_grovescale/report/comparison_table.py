@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.comparison import Comparison, overall
+from ..analysis.profiles.compared import ProfilesCompared
 from .comparison_rows import SECTIONS, Row, answer, ratio, rows
+from .function_difference import differences_markdown, not_profiled, write_differences
 from .tables import Column, Sheet
 from .wording import bytes_, escape, percent
 
@@ -18,9 +20,17 @@ _ANSWER = {
     "improvement": "green",
 }
 _ROW = {"regression": "bold red", "improvement": "green", "inconclusive": "yellow", "not-measured": "yellow", "ok": ""}
+_FUNCTIONS = "CPU of each function"
+_NO_PROFILES = ProfilesCompared()
 
 
-def render(comparisons: Sequence[Comparison], *, width: int = 100, color: bool = False) -> str:
+def render(
+    comparisons: Sequence[Comparison],
+    profiles: ProfilesCompared = _NO_PROFILES,
+    *,
+    width: int = 100,
+    color: bool = False,
+) -> str:
     """Return the tables of one comparison, or of its parts (no-op, deploy and delete) together."""
     sheet = Sheet(width=width, color=color)
     sheet.line(answer(comparisons), _ANSWER[overall(comparisons)])
@@ -32,7 +42,8 @@ def render(comparisons: Sequence[Comparison], *, width: int = 100, color: bool =
             sheet.line()
             sheet.line(heading, _HEADING)
             sheet.table(_columns(comparisons), [row[:6] for row in found], styles=[_style(row) for row in found])
-    if remarks := list(_remarks(comparisons)):
+    write_differences(sheet, profiles.functions, _names(comparisons))
+    if remarks := list(_remarks(comparisons, profiles)):
         sheet.line()
         for remark in remarks:
             sheet.item(remark, "yellow")
@@ -41,7 +52,7 @@ def render(comparisons: Sequence[Comparison], *, width: int = 100, color: bool =
     return sheet.text()
 
 
-def render_markdown(comparisons: Sequence[Comparison]) -> str:
+def render_markdown(comparisons: Sequence[Comparison], profiles: ProfilesCompared = _NO_PROFILES) -> str:
     """Return the same as Markdown, ready for a pull request."""
     lines = [f"**{escape(answer(comparisons))}**", ""]
     lines += [escape(fact) + "  " for fact in _facts(comparisons)]
@@ -49,17 +60,22 @@ def render_markdown(comparisons: Sequence[Comparison]) -> str:
         found = rows(comparisons, kinds)
         if found:
             lines += ["", f"### {heading}", "", *_markdown_table(_columns(comparisons), found)]
-    if remarks := list(_remarks(comparisons)):
+    if profiles.functions:
+        tables = differences_markdown(profiles.functions, names=_names(comparisons))
+        lines += ["", f"### {_FUNCTIONS}", "", tables.rstrip("\n")]
+    if remarks := list(_remarks(comparisons, profiles)):
         lines += ["", *(f"- {escape(remark)}" for remark in remarks)]
     return "\n".join([*lines, "", escape(_legend(comparisons[0])), ""])
 
 
+def _names(comparisons: Sequence[Comparison]) -> tuple[str, str]:
+    return comparisons[0].plan.a, comparisons[0].plan.b
+
+
 def _columns(comparisons: Sequence[Comparison]) -> list[Column]:
-    plan = comparisons[0].plan
     return [
         Column("metric", wraps=True),
-        Column(plan.a, figures=True),
-        Column(plan.b, figures=True),
+        *(Column(name, figures=True) for name in _names(comparisons)),
         Column("Δ", figures=True),
         Column("interval", figures=True),
         Column("verdict"),
@@ -100,12 +116,13 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         yield ", ".join(f"{name} {text}" for name, text in facts.items())
 
 
-def _remarks(comparisons: Sequence[Comparison]) -> Iterator[str]:
+def _remarks(comparisons: Sequence[Comparison], profiles: ProfilesCompared) -> Iterator[str]:
     """Yield what to know before the figures are believed, each thing once."""
     for comparison in comparisons:
         if comparison.weaker:
             yield f"Weaker than interleaved runs: {comparison.weaker}"
     yield from dict.fromkeys(warning for comparison in comparisons for warning in comparison.warnings)
+    yield from map(not_profiled, profiles.missing)
     notes: dict[str, list[str]] = {}
     for _, kinds in SECTIONS:
         for row in rows(comparisons, kinds):

@@ -4,72 +4,98 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profiles.chosen import PhaseProfile, paired
-from ..analysis.profiles.difference import Difference, DifferenceRow, difference
+from ..analysis.profiles.compared import FunctionsCompared, NotProfiled, ProfiledSide
+from ..analysis.profiles.difference import Difference, DifferenceRow
 from .function_table import ROWS
 from .tables import Column, Sheet
 from .wording import NONE, count, escape, percent, three
 
+Names = tuple[str, str]
+"""Headings of the two columns."""
 
-def differences_text(
-    before: Sequence[PhaseProfile],
-    after: Sequence[PhaseProfile],
-    *,
-    module: str = "",
-    top: int = ROWS,
-    width: int = 100,
-) -> str:
+NAMES: Names = ("before", "after")
+
+
+def differences_text(found: Sequence[FunctionsCompared], *, top: int = ROWS, width: int = 100) -> str:
     """Return the functions of two runs before and after, phase by phase, for a terminal."""
     sheet = Sheet(width=width, color=False)
-    columns = [Column("function"), *(Column(name, figures=True) for name in ("before", "after", "Δ"))]
-    for title, found in _differences(before, after, module, top):
-        sheet.line()
-        sheet.line(title, "bold")
-        if isinstance(found, str):
-            sheet.item(found, "yellow")
-            continue
-        sheet.table([*columns, Column("", wraps=True)], [[*cells, note] for cells, note in _difference_rows(found)])
-        sheet.line(_scale(found), "dim")
+    write_differences(sheet, found, NAMES, top=top)
     return sheet.text()
 
 
-def differences_markdown(
-    before: Sequence[PhaseProfile], after: Sequence[PhaseProfile], *, module: str = "", top: int = ROWS
-) -> str:
+def write_differences(sheet: Sheet, found: Sequence[FunctionsCompared], names: Names, *, top: int = ROWS) -> None:
+    """Write a table for each phase, of its first ``top`` functions."""
+    columns = [Column("function"), *(Column(name, figures=True) for name in (*names, "Δ")), Column("", wraps=True)]
+    for one in found:
+        sheet.line()
+        sheet.line(_title(one), "bold")
+        if one.difference is None:
+            sheet.item(_why_none(one, names), "yellow")
+        else:
+            sheet.table(columns, [[*cells, note] for cells, note in _rows(one.difference, top)])
+            sheet.line(_scale(one.difference), "dim")
+        if cost := cost_of(one, names):
+            sheet.line(cost, "dim")
+
+
+def differences_markdown(found: Sequence[FunctionsCompared], *, names: Names = NAMES, top: int = ROWS) -> str:
     """Return the functions of two runs before and after as Markdown, ready for a pull request."""
     lines: list[str] = []
-    for title, found in _differences(before, after, module, top):
-        lines += [f"#### {escape(title)}", ""]
-        if isinstance(found, str):
-            lines += [escape(found), ""]
-            continue
-        lines += ["| function | before | after | Δ |", "|---|--:|--:|--:|"]
-        for cells, note in _difference_rows(found):
-            last = f"{cells[-1]} ({note})" if note else cells[-1]
-            lines.append(f"| {' | '.join(escape(text) for text in (*cells[:-1], last))} |")
-        lines += ["", escape(_scale(found)), ""]
+    for one in found:
+        lines += [f"#### {escape(_title(one))}", ""]
+        if one.difference is None:
+            lines += [escape(_why_none(one, names)), ""]
+        else:
+            lines += _markdown_table(one.difference, names, top)
+            lines += ["", escape(_scale(one.difference)), ""]
+        if cost := cost_of(one, names):
+            lines += [escape(cost), ""]
     return "\n".join(lines)
 
 
-def _differences(
-    before: Sequence[PhaseProfile], after: Sequence[PhaseProfile], module: str, top: int
-) -> Iterator[tuple[str, Difference | str]]:
-    """Yield (heading, difference), or why there is none."""
-    for one, other in paired(before, after):
-        title = f"CPU of {one.profile.process}: {one.phase}"
-        found = difference(one.profile, other.profile, module=module, top=top)
-        if found is not None:
-            yield title, found
-            continue
-        sides = (("before", one.profile.problem), ("after", other.profile.problem))
-        yield title, "; ".join(f"{side}: {why or 'no table'}" for side, why in sides if why) or "no function to compare"
+def not_profiled(one: NotProfiled) -> str:
+    """Return why a variant has no profile, and what to do about it."""
+    what = f" of {one.process} in {one.phase}" if one.phase else ""
+    remedy = f" → {one.next_step}" if one.next_step else ""
+    # What a process wrote before it ended stands below the first line: its log has it, and more of it.
+    why = one.why.partition("\n")[0].rstrip(":")
+    return f"No profile{what} for {one.variant}: {why}{remedy}"
 
 
-def _difference_rows(found: Difference) -> Iterator[tuple[list[str], str]]:
+def cost_of(one: FunctionsCompared, names: Names) -> str:
+    """Return what the process used with and without the profiler: its cost; empty where neither is known."""
+    sides = zip(names, (one.before, one.after), strict=True)
+    known = [f"{name} {_cost(side)}" for name, side in sides if side.cpu_s is not None and side.profiled_cpu_s]
+    return f"CPU with a profiler: {', '.join(known)}." if known else ""
+
+
+def _cost(side: ProfiledSide) -> str:
+    often = f" for {side.repeated:.3g} times the triggers" if side.repeated != 1 else ""
+    return f"{three(side.profiled_cpu_s or 0.0)} s instead of {three(side.cpu_s or 0.0)} s{often}"
+
+
+def _title(one: FunctionsCompared) -> str:
+    return f"CPU of {one.process}: {one.phase}"
+
+
+def _why_none(one: FunctionsCompared, names: Names) -> str:
+    problems = zip(names, (one.before.problem, one.after.problem), strict=True)
+    return "; ".join(f"{name}: {why}" for name, why in problems if why) or "no function to compare"
+
+
+def _markdown_table(found: Difference, names: Names, top: int) -> Iterator[str]:
+    yield f"| function | {escape(names[0])} | {escape(names[1])} | Δ |"
+    yield "|---|--:|--:|--:|"
+    for cells, note in _rows(found, top):
+        last = f"{cells[-1]} ({note})" if note else cells[-1]
+        yield f"| {' | '.join(escape(text) for text in (*cells[:-1], last))} |"
+
+
+def _rows(found: Difference, top: int) -> Iterator[tuple[list[str], str]]:
     """Yield (function, before, after, Δ; remark), all functions together first."""
     if found.scale == "cpu_s":
         yield ["all functions", _value(found, found.before), _value(found, found.after), _change(found.change)], ""
-    for row in found.rows:
+    for row in found.rows[:top]:
         yield [row.function, _value(found, row.before), _value(found, row.after), _change_of(row)], _note(row)
 
 

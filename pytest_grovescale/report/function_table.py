@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profiles.chosen import PhaseProfile
+from ..analysis.profiles.chosen import PhaseProfile, failures
 from ..analysis.profiles.functions import is_trunk
 from ..analysis.result import FunctionRow, PhaseResult, ProfileResult, TestResult
 from .tables import Column, Sheet
@@ -37,9 +37,8 @@ def write_profiles(sheet: Sheet, test: TestResult) -> None:
 
 def why_not_profiled(phase: PhaseResult) -> Iterator[str]:
     """Yield what the recording says about profiles of a phase that could not be taken."""
-    for what, why in phase.missing.items():
-        if what.startswith("profile:"):
-            yield f"No profile of {what.removeprefix('profile:')} in {phase.name}: {why}"
+    for process, why in failures(phase.missing):
+        yield f"No profile of {process} in {phase.name}: {why}"
 
 
 def _telling(profile: ProfileResult, top: int | None, *, trunk: bool = False) -> list[FunctionRow]:

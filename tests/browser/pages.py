@@ -9,16 +9,22 @@ import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse_run_over_time
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
-from pytest_grovescale.analysis.profiles.chosen import cpu_profiles
+from pytest_grovescale.analysis.in_force import in_force
+from pytest_grovescale.analysis.profiles.chosen import PhaseProfile, every_cpu_profile, matched
+from pytest_grovescale.analysis.profiles.compared import NotProfiled
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read
 from pytest_grovescale.report.html import files
+from pytest_grovescale.report.html.background import Background, RunLink, RunRow, ShownRun
 from tests.unit.analysis.endpoint import T0, Endpoint, working
 
 TESTS = Path(__file__).parents[1]
 RECORDING = TESTS / "unit" / "report" / "data" / "configmaps.jsonl"
 PROFILES = TESTS / "data" / "profiles"
 PHASE = "all"
+NAMES = ("baseline", "candidate")
+WHY = "py-spy is not permitted to read the process"
+REMEDY = "Run it as root."
 HOSTILE = "</script><script>document.title='taken over'</script><img src=x onerror=\"document.title='taken over'\">"
 
 
@@ -56,22 +62,46 @@ def shaky() -> Endpoint:
 
 
 def comparison_page(folder: Path) -> Path:
-    """Write the page of a comparison in which B is slower, with the profiles of a run of A and of one of B."""
-    runs = []
-    for name in ("a", "b"):
+    """Write the page of a comparison in which B is slower, with a run of A and one of B, and their profiles."""
+    page, found, shown = folder / files.NAME, [], []
+    for name, variant in zip("ab", NAMES, strict=True):
         folded = (PROFILES / "asyncio.raw").read_text(encoding="utf-8")
         lines = [_shifted(line) if name == "b" else line for line in folded.splitlines()]
         (folder / name).mkdir()
         _record(folder / name, folded="\n".join(lines) + "\n")
-        runs.append((folder / name, cpu_profiles(analyse_run_over_time(folder / name).result)))
-    pairs = files.profile_pairs(runs[0], runs[1], page=folder / files.NAME)
-    return files.write_comparison(folder, [slower()], pairs)
+        run = analyse_run_over_time(folder / name)
+        files.write_run(folder / name, run.result, run.timelines)
+        (test,) = run.result.tests
+        found.append([_measured(one) for one in every_cpu_profile(run.result)])
+        timeline = run.timelines[test.recording]
+        shown.append(
+            ShownRun(variant=variant, what="deploy, pair 10", test=test, timeline=timeline, page=f"{name}/{files.NAME}")
+        )
+    pairs = matched(found[0], found[1])
+    links = [RunLink(page=f"{name}/{files.NAME}") for name in "ab"]
+    background = Background(
+        profiles=files.profile_pairs(pairs, (folder / "a", folder / "b"), page=page),
+        not_profiled=(NotProfiled(variant="candidate", phase="delete", process="operator", why=WHY, next_step=REMEDY),),
+        in_force=in_force([{"qps": 5000, "variant": "baseline"}], [{"qps": 5000, "variant": HOSTILE}]),
+        runs=(
+            RunRow(part="deploy and delete", pairs="1", a=links[0], b=links[1]),
+            RunRow(part="deploy and delete", pairs="2", a=RunLink(), b=RunLink(broken="deploy: timeout")),
+            RunRow(part="deploy and delete", pairs="3", a=links[0], b=None),
+        ),
+        shown=tuple(shown),
+    )
+    return files.write_comparison(folder, [slower()], background)
+
+
+def _measured(one: PhaseProfile) -> PhaseProfile:
+    """Return a profile as if its run had had a pass without a profiler too."""
+    return msgspec.structs.replace(one, profile=msgspec.structs.replace(one.profile, cpu_s=4.0, profiled_cpu_s=4.6))
 
 
 def slower() -> Comparison:
     """Return a comparison in which B took 20 % more CPU in every pair, and an API request more."""
     plan = ComparisonPlan(
-        a="baseline", b="candidate", differs="variant: baseline, candidate", gated=("cpu:deploy", "wall:deploy")
+        a=NAMES[0], b=NAMES[1], differs="variant: baseline, candidate", gated=("cpu:deploy", "wall:deploy")
     )
     noise = [0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01, 0.99, 1.0, 1.0]
     pairs = [

@@ -137,13 +137,6 @@ def test_widths_are_those_before_or_after(reader: Reader, comparison_page: Path)
     reader.wait(lambda: _width(reader, "tick (t.py)") > after, "it had a larger share before")
 
 
-def test_a_comparison_starts_with_its_verdict(reader: Reader, comparison_page: Path) -> None:
-    reader.open(comparison_page)
-    assert reader.text("h1 .badge") == "regression"
-    assert reader.texts(".answer li")[0].startswith("candidate is slower than baseline")
-    assert "slower" in reader.texts(".metrics .badge")
-
-
 def test_a_name_that_tries_to_break_out(reader: Reader, tmp_path: Path) -> None:
     page = pages.run_page(tmp_path, extra=f"{pages.HOSTILE} (<module>.py:1);prüfe\u2028數據 (日本.py:2) 40\n")
     _shown(reader, page)

@@ -41,6 +41,54 @@ def test_it(scale):
         pcs.trigger_reconcile()
 """
 
+# An operator that does nothing but burn CPU, a known share of it in one function: samples enough on any machine.
+BUSY = """
+import http.server
+import sys
+import threading
+import time
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+def listed(until):
+    while time.thread_time() < until:
+        pass
+
+def written(until):
+    while time.thread_time() < until:
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Ready)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+share = int(sys.argv[2]) / 100
+while True:
+    listed(time.thread_time() + 0.004 * share)
+    written(time.thread_time() + 0.004 * (1 - share))
+"""
+BUSY_DEFINITION = f"""
+name: busy
+command: [{sys.executable}, busy.py, "{{health_port}}", "{{share}}"]
+values:
+  share:
+    default: 80
+readiness:
+  url: http://127.0.0.1:{{health_port}}/readyz
+"""
+BUSY_TEST = """
+import pytest
+
+@pytest.mark.grovescale(nodes=1)
+def test_it(scale):
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.hold("3s")
+"""
+
 
 # The two revisions differ in a file, which only the build makes an operator of.
 BUILD = f"""mkdir bin
@@ -141,6 +189,41 @@ def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) ->
     (part,) = found.parts
     assert [broken.variant for broken in part.broken] == ["b"]
     assert part.pairs == 1, "it is tried no more than it must"
+
+
+def test_profiles_of_both_are_compared_function_by_function(folder: Path) -> None:
+    for name, text in (("test_it.py", BUSY_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
+        (folder / name).write_text(text, encoding="utf-8")
+    shares = ["--set=share=80", "--vs=share=20"]
+    done = subprocess.run(
+        [*COMPARE, "busy.yaml", "test_it.py", *shares, "--what=deploy", "--pairs=2", "--fail-on=never"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    store = Store.latest(folder / "reports", "compare").folder
+    found = compared(store)
+    assert found.profiles.missing == ()
+    (deploy,) = found.profiles.functions
+    assert (deploy.phase, deploy.process, deploy.kind) == ("deploy", "operator", "pyspy")
+    assert deploy.before.profiled_cpu_s is not None, "what the profiler cost is stated"
+    assert deploy.difference is not None, (deploy.before.problem, deploy.after.problem)
+    assert deploy.difference.scale == "cpu_s"
+    rows = {row.function: row for row in deploy.difference.rows}
+    listed = rows["listed (busy.py)"]
+    assert listed.before is not None
+    assert listed.after is not None
+    # Its share of the CPU time, whatever the machine left of that: 80 and 20 %.
+    assert listed.before / deploy.difference.before > 0.5 > listed.after / deploy.difference.after
+    table = "| function | 80 | 20 | Δ |"
+    assert table in (store / "comparison.md").read_text(encoding="utf-8")
+    assert "CPU of operator: deploy" in done.stdout
+    page = (store / "comparison.html").read_text(encoding="utf-8")
+    reports = [*store.glob("runs/*/2*/report.html")]
+    assert len(reports) == 6
+    assert all(f'href="{report.relative_to(store).as_posix()}"' in page for report in reports)
+    assert all(f'id="run{number}-timeline"' in page for number in (0, 1))
 
 
 def test_revisions_are_built_and_only_the_operator_is_of_them(folder: Path) -> None:

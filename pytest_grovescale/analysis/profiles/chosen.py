@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,8 @@ from ...errors import RecordingError, UsageError
 from ..result import ProfileResult, Result
 from .attach import read_stacks
 from .functions import function_table
+
+_PROFILE = "profile:"
 
 
 class PhaseProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,13 +28,13 @@ def cpu_profiles(result: Result, *, phase: str = "", process: str = "") -> tuple
 
     Raises UsageError when there is none, and says which there are.
     """
-    every = tuple(_every(result))
+    every = every_cpu_profile(result)
     found = tuple(one for one in every if phase in ("", one.phase) and process in ("", one.profile.process))
     if found:
         return found
     if not every:
         reasons = {
-            f"{one.name}: {why}" for test in result.tests for one in test.phases for why in _failures(one.missing)
+            f"{one.name}: {why}" for test in result.tests for one in test.phases for _, why in failures(one.missing)
         }
         raise UsageError(
             f"run {result.run} has no CPU profile" + "".join(f"\n  {reason}" for reason in sorted(reasons)),
@@ -42,16 +44,22 @@ def cpu_profiles(result: Result, *, phase: str = "", process: str = "") -> tuple
     raise UsageError(f"run {result.run} has no such profile", next_step=f"It has: {there}.")
 
 
-def _every(result: Result) -> Iterator[PhaseProfile]:
-    for test in result.tests:
-        for phase in test.phases:
-            for profile in phase.profiles:
-                if profile.kind in ("pyspy", "pprof"):
-                    yield PhaseProfile(test=test.test, phase=phase.name, profile=profile)
+def every_cpu_profile(result: Result) -> tuple[PhaseProfile, ...]:
+    """Return all CPU profiles of a run, in the order of its phases; none where it has none."""
+    return tuple(
+        PhaseProfile(test=test.test, phase=phase.name, profile=profile)
+        for test in result.tests
+        for phase in test.phases
+        for profile in phase.profiles
+        if profile.kind in ("pyspy", "pprof")
+    )
 
 
-def _failures(missing: dict[str, str]) -> Iterator[str]:
-    return (why for what, why in missing.items() if what.startswith("profile:"))
+def failures(missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (process, why with the remedy) of profiles that could not be taken, of what a phase's result lacks."""
+    for what, why in missing.items():
+        if what.startswith(_PROFILE):
+            yield what.removeprefix(_PROFILE), why
 
 
 def with_whole_table(folder: Path, one: PhaseProfile, *, module: str = "") -> PhaseProfile:
@@ -68,13 +76,12 @@ def with_whole_table(folder: Path, one: PhaseProfile, *, module: str = "") -> Ph
     return msgspec.structs.replace(one, profile=profile)
 
 
-def paired(
+def matched(
     before: Sequence[PhaseProfile], after: Sequence[PhaseProfile]
 ) -> tuple[tuple[PhaseProfile, PhaseProfile], ...]:
     """Return the profiles of the same process in the same phase of the same test in both runs, in their order.
 
     When the runs have no test in common, tests are not told apart. A phase that several share is taken in order.
-    Raises UsageError when no two belong together.
     """
     common = {one.test for one in before} & {one.test for one in after}
     waiting: dict[tuple[str, ...], list[PhaseProfile]] = {}
@@ -85,13 +92,21 @@ def paired(
         others = waiting.get(_key(one, bool(common)))
         if others:
             pairs.append((one, others.pop(0)))
+    return tuple(pairs)
+
+
+def paired(
+    before: Sequence[PhaseProfile], after: Sequence[PhaseProfile]
+) -> tuple[tuple[PhaseProfile, PhaseProfile], ...]:
+    """Return the same as `matched`; raises UsageError when no two belong together."""
+    pairs = matched(before, after)
     if not pairs:
         left, right = ([f"{one.profile.process} in {one.phase}" for one in run] for run in (before, after))
         raise UsageError(
             "the two runs have no profile of the same process in the same phase",
             next_step=f"The first has {', '.join(left)}; the second {', '.join(right)}.",
         )
-    return tuple(pairs)
+    return pairs
 
 
 def _key(one: PhaseProfile, by_test: bool) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from ...analysis.comparison import Comparison
 from ...analysis.profiles.attach import read_stacks
-from ...analysis.profiles.chosen import PhaseProfile, paired
+from ...analysis.profiles.chosen import PhaseProfile
 from ...analysis.result import CheckResult, ProfileResult, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
-from ...errors import GrovescaleError, RecordingError, UsageError
+from ...errors import GrovescaleError, RecordingError
 from ...whole_files import replacing
+from .background import NO_BACKGROUND, Background
 from .flames import Flame, difference_of, flame_of
 from .page import render_comparison, render_run, render_sweep
 from .profiles import ProfilePair
@@ -32,47 +33,45 @@ def write_run(folder: Path, result: Result, timelines: Mapping[str, Timeline], *
     """
     target = to or folder / NAME
     flames = {profile.file: flame for profile in _profiles(result) if (flame := _flame(folder, profile)) is not None}
-    _write(target, lambda: render_run(result, timelines=timelines, flames=flames, folder=_seen_from(target, folder)))
+    _write(target, lambda: render_run(result, timelines=timelines, flames=flames, folder=seen_from(target, folder)))
     return target
 
 
 def write_comparison(
-    folder: Path, comparisons: Sequence[Comparison], profiles: Sequence[ProfilePair] = (), *, to: Path | None = None
+    folder: Path,
+    comparisons: Sequence[Comparison],
+    background: Background = NO_BACKGROUND,
+    *,
+    to: Path | None = None,
 ) -> Path:
     """Write the page of the comparison in ``folder`` and return where. Raises PageError."""
     target = to or folder / NAME
-    _write(target, lambda: render_comparison(comparisons, profiles=profiles))
+    _write(target, lambda: render_comparison(comparisons, background))
     return target
 
 
 def write_sweep(folder: Path, sweep: Sweep, checks: Sequence[CheckResult] = (), *, to: Path | None = None) -> Path:
     """Write the page of the sweep in ``folder`` and return where. Raises PageError."""
     target = to or folder / NAME
-    _write(target, lambda: render_sweep(sweep, checks, folder=_seen_from(target, folder)))
+    _write(target, lambda: render_sweep(sweep, checks, folder=seen_from(target, folder)))
     return target
 
 
 def profile_pairs(
-    before: tuple[Path, Sequence[PhaseProfile]], after: tuple[Path, Sequence[PhaseProfile]], *, page: Path
+    pairs: Sequence[tuple[PhaseProfile, PhaseProfile]], folders: tuple[Path, Path], *, page: Path
 ) -> tuple[ProfilePair, ...]:
-    """Return the profiles of the same process in the same phase of two runs, with their differences.
+    """Return profiles of two runs (`chosen.matched`) with their differences, for the page that will link to them.
 
-    Each run is its folder and its profiles (`chosen.cpu_profiles`); ``page``: the file that will link to them. Empty
-    when no two belong together.
+    ``folders``: the two runs'.
     """
-    try:
-        pairs = paired(before[1], after[1])
-    except UsageError:
-        return ()
-    folders = _seen_from(page, before[0]), _seen_from(page, after[0])
+    seen = seen_from(page, folders[0]), seen_from(page, folders[1])
     return tuple(
         ProfilePair(
-            phase=one.phase,
-            before=one.profile,
-            after=other.profile,
-            before_folder=folders[0],
-            after_folder=folders[1],
-            flame=_difference(before[0], one.profile, after[0], other.profile),
+            before=one,
+            after=other,
+            before_folder=seen[0],
+            after_folder=seen[1],
+            flame=_difference(folders[0], one.profile, folders[1], other.profile),
         )
         for one, other in pairs
     )
@@ -100,7 +99,7 @@ def _profiles(result: Result) -> Iterator[ProfileResult]:
             yield from (profile for profile in phase.profiles if profile.file)
 
 
-def _seen_from(page: Path, folder: Path) -> str:
+def seen_from(page: Path, folder: Path) -> str:
     """Return a folder as a link on a page names it; empty for the page's own."""
     relative = Path(os.path.relpath(folder.resolve(), page.resolve().parent)).as_posix()
     return "" if relative == "." else relative

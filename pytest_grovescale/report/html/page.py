@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ...analysis.comparison import Comparison, overall
 from ...analysis.result import CheckResult, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from .. import comparison_rows
 from ..checks_table import by_verdict
+from ..function_difference import not_profiled
 from . import assets, scaling
+from .background import NO_BACKGROUND, Background, ShownRun
 from .embedding import csp_hash, json_block
 from .flames import Flame
-from .profiles import ProfilePair, pair_data, profile_data
+from .profiles import pair_data, profile_data
 from .templates import environment, reach_of
 
 
@@ -52,26 +56,34 @@ def render_run(
     )
 
 
-def render_comparison(comparisons: Sequence[Comparison], *, profiles: Sequence[ProfilePair] = ()) -> str:
-    """Return the page of one comparison, or of its parts (no-op, deploy and delete) together; at least one.
-
-    ``profiles``: of both variants, phase by phase.
-    """
-    plan = comparisons[0].plan
+def render_comparison(comparisons: Sequence[Comparison], background: Background = NO_BACKGROUND) -> str:
+    """Return the page of one comparison, or of its parts (no-op, deploy and delete) together; at least one."""
+    plan, in_force = comparisons[0].plan, background.in_force
+    facts = {name: text for comparison in comparisons for name, text in comparison.facts.items()}
     sections = [(heading, comparison_rows.rows(comparisons, kinds)) for heading, kinds in comparison_rows.SECTIONS]
+    profiles = [pair_data(pair, (plan.a, plan.b)) for pair in background.profiles]
     return _page(
         "comparison.html",
-        [{"timeline": None, "profiles": [pair_data(pair) for pair in profiles]}],
+        [
+            {"timeline": None, "profiles": profiles},
+            *({"timeline": _over_time(run), "profiles": []} for run in background.shown),
+        ],
         title=f"{plan.b} compared with {plan.a}",
         comparisons=comparisons,
         verdict=overall(comparisons),
         answer_line=comparison_rows.answer(comparisons),
         sections=[(heading, rows) for heading, rows in sections if rows],
         warnings=list(dict.fromkeys(warning for comparison in comparisons for warning in comparison.warnings)),
-        facts={name: text for comparison in comparisons for name, text in comparison.facts.items()},
+        facts={name: text for name, text in facts.items() if name not in in_force.shared | in_force.differing},
         reach=reach_of(row.metric for _, rows in sections for row in rows),
-        has_profiles=bool(profiles),
+        background=background,
+        not_profiled=[not_profiled(one) for one in background.not_profiled],
     )
+
+
+def _over_time(run: ShownRun) -> Timeline:
+    """Return a run's timeline without the metrics endpoints' curves, which its own page has."""
+    return msgspec.structs.replace(run.timeline, metrics=())
 
 
 def render_sweep(sweep: Sweep, checks: Sequence[CheckResult] = (), *, folder: str = "") -> str:

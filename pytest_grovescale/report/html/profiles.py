@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ...analysis.profiles.chosen import PhaseProfile
 from ...analysis.profiles.difference import DifferenceRow, difference
 from ...analysis.result import FunctionRow, PhaseResult, ProfileResult
 from .flames import Flame
@@ -18,9 +19,8 @@ MAX_FUNCTIONS = 500
 class ProfilePair(msgspec.Struct, frozen=True, kw_only=True):
     """Profiles of the same process in the same phase of the two variants of a comparison."""
 
-    phase: str
-    before: ProfileResult
-    after: ProfileResult
+    before: PhaseProfile
+    after: PhaseProfile
     before_folder: str = ""
     """The folder of its run as seen from the page, for links."""
     after_folder: str = ""
@@ -53,18 +53,20 @@ def _function(row: FunctionRow) -> list[str | float | None]:
     return [row.function, row.module, row.self_samples, row.samples, *shares, _short(row.cpu_s)]
 
 
-def pair_data(pair: ProfilePair) -> dict[str, Any]:
-    """Return what a page shows of two profiles."""
-    found = difference(pair.before, pair.after)
-    problems = [f"{side}: {profile.problem}" for side, profile in _sides(pair) if profile.problem]
+def pair_data(pair: ProfilePair, names: tuple[str, str]) -> dict[str, Any]:
+    """Return what a page shows of two profiles; ``names``: of the variants."""
+    before, after = pair.before.profile, pair.after.profile
+    found = difference(before, after)
+    sides = list(zip(names, (before, after), strict=True))
     return {
-        "phase": pair.phase,
-        "process": pair.after.process,
-        "kind": pair.after.kind,
-        "samples": pair.after.samples,
-        "samples_before": pair.before.samples,
-        "problem": "; ".join(problems),
-        "links": _pair_links(pair),
+        "phase": pair.after.phase,
+        "process": after.process,
+        "kind": after.kind,
+        "samples": after.samples,
+        "samples_before": before.samples,
+        "costs": [_cost(name, profile) for name, profile in sides],
+        "problem": "; ".join(f"{name}: {profile.problem}" for name, profile in sides if profile.problem),
+        "links": _pair_links(pair, names),
         "rows": len(found.rows) if found is not None else 0,
         "unit": "cpu-seconds" if found is not None and found.scale == "cpu_s" else "share",
         "differences": [_difference(row) for row in found.rows[:MAX_FUNCTIONS]] if found is not None else [],
@@ -72,20 +74,26 @@ def pair_data(pair: ProfilePair) -> dict[str, Any]:
     }
 
 
-def _sides(pair: ProfilePair) -> tuple[tuple[str, ProfileResult], ...]:
-    return ("before", pair.before), ("after", pair.after)
+def _cost(name: str, profile: ProfileResult) -> dict[str, Any]:
+    """Return what a process used in the pass without a profiler, and with it."""
+    return {
+        "name": name,
+        "cpu_s": profile.cpu_s,
+        "profiled_cpu_s": profile.profiled_cpu_s,
+        "repeated": profile.repeated,
+    }
 
 
 def _difference(row: DifferenceRow) -> list[str | float | bool | None]:
     return [row.function, row.module, _short(row.before), _short(row.after), _short(row.change), row.beyond_error]
 
 
-def _pair_links(pair: ProfilePair) -> list[dict[str, str]]:
-    folders = {"before": pair.before_folder, "after": pair.after_folder}
+def _pair_links(pair: ProfilePair, names: tuple[str, str]) -> list[dict[str, str]]:
+    sides = zip(names, (pair.before, pair.after), (pair.before_folder, pair.after_folder), strict=True)
     return [
-        {"text": f"{found['text']} ({side})", "href": found["href"]}
-        for side, profile in _sides(pair)
-        for found in _links(profile, folders[side])
+        {"text": f"{found['text']} ({name})", "href": found["href"]}
+        for name, one, folder in sides
+        for found in _links(one.profile, folder)
     ]
 
 

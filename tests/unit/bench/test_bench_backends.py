@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from pytest_grovescale import cli
+from pytest_grovescale.analysis.comparison import Comparison
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.bench.baselines import Baselines
-from pytest_grovescale.bench.recorded import compare_recorded
+from pytest_grovescale.bench.recorded import compare_recorded, pairs_in
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.report import jsonfile
 
@@ -146,10 +147,14 @@ def test_what_cannot_be_compared(
     assert says in capsys.readouterr().err
 
 
+def recorded(a: str, b: str) -> Comparison:
+    return compare_recorded(Path(a), Path(b), pairs_in(Path(a), Path(b)))
+
+
 def test_a_comparison_of_recorded_runs_of_two_backends_is_labelled(tmp_path: Path, sample: TestResult) -> None:
     a, b = saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))
-    assert "backend: local and kind" in compare_recorded(Path(a), Path(b)).weaker
-    assert "backend" not in compare_recorded(Path(a), Path(a)).weaker
+    assert "backend: local and kind" in recorded(a, b).weaker
+    assert "backend" not in recorded(a, a).weaker
 
 
 def test_a_baseline_of_another_backend_lends_its_counts_only(tmp_path: Path, sample: TestResult) -> None:

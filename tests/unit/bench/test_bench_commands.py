@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytest_grovescale import cli
@@ -12,8 +13,9 @@ from pytest_grovescale.bench.bench import own_cluster_arguments
 from pytest_grovescale.bench.commands import Environment
 from pytest_grovescale.bench.outcome import FailOn, exit_code
 from pytest_grovescale.bench.parts import so_far
-from pytest_grovescale.bench.recorded import WEAKER, compare_recorded
+from pytest_grovescale.bench.recorded import WEAKER, compare_recorded, pairs_in
 from pytest_grovescale.errors import UsageError
+from pytest_grovescale.report import jsonfile
 from tests.unit.bench.planned import plan, sample
 
 SAMPLE = str(Path(__file__).parents[3] / "reports" / "sample")
@@ -105,15 +107,28 @@ def test_recorded_runs_are_compared_and_called_weaker(folder: Path, capsys: pyte
 
 
 def test_recorded_runs_of_one_folder_each_are_one_pair() -> None:
-    found = compare_recorded(Path(SAMPLE), Path(SAMPLE))
+    folder = Path(SAMPLE)
+    found = compare_recorded(folder, folder, pairs_in(folder, folder))
     assert found.pairs == 1
     assert found.weaker == WEAKER
     assert found.verdict == "inconclusive", "one pair has no interval"
 
 
+def test_passes_with_a_profiler_are_not_compared(folder: Path) -> None:
+    sample = jsonfile.read(Path(SAMPLE) / jsonfile.NAME)
+    (test,) = sample.tests
+    pass_ = msgspec.structs.replace(test, test=f"{test.test}[profiled]", profiled=True)
+    jsonfile.write(msgspec.structs.replace(sample, tests=(test, pass_)), folder / "run" / jsonfile.NAME)
+    (pair,) = pairs_in(folder / "run", folder / "run")
+    assert not pair.a.test.profiled
+    jsonfile.write(msgspec.structs.replace(sample, tests=(pass_,)), folder / "run" / jsonfile.NAME)
+    with pytest.raises(UsageError, match="only passes with a profiler"):
+        pairs_in(folder / "run", folder / "run")
+
+
 def test_a_folder_without_results_is_told(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"has no result\.json"):
-        compare_recorded(Path(SAMPLE), folder)
+        pairs_in(Path(SAMPLE), folder)
 
 
 @pytest.mark.parametrize(

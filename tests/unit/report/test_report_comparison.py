@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.profiles.compared import (
+    FunctionsCompared,
+    NotProfiled,
+    ProfiledSide,
+    ProfilesCompared,
+)
+from pytest_grovescale.analysis.profiles.difference import Difference, DifferenceRow
 from pytest_grovescale.analysis.run_metrics import units_of
 from pytest_grovescale.report.comparison_rows import answer, ratio, rows
 from pytest_grovescale.report.comparison_table import render, render_markdown
+from pytest_grovescale.report.html.background import Background
+from pytest_grovescale.report.html.page import render_comparison
 
 from .sample import MACHINE
 
@@ -155,6 +164,64 @@ def test_markdown_is_a_table_for_each_section_with_the_answer_first() -> None:
     assert "**slower**" in text
     widths = {line.count(" | ") for line in lines if line.startswith("| ")}
     assert widths == {5}
+
+
+def functions(phase: str, rows: int = 30) -> FunctionsCompared:
+    found = tuple(
+        DifferenceRow(
+            function=f"f{n} (m.py)", module="m.py", before=5.0 - n / 10, after=2.0, change=-0.6, beyond_error=True
+        )
+        for n in range(rows)
+    )
+    side = ProfiledSide(samples=1000, cpu_s=5.0, profiled_cpu_s=5.5)
+    whole = Difference(scale="cpu_s", before=5.0, after=2.0, samples=(1000, 1000), rows=found)
+    return FunctionsCompared(
+        phase=phase, process="operator", kind="pyspy", before=side, after=side, difference=whole if rows else None
+    )
+
+
+PROFILES = ProfilesCompared(
+    functions=(functions("deploy"), functions("steady-state")),
+    missing=(
+        NotProfiled(variant="optimized", phase="delete", process="operator", why="not permitted. Run as root."),
+        NotProfiled(variant="optimized", why="it ended:\n  last words", next_step="Its whole output: pytest.log."),
+    ),
+)
+MISSING = (
+    "No profile of operator in delete for optimized: not permitted. Run as root.",
+    "No profile for optimized: it ended → Its whole output: pytest.log.",
+)
+
+
+def test_functions_of_each_phase_are_a_table_with_the_names_of_the_variants() -> None:
+    text = render_markdown([noop(), deploy()], PROFILES)
+    lines = text.splitlines()
+    assert lines.count("| function | baseline | optimized | Δ |") == 2
+    headings = [line for line in lines if line.startswith("####")]
+    assert headings == ["#### CPU of operator: deploy", "#### CPU of operator: steady-state"]
+    assert sum(line.startswith("| f") for line in lines) == 2 * (1 + 10)
+    terminal = render([noop(), deploy()], PROFILES, width=120)
+    assert "CPU of operator: steady-state" in terminal
+    assert "f9 (m.py)" in terminal
+    assert "f10 (m.py)" not in terminal
+    assert "baseline 5.50 s instead of 5.00 s" in terminal
+
+
+def test_a_profile_that_is_not_there_says_why_and_what_to_do() -> None:
+    terminal = render([noop()], PROFILES, width=160)
+    markdown = [line.replace("\\", "") for line in render_markdown([noop()], PROFILES).splitlines()]
+    for why in MISSING:
+        assert f"- {why}" in terminal
+        assert f"- {why}" in markdown
+    assert "last words" not in terminal
+    page = render_comparison([noop()], Background(not_profiled=PROFILES.missing))
+    assert all(f'<p class="note warn">{why}</p>' in page for why in MISSING)
+
+
+def test_without_profiles_nothing_is_said_of_them() -> None:
+    for text in (render([noop()]), render_markdown([noop()])):
+        assert "CPU of each function" not in text
+        assert "rofile" not in text
 
 
 def test_a_name_cannot_break_the_markdown() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.profiles.chosen import PhaseProfile
+from pytest_grovescale.analysis.profiles.chosen import PhaseProfile, paired
+from pytest_grovescale.analysis.profiles.compared import FunctionsCompared, functions_compared
 from pytest_grovescale.analysis.result import FunctionRow, ProfileResult, TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.report.function_difference import differences_markdown, differences_text
@@ -70,6 +71,10 @@ def with_profiles(profiles: tuple[ProfileResult, ...], **phase: Any) -> TestResu
 
 def in_deploy(one: ProfileResult) -> list[PhaseProfile]:
     return [PhaseProfile(test="t", phase="deploy", profile=one)]
+
+
+def compared(before: ProfileResult, after: ProfileResult) -> tuple[FunctionsCompared, ...]:
+    return functions_compared(paired(in_deploy(before), in_deploy(after)))
 
 
 def squeezed(text: str) -> list[str]:
@@ -169,7 +174,7 @@ def test_functions_that_only_lead_to_others_on_request() -> None:
 
 
 def test_two_runs_as_markdown() -> None:
-    lines = differences_markdown(in_deploy(BEFORE), in_deploy(AFTER)).splitlines()
+    lines = differences_markdown(compared(BEFORE, AFTER)).splitlines()
     assert lines == [
         "#### CPU of operator: deploy",
         "",
@@ -186,7 +191,7 @@ def test_two_runs_as_markdown() -> None:
 
 
 def test_two_runs_in_the_terminal() -> None:
-    lines = squeezed(differences_text(in_deploy(BEFORE), in_deploy(BEFORE), top=1))
+    lines = squeezed(differences_text(compared(BEFORE, BEFORE), top=1))
     assert lines[:3] == [
         "CPU of operator: deploy",
         "function before after Δ",
@@ -196,7 +201,7 @@ def test_two_runs_in_the_terminal() -> None:
 
 
 def test_without_exact_cpu_seconds_shares_are_compared_and_labelled() -> None:
-    text = differences_markdown(in_deploy(profile(row("f (m.py)", 500), cpu_s=None)), in_deploy(AFTER))
+    text = differences_markdown(compared(profile(row("f (m.py)", 500), cpu_s=None), AFTER))
     assert "| f (m.py) | 50 % | – | gone |" in text
     assert "all functions" not in text
     assert "a function may also grow because others shrank" in text
@@ -204,11 +209,20 @@ def test_without_exact_cpu_seconds_shares_are_compared_and_labelled() -> None:
 
 def test_a_side_without_a_table_says_why() -> None:
     few = profile(problem="7 on-CPU samples", samples=7)
-    for compare in (differences_markdown, differences_text):
-        assert "after: 7 on-CPU samples" in compare(in_deploy(BEFORE), in_deploy(few))
+    for render in (differences_markdown, differences_text):
+        assert "after: 7 on-CPU samples" in render(compared(BEFORE, few))
+
+
+def test_what_the_profiler_cost_is_told_of_both_runs() -> None:
+    before = msgspec.structs.replace(BEFORE, profiled_cpu_s=11.5, repeated=161)
+    after = msgspec.structs.replace(AFTER, profiled_cpu_s=5.2)
+    told = "CPU with a profiler: before 11.5 s instead of 10.0 s for 161 times the triggers, after 5.20 s instead of"
+    for render in (differences_markdown, differences_text):
+        assert told in " ".join(render(compared(before, after)).split())
+        assert "CPU with a profiler" not in render(compared(BEFORE, AFTER))
 
 
 def test_runs_that_have_nothing_in_common() -> None:
     other = [PhaseProfile(test="t", phase="delete", profile=AFTER)]
     with pytest.raises(UsageError, match="no profile of the same process"):
-        differences_text(in_deploy(BEFORE), other)
+        paired(in_deploy(BEFORE), other)

@@ -20,6 +20,8 @@ const DOUBLE = [
   ["Remark", (row) => (row[5] ? "" : "within sampling error")],
 ];
 
+const often = (repeated) => (repeated === 1 ? "" : ` and ${three(repeated)} times the triggers`);
+
 function functionTable(profile, rows, find) {
   const columns = profile.differences ? DOUBLE : SINGLE;
   const head = element("tr", {}, ...columns.map(([name, , value]) => element("th", { scope: "col", className: value ? "n" : "", textContent: name })));
@@ -74,12 +76,16 @@ function makeProfiles(panel, profiles) {
   };
 
   const tellFacts = () => {
-    const { samples, samples_before: before, coverage, cpu_s: cpu, profiled_cpu_s: profiled, repeated, problem } = profile();
+    const { samples, samples_before: before, coverage, cpu_s: cpu, profiled_cpu_s: profiled, repeated, costs, problem } = profile();
     const facts = [];
     if (samples !== null) facts.push(before === undefined ? `${whole(samples)} samples` : `${whole(before ?? 0)} samples before, ${whole(samples)} after`);
     if (coverage) facts.push(`covers ${percent(coverage)} of the phase`);
     if (cpu !== null && cpu !== undefined) facts.push(`shares are of ${seconds(cpu)} CPU, measured without a profiler`);
-    if (profiled) facts.push(`with it ${seconds(profiled)}${repeated === 1 ? "" : ` and ${three(repeated)} times the triggers`}`);
+    if (profiled) facts.push(`with it ${seconds(profiled)}${often(repeated)}`);
+    for (const side of costs ?? []) {
+      const withIt = side.profiled_cpu_s === null ? "" : `, ${seconds(side.profiled_cpu_s)} with it${often(side.repeated)}`;
+      if (side.cpu_s !== null) facts.push(`${side.name}: ${seconds(side.cpu_s)} CPU without a profiler${withIt}`);
+    }
     if (problem) facts.push(problem);
     $(".profile-facts", panel).textContent = facts.join(" · ");
     $(".profile-links", panel).replaceChildren(...profile().links.map((link) => element("a", { href: link.href, textContent: link.text })));
