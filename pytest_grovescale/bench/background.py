@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from ..analysis.analyse import analyse_run_over_time
 from ..analysis.comparison import VariantRun
@@ -21,12 +22,20 @@ from .store import Plan, Sample, Store
 _PARTS = {NOOP: "no-op windows", DEPLOY: "deploy and delete", PROFILE: "with a profiler"}
 
 
+class _Look(NamedTuple):
+    """A run that is to be shown over time."""
+
+    variant: str
+    what: str
+    recording: Path
+
+
 def of_comparison(store: Store, plan: Plan, profiled: Profiled, *, page: Path) -> Background:
     """Return what stands behind a comparison, with links as seen from its ``page``."""
     samples = store.samples()
     measured = {slot: sample for slot, sample in samples.items() if slot.part in plan.comparisons}
     shown = [
-        (plan.arms[arm].label, f"{_PARTS[slot.part]}, pair {slot.round + 1}", store.folder / sample.run.recording)
+        _Look(plan.arms[arm].label, f"{_PARTS[slot.part]}, pair {slot.round + 1}", store.folder / sample.run.recording)
         for arm in plan.arms
         for slot, sample in _telling(arm, measured)
     ]
@@ -53,7 +62,7 @@ def of_recordings(
         in_force(*([test.parameters | test.cluster for test in side] for side in sides)),
         list(_rows("recorded", links)),
         [
-            (name, f"recorded, pair {len(pairs)}", Path(one.run.recording))
+            _Look(name, f"recorded, pair {len(pairs)}", Path(one.run.recording))
             for name, one in zip(names, last, strict=True)
             if one.run.recording
         ],
@@ -65,18 +74,17 @@ def _background(
     profiled: Profiled,
     found: InForce,
     rows: Sequence[RunRow],
-    wanted: Iterable[tuple[str, str, Path]],
+    looks: Iterable[_Look],
     *,
     page: Path,
 ) -> Background:
-    """``wanted``: (variant, which of its runs, recording) of the runs to be shown over time."""
     shown: list[ShownRun] = []
     not_shown: list[str] = []
-    for variant, what, recording in wanted:
+    for look in looks:
         try:
-            shown.append(_shown(variant, what, recording, page))
+            shown.append(_shown(look, page))
         except RecordingError as error:
-            not_shown.append(f"No run of {variant} is shown: {error.message} → {error.next_step}")
+            not_shown.append(f"No run of {look.variant} is shown: {error.message} → {error.next_step}")
     return Background(
         profiles=profiled.pairs,
         not_profiled=profiled.compared.missing,
@@ -93,17 +101,23 @@ def _telling(arm: str, samples: Mapping[Slot, Sample]) -> list[tuple[Slot, Sampl
     return sorted(own, key=lambda one: (one[0].part == DEPLOY, not one[1].run.broken, one[0].round))[-1:]
 
 
-def _shown(variant: str, what: str, recording: Path, page: Path) -> ShownRun:
+def _shown(look: _Look, page: Path) -> ShownRun:
     """Read a run over time; raises RecordingError where it cannot be."""
-    folder = recording.parents[1]
+    folder = look.recording.parents[1]
     run = analyse_run_over_time(folder)
-    name = recording.relative_to(folder).as_posix()
+    name = look.recording.relative_to(folder).as_posix()
     test = next((test for test in run.result.tests if test.recording == name), None)
     if test is None:
         raise RecordingError(
             f"{name} cannot be read: {'; '.join(run.result.warnings)}", next_step="See the other runs' reports."
         )
-    return ShownRun(variant=variant, what=what, test=test, timeline=run.timelines[name], page=_page_of(recording, page))
+    return ShownRun(
+        variant=look.variant,
+        what=look.what,
+        test=test,
+        timeline=run.timelines[name],
+        page=_page_of(look.recording, page),
+    )
 
 
 def _links(
