@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from .errors import UsageError
@@ -16,7 +17,7 @@ def seconds(value: str | float) -> float:
     Raises UsageError for anything else, negative durations included.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if value >= 0:
+        if 0 <= value < math.inf:
             return float(value)
     elif isinstance(value, str):
         text = value.strip()

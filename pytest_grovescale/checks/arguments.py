@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 from .. import durations
@@ -23,11 +24,28 @@ def one_of(check: str, **bounds: object) -> None:
 
 
 def not_negative(check: str, **values: float | None) -> None:
-    """Refuse what is no number from 0 on; None was not given."""
+    """Refuse what is no number from 0 on; None was not given. Nothing is ever beyond infinity: it is no bound."""
     for name, value in values.items():
-        # `not >=`: a NaN is no bound either.
-        if value is not None and not value >= 0:
+        # `not <=`: a NaN is no bound either.
+        if value is not None and not 0 <= value < math.inf:
             raise CheckArgumentError(f"{check}({name}={value}): not a number from 0 on")
+
+
+def share(check: str, **values: float) -> None:
+    """Refuse what is no share: a bound above 1 could never be exceeded."""
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            percent = 1 < value <= 100
+            raise CheckArgumentError(
+                f"{check}({name}={value:g}): not a share from 0 to 1",
+                next_step=f"Percent are hundredths: {name}={value / 100:g}." if percent else "",
+            )
+
+
+def some_judged(check: str, ignore: list[str]) -> None:
+    """Refuse patterns of families to let off that leave none to be judged."""
+    if any(pattern and not pattern.strip("*") for pattern in ignore):
+        raise CheckArgumentError(f"{check}(ignore={ignore}): lets every family off", next_step="Name what to ignore.")
 
 
 def duration(check: str, **values: str | float | None) -> None:

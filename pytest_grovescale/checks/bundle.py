@@ -57,7 +57,8 @@ class Grep498(Check, tag="grep498", frozen=True, kw_only=True):
             },
             family=own,
         )
-        yield Initialised(families=[_CONFLICTS, _ERRORS])
+        yield Initialised([_CONFLICTS], labels={"controller": self.controllers, "target_kind": list(TARGET_KINDS)})
+        yield Initialised([_ERRORS], labels={"controller": self.controllers, "error_type": list(ERROR_TYPES)})
         yield Invariant(
             f"sum({_ERRORS}) by (controller) == sum(controller_runtime_reconcile_errors_total) by (controller)"
         )

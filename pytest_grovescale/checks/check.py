@@ -20,7 +20,7 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
     of_sweep: ClassVar[bool] = False
     """Whether it judges runs of several sizes: one run is recorded to be held to it, and not judged by it."""
     positional: ClassVar[tuple[str, ...]] = ()
-    """Arguments that are written without their name."""
+    """Arguments that a report writes without their name. Others may be given so, too, where a call reads well."""
 
     def __post_init__(self) -> None:
         for field in msgspec.structs.fields(self):

@@ -16,6 +16,13 @@ _IN_HAND = (
 )
 """All 0: nobody works, and nothing waits. Keys with a delay wait unseen; a count of theirs is nowhere served."""
 
+_TAKEN_UP = (
+    Selector("controller_runtime_reconcile_total"),
+    Selector("controller_runtime_reconcile_errors_total"),
+    Selector("workqueue_adds_total"),
+)
+"""All 0: nothing was ever worked on."""
+
 
 def at_rest(target: TargetHistory) -> list[bool | None]:
     """Return for each scrape whether nothing was being worked on and nothing waited; None where it does not tell.
@@ -55,3 +62,14 @@ def rests(target: TargetHistory) -> Iterator[int]:
     for scrape, (told, moment) in enumerate(zip(at_rest(target), target.moments, strict=True)):
         if told or (told is None and moment.edge):
             yield scrape
+
+
+def has_worked(target: TargetHistory, scrape: int) -> bool | None:
+    """Return whether anything had been taken up until a scrape, by its own counts; None where it does not count."""
+    known = [
+        value
+        for counter in _TAKEN_UP
+        for series in counter.of(target.series)
+        if (value := target.value(series, scrape)) is not None
+    ]
+    return any(known) if known else None

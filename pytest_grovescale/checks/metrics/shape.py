@@ -11,7 +11,7 @@ import msgspec
 
 from ...analysis.metrics.equations import equation
 from ...analysis.metrics.selection import ExpressionError
-from ..arguments import CheckArgumentError, duration, not_negative
+from ..arguments import CheckArgumentError, duration, not_negative, share, some_judged
 from ..check import Check, tag_of
 
 Duration = str | int | float
@@ -21,10 +21,14 @@ class _OfTarget(Check, frozen=True, kw_only=True):
     target: str = "operator"
 
 
-class Series(_OfTarget, tag="series", frozen=True, kw_only=True):
+class _AtMost(Check, frozen=True):
+    max: int
+
+
+class Series(_AtMost, tag="series", frozen=True, kw_only=True):
     """Series that the endpoint serves at once, at most: buckets, sums and counts are series too."""
 
-    max: int
+    target: str = "operator"
     family: str = ""
     """Name of a family, or a pattern with ``*`` (``grove_operator_*``; ``*``: all); empty: those that no library
     brought."""
@@ -62,7 +66,7 @@ class Labels(_OfTarget, tag="labels", frozen=True, kw_only=True):
     family: str = ""
 
     def refuse(self) -> None:
-        if not self.forbidden and not self.allowed_values:
+        if not any(self.forbidden) and not self.allowed_values:
             raise CheckArgumentError("labels() forbids nothing", next_step='Give forbidden=["namespace", "name"].')
 
 
@@ -74,6 +78,10 @@ class NoBuiltinDuplicates(_OfTarget, tag="no_builtin_duplicates", frozen=True, k
     """
 
     ignore: list[str] = msgspec.field(default_factory=list)
+    """Families that are let off, or patterns with ``*``."""
+
+    def refuse(self) -> None:
+        some_judged(tag_of(self), self.ignore)
 
 
 class MetricNames(_OfTarget, tag="metric_names", frozen=True, kw_only=True):
@@ -81,6 +89,9 @@ class MetricNames(_OfTarget, tag="metric_names", frozen=True, kw_only=True):
 
     ignore: list[str] = msgspec.field(default_factory=list)
     """Families that are let off, or patterns with ``*``."""
+
+    def refuse(self) -> None:
+        some_judged(tag_of(self), self.ignore)
 
 
 class FunctionNameLabels(_OfTarget, tag="function_name_labels", frozen=True, kw_only=True):
@@ -94,15 +105,30 @@ class FunctionNameLabels(_OfTarget, tag="function_name_labels", frozen=True, kw_
     source: str = ""
     """Folder with the operator's source (Python, Go), relative to where the test is run from."""
 
+    def refuse(self) -> None:
+        some_judged(tag_of(self), self.ignore)
 
-class Initialised(_OfTarget, tag="initialised", frozen=True, kw_only=True):
-    """Whether these families' series are all there, with 0, from the first scrape on."""
 
+class _OfFamilies(Check, frozen=True):
     families: list[str]
+
+
+class Initialised(_OfFamilies, tag="initialised", frozen=True, kw_only=True):
+    """Whether these families' series are all there, with 0, from the first scrape on.
+
+    ``labels`` says which there have to be: one for each combination of the values. Without it they are those that the
+    run showed at any time.
+    """
+
+    labels: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Label → all of its values, of each of the families."""
+    target: str = "operator"
 
     def refuse(self) -> None:
         if not self.families:
             raise CheckArgumentError("initialised() names no family", next_step='Give families=["my_errors_total"].')
+        if empty := [label for label, values in self.labels.items() if not values]:
+            raise CheckArgumentError(f"initialised(labels={self.labels}): {empty[0]} has no value, so none is demanded")
 
 
 class _Stated(Check, frozen=True):
@@ -121,11 +147,15 @@ class Invariant(_Stated, tag="invariant", frozen=True, kw_only=True):
     target: str = "operator"
     tolerance: float = 0.0
     """How far the two sides may be apart at rest."""
-    running: float | None = None
-    """How far while work is under way; None: only scrapes at rest are looked at."""
+    running: float | Literal["workers", "off"] = "workers"
+    """How far while work is under way. ``workers``: by as many as reconciles can run at once, of which each may have
+    been counted on one side only; where a gauge is compared, or the endpoint does not tell how many can run, only
+    scrapes at rest are looked at, as with ``off``."""
 
     def refuse(self) -> None:
-        not_negative(tag_of(self), tolerance=self.tolerance, running=self.running)
+        not_negative(tag_of(self), tolerance=self.tolerance)
+        if not isinstance(self.running, str):
+            not_negative(tag_of(self), running=self.running)
         try:
             equation(self.expression)
         except ExpressionError as error:
@@ -151,7 +181,7 @@ class HistogramBuckets(_OfTarget, tag="histogram_buckets", frozen=True, kw_only=
     family: str = ""
 
     def refuse(self) -> None:
-        not_negative(tag_of(self), share_max=self.share_max)
+        share(tag_of(self), share_max=self.share_max)
 
 
 class Coexistence(_OfTarget, tag="coexistence", frozen=True, kw_only=True):
@@ -164,17 +194,23 @@ class Coexistence(_OfTarget, tag="coexistence", frozen=True, kw_only=True):
     ignore: list[str] = msgspec.field(default_factory=list)
     """Families that are let off, or patterns with ``*``: what differs between any two processes, as a start time."""
 
+    def refuse(self) -> None:
+        some_judged(tag_of(self), self.ignore)
 
-class ConflictRate(Check, tag="conflict_rate", frozen=True, kw_only=True):
+
+class _ShareAtMost(Check, frozen=True):
+    max: float
+
+
+class ConflictRate(_ShareAtMost, tag="conflict_rate", frozen=True, kw_only=True):
     """Share of an identity's updates and patches that the API server refused with 409, at most."""
 
-    max: float
     phase: str = ""
     """Empty: all phases together."""
     identity: str = "operator"
 
     def refuse(self) -> None:
-        not_negative(tag_of(self), max=self.max)
+        share(tag_of(self), max=self.max)
 
 
 class _OfKind(Check, frozen=True):

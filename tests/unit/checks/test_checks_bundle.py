@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from pytest_grovescale.checks.check import encode
 from pytest_grovescale.checks.declaring import declared_for
 from pytest_grovescale.checks.metrics import shape as of_metrics
 from pytest_grovescale.errors import DefinitionError, UsageError
+from pytest_grovescale.exposition.families import Family
+from tests.unit.analysis.endpoint import Endpoint
+
+from .metrics_run import judged
+
+CONFLICTS, ERRORS = "grove_operator_status_update_conflict_total", "grove_operator_reconcile_errors_total"
 
 
 def declared(folder: Path, entry: str) -> list[shape.AnyCheck]:
@@ -36,14 +43,29 @@ def test_its_arguments_may_be_given_in_the_file(tmp_path: Path) -> None:
 
 
 def test_it_bounds_the_surface_of_the_proposal() -> None:
-    series, labels, initialised, errors, conflicts = grep498()
+    series, labels, of_conflicts, of_errors, errors, conflicts = grep498()
     assert isinstance(series, of_metrics.Series)
     assert (series.max, series.family) == (33, "grove_operator_*")
     assert isinstance(labels, of_metrics.Labels)
     assert len(labels.allowed_values["error_type"]) == 8
-    assert isinstance(initialised, of_metrics.Initialised)
-    assert len(initialised.families) == 2
+    demanded = 0
+    for initialised in (of_conflicts, of_errors):
+        assert isinstance(initialised, of_metrics.Initialised)
+        demanded += math.prod(len(values) for values in initialised.labels.values())
+    assert demanded == series.max
     assert all(isinstance(invariant, of_metrics.Invariant) for invariant in (errors, conflicts))
+
+
+def test_a_few_of_its_series_are_not_enough() -> None:
+    served = Endpoint(families=[Family(name=name, type="counter", help="Errors.") for name in (CONFLICTS, ERRORS)])
+    few = {
+        f'{CONFLICTS}{{controller="podclique",target_kind="PodClique"}}': 0.0,
+        f'{ERRORS}{{controller="podclique",error_type="internal"}}': 0.0,
+    }
+    served.answers(0, few, edge="start:deploy")
+    served.answers(1, few, edge="end:deploy")
+    found = [judged(check, served) for check in grep498()]
+    assert [check.figure for check in found if check.verdict == "fail"] == [8, 23]
 
 
 @pytest.mark.parametrize("name", BUNDLES)

@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.checks.metrics.shape import Invariant
 from pytest_grovescale.errors import UsageError
-from tests.unit.checks.scraped_run import ACTIVE, DONE, FAILED, OWN_CONFLICTS, OWN_ERRORS, SENT, ScrapedRun, controllers
+from tests.unit.checks.scraped_run import (
+    ACTIVE,
+    DONE,
+    FAILED,
+    LIMIT,
+    OWN_CONFLICTS,
+    OWN_ERRORS,
+    SENT,
+    TIMES,
+    TYPES,
+    ScrapedRun,
+    controllers,
+)
 
 BY_CONTROLLER = f"sum({OWN_ERRORS}) by (controller) == sum({FAILED}) by (controller)"
 CONFLICTS = f'sum(increase({OWN_CONFLICTS})) <= sum(increase({SENT}{{code="409",method=~"PUT|PATCH"}}))'
@@ -46,7 +58,7 @@ def test_one_that_holds_only_of_all_together_fails_with_the_group() -> None:
     assert run.judged(Invariant(f"sum({OWN_ERRORS}) == sum({FAILED})"))[0] == "pass"
 
 
-def test_what_is_under_way_is_judged_only_when_asked_and_by_its_own_tolerance() -> None:
+def test_what_is_under_way_is_judged_by_its_own_tolerance() -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 0}, {"a": 0}), edge="start:deploy")
     run.scrape(errors({"a": 5}, {"a": 3}, active=4))
@@ -56,6 +68,46 @@ def test_what_is_under_way_is_judged_only_when_asked_and_by_its_own_tolerance() 
     verdict, text = run.judged(Invariant(BY_CONTROLLER, running=1))
     assert verdict == "fail"
     assert "6 on the left, 4 on the right (1.0 s after the first scrape, at work)" in text
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        (2, ("pass", "holds at 2 scrapes at rest and 1 at work")),
+        (1, ("fail", "does not hold at 1 of 3 scrapes")),
+        # Nobody knows how much may be in hand.
+        (None, ("pass", "holds at 2 scrapes at rest")),
+    ],
+)
+def test_by_default_each_worker_may_have_one_event_in_hand(workers: float | None, expected: tuple[str, str]) -> None:
+    run = ScrapedRun()
+    limits = controllers(LIMIT, {"a": workers, "b": 9}) if workers is not None else {}
+    run.scrape(errors({"a": 0}, {"a": 0}) | limits, edge="start:deploy")
+    run.scrape(errors({"a": 5}, {"a": 3}, active=1) | limits)
+    run.scrape(errors({"a": 9}, {"a": 9}) | limits, edge="end:deploy")
+    verdict, text = run.judged(Invariant(BY_CONTROLLER))
+    assert (verdict, text.splitlines()[0].partition(":")[0]) == expected
+    assert run.judged(Invariant(BY_CONTROLLER, running="off"))[0] == "pass"
+
+
+def test_what_is_no_count_of_events_is_judged_at_rest_only() -> None:
+    stated = Invariant(f"sum({TIMES}_sum) == sum(objects)")
+    run = ScrapedRun()
+    for apart, active in ((0, 0), (50, 1), (0, 0)):
+        served = {f"{TIMES}_sum": 5.0 + apart, f"{TIMES}_count": 5.0, "objects": 5.0}
+        served |= controllers(ACTIVE, {"a": active}) | controllers(LIMIT, {"a": 1})
+        run.scrape(served, types={**TYPES, "objects": "gauge"}, edge="" if active else "end:deploy")
+    assert run.judged(stated)[1].splitlines()[0] == "holds at 2 scrapes at rest"
+
+
+def test_scrapes_at_work_alone_prove_nothing_but_a_fault() -> None:
+    run = ScrapedRun()
+    limits = controllers(LIMIT, {"a": 1})
+    run.scrape(errors({"a": 3}, {"a": 3}, active=1) | limits)
+    assert run.judged(Invariant(BY_CONTROLLER))[0] == "inconclusive"
+    assert run.judged(Invariant(BY_CONTROLLER, running=0))[0] == "pass"
+    run.scrape(errors({"a": 9}, {"a": 4}, active=1) | limits)
+    assert run.judged(Invariant(BY_CONTROLLER))[0] == "fail"
 
 
 def test_an_edge_at_which_workers_work_is_not_at_rest() -> None:

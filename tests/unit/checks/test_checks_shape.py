@@ -33,6 +33,10 @@ WRITTEN: dict[str, shape.AnyCheck] = {
     'cpu("deploy", max="4s")': shape.cpu("deploy", max="4s"),
     'rss(max="200Mi")': shape.rss(max="200Mi"),
     'milestone("ready", max=12)': shape.milestone("ready", max=12),
+    'series(max=33, family="my_*")': shape.series(33, family="my_*"),
+    "conflict_rate(max=0.05)": shape.conflict_rate(0.05),
+    "initialised(families=['a_total'], labels={'kind': ['x']})": shape.initialised(["a_total"], labels={"kind": ["x"]}),
+    'invariant("sum(a) == 2", running="off")': shape.invariant("sum(a) == 2", running="off"),
     'milestone("ready", times_floor=1.5, floor="bare/ready")': shape.milestone(
         "ready", times_floor=1.5, floor="bare/ready"
     ),
@@ -58,6 +62,7 @@ def test_a_check_comes_back_from_a_recording(text: str) -> None:
         (shape.noop_reconciles, {"max": math.nan}, "not a number from 0 on"),
         (shape.scales, {"metric": "speed:deploy"}, r"scales\('speed:deploy'\): no metric is called so"),
         (shape.scales, {"metric": "noop_cpu", "exponent_max": -1}, r"exponent_max=-1\): not a number from 0 on"),
+        (shape.noop_reconciles, {"max": math.inf}, "not a number from 0 on"),
         (shape.noop_reconciles, {}, "noop_reconciles has no bound"),
         (shape.noop_reconciles, {"max": 1, "per_trigger": 1, "controller": "a"}, "has both per_trigger and max"),
         (shape.noop_reconciles, {"per_trigger": 1}, "does not say of which controller"),
@@ -77,6 +82,16 @@ def test_a_check_comes_back_from_a_recording(text: str) -> None:
         (shape.milestone, {"name": "a", "max": 1, "floor": "2s"}, "needs times_floor"),
         (shape.milestone, {"name": "a", "times_floor": 2, "floor": "bare"}, "'bare' is not a duration"),
         (shape.milestone, {"name": "a", "times_floor": 2, "floor": "baseline:"}, "is not a duration"),
+        (shape.cpu, {"phase": "deploy", "max": math.inf}, "inf is not a duration"),
+        (shape.histogram_buckets, {"share_max": 95}, r"share_max=95\): not a share from 0 to 1"),
+        (shape.histogram_buckets, {"share_max": -0.1}, "not a share from 0 to 1"),
+        (shape.conflict_rate, {"max": 20.0}, r"conflict_rate\(max=20\): not a share from 0 to 1"),
+        (shape.conflict_rate, {"max": math.nan}, "not a share from 0 to 1"),
+        (shape.labels, {"forbidden": [""]}, "forbids nothing"),
+        (shape.initialised, {"families": ["a"], "labels": {"kind": []}}, "kind has no value"),
+        (shape.invariant, {"expression": "sum(a) == 2", "running": -1.0}, "not a number from 0 on"),
+        (shape.no_builtin_duplicates, {"ignore": ["my_*", "*"]}, "lets every family off"),
+        (shape.coexistence, {"ignore": ["**"]}, "lets every family off"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(kind: Any, arguments: dict[str, Any], message: str) -> None:
