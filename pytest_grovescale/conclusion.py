@@ -12,6 +12,7 @@ import pytest
 from .analysis.analyse import RECORDINGS, analyse_run_over_time
 from .analysis.baseline import rows, same_backend, usable
 from .analysis.likeness import backend_of
+from .analysis.profiles.attach import profiles_in
 from .analysis.result import Result
 from .analysis.timeline import Timeline
 from .bench.baselines import Baselines
@@ -38,7 +39,10 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
     try:
         run = analyse_run_over_time(folder)
         result = judge_run(
-            run.result, lambda test: baselines_of(baselines, test.test, backend_of(test)), run.metrics_of
+            run.result,
+            lambda test: baselines_of(baselines, test.test, backend_of(test)),
+            run.metrics_of,
+            profiles_in(folder),
         )
     except RecordingError as error:
         reporter.write_line(f"grovescale: no result: {error}", red=True)

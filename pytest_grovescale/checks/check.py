@@ -19,6 +19,8 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
     """Whether it can only be judged when its steady-state phase has an idle twin."""
     of_sweep: ClassVar[bool] = False
     """Whether it judges runs of several sizes: one run is recorded to be held to it, and not judged by it."""
+    of_profiled_pass: ClassVar[bool] = False
+    """Whether the pass with profilers is held to it, too: its stacks tell what the measured one cannot know."""
     positional: ClassVar[tuple[str, ...]] = ()
     """Arguments that a report writes without their name. Others may be given so, too, where a call reads well."""
 

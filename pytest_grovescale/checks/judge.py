@@ -10,11 +10,13 @@ import msgspec
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
+from ..recording.records import CheckDeclared
 from . import milestones, noop, noop_cpu, reconciles, resources, scaling, simulated_nodes, traffic
 from .baseline import Baselines, no_baselines
 from .check import text_of
 from .finding import Finding
 from .metrics import judge as of_metrics
+from .metrics.functions import Profiles, no_profiles
 from .shape import (
     AnyCheck,
     ApiRequests,
@@ -46,6 +48,7 @@ def judge(
     *,
     baselines: Baselines = no_baselines,
     metrics: Metrics = no_metrics,
+    profiles: Profiles = no_profiles,
     source: str = "",
 ) -> CheckResult:
     """Return what one check says of a test.
@@ -58,23 +61,27 @@ def judge(
             raise NotMeasuredError(
                 f"others may have used the cluster meanwhile: {test.disturbed}", next_step="Run the test again."
             )
-        found = _finding(check, test, baselines, metrics)
+        found = _finding(check, test, baselines, metrics, profiles)
     except NotMeasuredError as error:
         return inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
     return result_of(check, found, source)
 
 
-def judge_all(test: TestResult, *, baselines: Baselines = no_baselines, metrics: Metrics = no_metrics) -> TestResult:
+def judge_all(
+    test: TestResult,
+    *,
+    baselines: Baselines = no_baselines,
+    metrics: Metrics = no_metrics,
+    profiles: Profiles = no_profiles,
+) -> TestResult:
     """Return a test's result with the verdict of each check that it was declared to be held to, in their order.
 
     But of those that a sweep judges: one run says nothing of them.
     """
-    once = functools.cache(metrics)
-    checks = tuple(
-        _declared(plain.check, test, baselines, once, plain.source)
-        for plain in test.declared
-        if not scaling.of_sweep(plain)
+    judged = functools.partial(
+        _declared, test, baselines=baselines, metrics=functools.cache(metrics), profiles=profiles
     )
+    checks = tuple(judged(plain) for plain in test.declared if not scaling.of_sweep(plain))
     return msgspec.structs.replace(test, checks=checks)
 
 
@@ -82,27 +89,28 @@ def judge_run(
     result: Result,
     baselines_of: Callable[[TestResult], Baselines],
     metrics_of: Callable[[TestResult], MetricsHistory],
+    profiles: Profiles,
 ) -> Result:
     """Return a run's result with the verdicts of all its tests.
 
     ``baselines_of`` gives a test's baselines; ``metrics_of`` its scrapes, from its recording.
     """
     tests = tuple(
-        judge_all(test, baselines=baselines_of(test), metrics=functools.partial(metrics_of, test))
+        judge_all(test, baselines=baselines_of(test), metrics=functools.partial(metrics_of, test), profiles=profiles)
         for test in result.tests
     )
     return msgspec.structs.replace(result, tests=tests)
 
 
 def _declared(
-    plain: dict[str, object], test: TestResult, baselines: Baselines, metrics: Metrics, source: str
+    test: TestResult, plain: CheckDeclared, *, baselines: Baselines, metrics: Metrics, profiles: Profiles
 ) -> CheckResult:
     try:
-        check = decode(plain)
-        return judge(check, test, baselines=baselines, metrics=metrics, source=source)
+        check = decode(plain.check)
+        return judge(check, test, baselines=baselines, metrics=metrics, profiles=profiles, source=plain.source)
     except UsageError as error:
         # Nobody is there to be told to write it otherwise: it stands in the report.
-        return inconclusive(str(plain.get("check", "")), error, phase="", source=source)
+        return inconclusive(str(plain.check.get("check", "")), error, phase="", source=plain.source)
 
 
 def result_of(check: AnyCheck, found: Finding, source: str) -> CheckResult:
@@ -132,7 +140,7 @@ def inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str)
     )
 
 
-def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: Metrics) -> Finding:
+def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: Metrics, profiles: Profiles) -> Finding:
     match check:
         case NoopWrites():
             return noop.writes(check, test)
@@ -160,4 +168,4 @@ def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: M
                 next_step="It is judged by runs of several sizes: grovescale sweep TEST --set replicas=125,250,500.",
             )
         case _:
-            return of_metrics.judge(check, test, metrics())
+            return of_metrics.judge(check, test, metrics(), profiles)

@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
 def _show(options: argparse.Namespace) -> int:
     from ..analysis.analyse import analyse, merge
     from ..analysis.metrics.history import histories_in
-    from ..analysis.profiles.attach import with_tables
+    from ..analysis.profiles.attach import profiles_in, with_tables
     from ..checks.judge import judge_run
     from ..recording.journal import read
     from ..report import terminal
@@ -55,7 +55,7 @@ def _show(options: argparse.Namespace) -> int:
     folder = recordings[0].parent.parent
     result = merge([analyse(read(path), recording=path.relative_to(folder).as_posix()) for path in recordings])
     result = with_tables(result, folder)
-    for test in judge_run(result, _baselines(), histories_in(folder)).tests:
+    for test in judge_run(result, _baselines(), histories_in(folder), profiles_in(folder)).tests:
         write(terminal.render_test(test))
     return 0
 
@@ -83,6 +83,7 @@ def _recordings(path: Path) -> list[Path]:
 
 def _analyse(options: argparse.Namespace) -> int:
     from ..analysis.analyse import analyse_run_over_time
+    from ..analysis.profiles.attach import profiles_in
     from ..checks.judge import judge_run
     from ..recording.journal import wait_closed
     from ..report import jsonfile
@@ -95,7 +96,7 @@ def _analyse(options: argparse.Namespace) -> int:
         # All of the run was killed: the recorders of its other workers are closing theirs.
         wait_closed(_recordings(options.folder))
     run = analyse_run_over_time(options.folder)
-    result = judge_run(run.result, _baselines(), run.metrics_of)
+    result = judge_run(run.result, _baselines(), run.metrics_of, profiles_in(options.folder))
     jsonfile.write(result, options.folder / "result.json")
     say(f"wrote {options.folder / 'result.json'}")
     say(f"wrote {files.write_run(options.folder, result, run.timelines)}")
@@ -104,12 +105,13 @@ def _analyse(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from ..analysis.analyse import analyse_run_over_time
+    from ..analysis.profiles.attach import profiles_in
     from ..checks.judge import judge_run
     from ..report.html import files
 
     _recordings(options.folder)
     run = analyse_run_over_time(options.folder)
-    judged = judge_run(run.result, _baselines(), run.metrics_of)
+    judged = judge_run(run.result, _baselines(), run.metrics_of, profiles_in(options.folder))
     say(f"wrote {files.write_run(options.folder, judged, run.timelines, to=options.output)}")
     return 0
 

@@ -29,4 +29,11 @@ class Budget(NamedTuple):
         return self.enforced and found.verdict not in tolerated
 
 
+def held_to(asked: tuple[Declared, ...], by_cluster: tuple[Declared, ...], *, profiled: bool) -> tuple[Declared, ...]:
+    """Return what a pass of a test is held to: one with profilers measures nothing, and only its stacks are judged."""
+    if profiled:
+        return tuple(declared for declared in asked if declared.check.of_profiled_pass)
+    return (*asked, *by_cluster)
+
+
 NO_BUDGET = Budget()

@@ -15,6 +15,7 @@ from .. import durations
 from ..analysis.analyse import contents_of, result_of
 from ..analysis.floors import FLOOR, floor_detail
 from ..analysis.metrics.history import MetricsHistory
+from ..analysis.profiles.attach import profiles_in
 from ..analysis.result import CheckResult, PhaseResult, TestResult
 from ..checks.account import failure, line
 from ..checks.bundle import AnyBundle
@@ -122,6 +123,7 @@ class Scale:
         """Whether steady-state phases are followed by their idle twins."""
         for check, source in budget.declared:
             recorder.declare_check(encode(check), source)
+        self._profiles = profiles_in(recorder.journal.parent.parent)
         self._phases: list[str] = []
         self._untracked = False
         self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
@@ -183,15 +185,23 @@ class Scale:
 
         Raises CheckFailed when it is exceeded, and when that cannot be told (a warning instead, with
         ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
-        raises nothing: the pass before was held to it. Nor does one that ``grovescale sweep`` judges, as ``scales``.
+        raises nothing: the pass before was held to it; but for `function_name_labels`, which stacks tell of. Nor does
+        one that ``grovescale sweep`` judges, as ``scales``.
         """
         if isinstance(check, AnyBundle):
             raise UsageError(
                 f"{text_of(check)} stands for several checks",
                 next_step="Make each of them: for check in …: scale.check(check).",
             )
-        found = judge(check, self.result(), baselines=self.budget.baselines, metrics=self.metrics, source=TEST)
-        if self.profiled:
+        found = judge(
+            check,
+            self.result(),
+            baselines=self.budget.baselines,
+            metrics=self.metrics,
+            profiles=self._profiles,
+            source=TEST,
+        )
+        if self.profiled and not check.of_profiled_pass:
             return found
         if found.phase and getattr(check, "phase", None) == "":
             # Later phases could be meant too: it was judged by this one.
@@ -402,7 +412,7 @@ class Scale:
 
     def judged(self) -> TestResult:
         """Return ``result()`` with the verdicts of all checks."""
-        return judge_all(self.result(), baselines=self.budget.baselines, metrics=self.metrics)
+        return judge_all(self.result(), baselines=self.budget.baselines, metrics=self.metrics, profiles=self._profiles)
 
     def metrics(self) -> MetricsHistory:
         """Return all scrapes recorded so far, of every target."""

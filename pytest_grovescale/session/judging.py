@@ -10,7 +10,7 @@ from ..analysis.analyse import TEST_ERROR, TEST_FAILED
 from ..checks.account import account, line
 from ..checks.metrics.shape import Coexistence
 from ..conclusion import UNJUDGED, UNPROFILED
-from ..errors import GrovescaleError, InconclusiveWarning, NotMeasuredError
+from ..errors import CheckFailed, GrovescaleError, InconclusiveWarning, NotMeasuredError
 from ..report import junit
 from ..scenario.budget import TEST
 from ..scenario.scale import Scale
@@ -60,9 +60,12 @@ def mark_failure(scale: Scale, error: BaseException) -> None:
 def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bool:
     """Return whether a profiled pass passes although something in its test did not hold: its phases went through.
 
-    Noted on the item, so that the run's end can say so, whichever worker it ran on.
+    Noted on the item, so that the run's end can say so, whichever worker it ran on. A check that fails here is one
+    that this pass is held to.
     """
     if not scale.profiled or scale.current is not None or not isinstance(error, _DID_NOT_HOLD):
+        return False
+    if isinstance(error, CheckFailed):
         return False
     outcomes = [phase.outcome for phase in scale.result().phases]
     if not outcomes or set(outcomes) != {"passed"}:

@@ -19,7 +19,7 @@ from ..prometheus.live import Live
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..scenario import windows
-from ..scenario.budget import Budget
+from ..scenario.budget import Budget, held_to
 from ..scenario.scale import Scale
 from ..stash import BUDGET
 from ..wanted import Wanted, has_profiled_pass, node_id
@@ -180,7 +180,7 @@ class MeasuredTest:
             profiler_aim=functools.partial(self._profile_target, operator),
             prometheus=live,
             budget=Budget(
-                declared=() if self._profiled else (*item.stash.get(BUDGET, ()), *held),
+                declared=held_to(item.stash.get(BUDGET, ()), held, profiled=self._profiled),
                 enforced=settings.budgets,
                 inconclusive=settings.inconclusive,
                 baselines=baselines_of(session.baselines, node_id(item), cluster.backend),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale import bundled
-from pytest_grovescale.analysis.result import Result, TestResult
+from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import AnyRecord, Lines, Opened, PhaseEnded, PhaseStarted, ProfileTaken
@@ -295,3 +295,54 @@ def test_it(scale, n, grovescale_profiled):
         [f"*test_it?{n}-profiled?: profilers were attached, so this was not judged: not in this pass*" for n in (1, 2)]
     )
     assert set(results(pytester)) == {"test_it[1]", "test_it[1][profiled]", "test_it[2]", "test_it[2][profiled]"}
+
+
+NAMED = """
+import pytest
+from pytest_grovescale import count, function_name_labels
+
+@pytest.mark.grovescale_budget(function_name_labels())
+def test_marked(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("pods-ready", count("pods", 20, ready=True))
+        pcs.apply()
+    if scale.parameter("called", 0):
+        scale.check(function_name_labels())
+"""
+
+
+def verdicts(pytester: pytest.Pytester, name: str) -> dict[str, CheckResult]:
+    """Return check's source → what it said of one pass."""
+    return {check.source: check for check in results(pytester)[name].checks}
+
+
+@pytest.mark.cluster
+def test_labels_named_after_functions_fail_the_pass_whose_stacks_have_them(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    outcome = run(pytester, running_cluster, NAMED, "--grovescale-set=defect=function-name-label", "-k", "profiled")
+    outcome.assert_outcomes(failed=1, deselected=1)
+    found = verdicts(pytester, "test_marked[profiled]")["marker"]
+    assert found.verdict == "fail"
+    assert "is a function in the profile of deploy" in "\n".join(found.evidence)
+    outcome.stdout.fnmatch_lines(["*labels whose values are names of functions: 1, at most 0*"])
+
+
+@pytest.mark.cluster
+def test_a_call_in_the_test_is_held_in_both_passes(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    flawed = ("--grovescale-set=defect=function-name-label", "--grovescale-param=called=1")
+    run(pytester, running_cluster, NAMED, *flawed).assert_outcomes(failed=2)
+    assert [verdicts(pytester, name)["test"].verdict for name in ("test_marked", "test_marked[profiled]")] == [
+        "fail"
+    ] * 2
+
+
+@pytest.mark.cluster
+def test_a_sound_operator_passes_both(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+    run(pytester, running_cluster, NAMED, "--grovescale-param=called=1").assert_outcomes(passed=2)
+    for name in ("test_marked", "test_marked[profiled]"):
+        assert {source: check.verdict for source, check in verdicts(pytester, name).items()} == {
+            "marker": "pass",
+            "test": "pass",
+        }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -118,6 +119,11 @@ def _incomplete(profile: ProfileResult, stacks: Stacks) -> str:
     if profile.kind != "pyspy" or profile.samples is None or found >= (1 - MAX_UNREADABLE) * profile.samples:
         return ""
     return f"the file holds {found:,} of the {profile.samples:,} samples that py-spy took: it is cut off"
+
+
+def profiles_in(folder: Path) -> Callable[[ProfileResult], Stacks]:
+    """Return what reads the profiles of the run in ``folder``, as `read_stacks` does."""
+    return functools.partial(read_stacks, folder)
 
 
 def read_stacks(folder: Path, profile: ProfileResult) -> Stacks:

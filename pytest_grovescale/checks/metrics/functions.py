@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from ...analysis.metrics.history import MetricsHistory
-from ...analysis.result import PhaseResult
-from ...errors import NotMeasuredError
+from ...analysis.blocked.dumps import read_dump
+from ...analysis.metrics.history import OPERATOR, MetricsHistory
+from ...analysis.profiles.stacks import Stacks
+from ...analysis.result import PhaseResult, ProfileResult
+from ...errors import NotMeasuredError, RecordingError
+from ...recording.workers.history import Dump
 from ..finding import Finding, at_most
 from ..lint.functions import FunctionLabel, fix, function_labels, in_words
 from ..lint.identifiers import bare, words
@@ -21,18 +24,34 @@ Functions = Mapping[tuple[str, ...], str]
 """A function's name in words → where it was found."""
 
 
-def judge(check: FunctionNameLabels, phases: Iterable[PhaseResult], metrics: MetricsHistory) -> Finding:
+Profiles = Callable[[ProfileResult], Stacks]
+"""The stacks of a profile, from its file; RecordingError where it cannot be read."""
+
+
+def no_profiles(profile: ProfileResult) -> Stacks:
+    """Stand for profiles that are not at hand."""
+    raise RecordingError(f"{profile.file}: not at hand", next_step="Give the run's folder, with its profiles.")
+
+
+def judge(
+    check: FunctionNameLabels,
+    phases: Iterable[PhaseResult],
+    metrics: MetricsHistory,
+    profiles: Profiles = no_profiles,
+) -> Finding:
     """Judge the labels of all families that were ever served and that no library brought.
 
-    A value is the name of a function where the source or a profile has it. What only looks like one is no proof; where
-    the whole source is at hand and does not have it, it is none.
+    A value is the name of a function where the source, a profile or a dump of stacks has it. What only looks like one
+    is no proof; where the whole source is at hand and does not have it, it is none.
     """
     target = metrics.target(check.target)
     families = list(own(target.whole(), ignore=check.ignore))
     if not families:
         raise NotMeasuredError(f"{target.target} serves no family of its own")
     source = _source(check.source)
-    known = {**_profiled(phases, check.target), **source}
+    profiled, unreadable = _profiled(phases, check.target, profiles)
+    dumped = _dumped(metrics.workers.dumps) if check.target == OPERATOR else {}
+    known = {**dumped, **profiled, **source}
     found = list(function_labels(families, known))
     certain = [label for label in found if label.certain]
     looks = [] if source else [label for label in found if not label.certain]
@@ -42,7 +61,7 @@ def judge(check: FunctionNameLabels, phases: Iterable[PhaseResult], metrics: Met
         "labels whose values are names of functions",
         len(certain),
         0,
-        doubts=[*doubts, *unread(target)],
+        doubts=[*doubts, *unreadable, *unread(target)],
         evidence=first([_line(label, known) for label in [*certain, *looks]]),
     )
 
@@ -65,12 +84,30 @@ def _source(folder: str) -> dict[tuple[str, ...], str]:
     return found
 
 
-def _profiled(phases: Iterable[PhaseResult], process: str) -> dict[tuple[str, ...], str]:
-    """Return the functions that profiles of the target's process have in their tables."""
+def _profiled(
+    phases: Iterable[PhaseResult], process: str, profiles: Profiles
+) -> tuple[dict[tuple[str, ...], str], list[str]]:
+    """Return the functions in all profiles of the target's process, and why others could not be read."""
+    found: dict[tuple[str, ...], str] = {}
+    unreadable: list[str] = []
+    for phase in phases:
+        for profile in phase.profiles:
+            if profile.process != process or not profile.file:
+                continue
+            try:
+                functions = profiles(profile).functions
+            except RecordingError as error:
+                unreadable.append(f"the profile of {phase.name}: {error.message}")
+            else:
+                found |= {words(bare(one.name)): f"a function in the profile of {phase.name}" for one in functions}
+    return found, unreadable
+
+
+def _dumped(dumps: Iterable[Dump]) -> dict[tuple[str, ...], str]:
+    """Return the functions in whose midst threads, tasks or goroutines were when stacks were dumped."""
     return {
-        words(bare(row.function)): f"a function in the profile of {phase.name}"
-        for phase in phases
-        for profile in phase.profiles
-        if profile.process == process
-        for row in profile.functions
+        words(bare(frame.function)): f"a function on a stack of {dump.phase}"
+        for dump in dumps
+        for stack in read_dump(dump.lines)
+        for frame in stack.frames
     }

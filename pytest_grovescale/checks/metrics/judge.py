@@ -20,6 +20,7 @@ from . import (
     names,
     resets,
 )
+from .functions import Profiles
 from .shape import (
     AnyMetricCheck,
     Coexistence,
@@ -39,14 +40,14 @@ from .shape import (
 )
 
 
-def judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory) -> Finding:
+def judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory, profiles: Profiles) -> Finding:
     """Return what a check found: of a target that is several pods, the worst. Raises NotMeasuredError."""
     if pods := each_pod.pods_of(check, metrics):
-        return each_pod.judge(check, pods, lambda one: _judge(one, test, metrics))
-    return _judge(check, test, metrics)
+        return each_pod.judge(check, pods, lambda one: _judge(one, test, metrics, profiles))
+    return _judge(check, test, metrics, profiles)
 
 
-def _judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory) -> Finding:
+def _judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory, profiles: Profiles) -> Finding:
     match check:
         case Series():
             return cardinality.series(check, metrics)
@@ -61,7 +62,7 @@ def _judge(check: AnyMetricCheck, test: TestResult, metrics: MetricsHistory) -> 
         case HistogramBuckets():
             return buckets.judge(check, metrics)
         case FunctionNameLabels():
-            return functions.judge(check, test.phases, metrics)
+            return functions.judge(check, test.phases, metrics, profiles)
         case NoBuiltinDuplicates():
             return duplicates.judge(check, metrics)
         case Invariant():

@@ -97,8 +97,11 @@ class MetricNames(_OfTarget, tag="metric_names", frozen=True, kw_only=True):
 class FunctionNameLabels(_OfTarget, tag="function_name_labels", frozen=True, kw_only=True):
     """Whether label values are names of functions: they change with the code, and nobody else knows them.
 
-    Functions are looked up in the run's profiles, and in the operator's source where that is at hand.
+    Functions are looked up in the operator's source where that is at hand, in the stacks that were dumped while it
+    waited, and in the profiles of the pass with profilers, which is held to this check as well.
     """
+
+    of_profiled_pass: ClassVar[bool] = True
 
     ignore: list[str] = msgspec.field(default_factory=list)
     """Families that are let off, or patterns with ``*``."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_grovescale.analysis.metrics.history import history_of
-from pytest_grovescale.analysis.result import CheckResult, FunctionRow, PhaseResult, ProfileResult, TestResult
+from pytest_grovescale.analysis.result import CheckResult, PhaseResult, ProfileResult, TestResult
 from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.metrics.functions import Profiles, no_profiles
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 from tests.unit.analysis.endpoint import Endpoint, at
@@ -17,12 +18,17 @@ PODS = WatchSpec(resource="pods", path="/api/v1/pods", fields=())
 
 
 def judged(
-    check: Any, endpoint: Endpoint | None, *, objects: Iterable[rec.AnyRecord] = (), **facts: Any
+    check: Any,
+    endpoint: Endpoint | None,
+    *,
+    objects: Iterable[rec.AnyRecord] = (),
+    profiles: Profiles = no_profiles,
+    **facts: Any,
 ) -> CheckResult:
     """Return what a check says of an endpoint that was scraped while objects came."""
     scraped = endpoint.records if endpoint is not None else []
     records = sorted([*objects, *scraped], key=lambda record: record.at)
-    return judge(check, run(**facts), metrics=lambda: history_of(records))
+    return judge(check, run(**facts), metrics=lambda: history_of(records), profiles=profiles)
 
 
 def said(check: Any, endpoint: Endpoint | None, **facts: Any) -> str:
@@ -31,16 +37,9 @@ def said(check: Any, endpoint: Endpoint | None, **facts: Any) -> str:
     return f"{found.verdict}: {found.text}"
 
 
-def run(*, functions: Sequence[str] = (), objects_resource: str = "") -> TestResult:
-    """Return a run whose operator's profile has these functions."""
-    rows = tuple(
-        FunctionRow(function=name, module="m.py", self_samples=1, samples=1, share=0.1, share_low=0.05, share_high=0.2)
-        for name in functions
-    )
-    profile = ProfileResult(process="operator", kind="pyspy", file="p.txt", functions=rows)
-    phase = PhaseResult(
-        name="deploy", outcome="passed", started="", seconds=60, timeout_s=60, profiles=(profile,) if rows else ()
-    )
+def run(*, profiled: Sequence[ProfileResult] = (), objects_resource: str = "") -> TestResult:
+    """Return a run with these profiles of its one phase."""
+    phase = PhaseResult(name="deploy", outcome="passed", started="", seconds=60, timeout_s=60, profiles=tuple(profiled))
     return TestResult(
         test="t",
         run="r",

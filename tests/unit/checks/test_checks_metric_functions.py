@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_grovescale.analysis.profiles.attach import profiles_in
+from pytest_grovescale.analysis.result import ProfileResult
 from pytest_grovescale.checks.metrics.shape import FunctionNameLabels
 from pytest_grovescale.exposition.families import Family
-from tests.unit.analysis.endpoint import Endpoint
+from pytest_grovescale.recording import records as rec
+from tests.unit.analysis.endpoint import Endpoint, at
 
 from .metrics_run import judged, said
 
@@ -36,15 +39,45 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_the_profile_has_is_a_function() -> None:
-    functions = ("sync_pods (podclique/pods.py)", "pkg.(*Reconciler).ensureFinalizer", "get (api.py)")
-    found = judged(CHECK, served(*SNAKE), functions=functions)
+def profile(folder: Path, *functions: str, process: str = "operator") -> ProfileResult:
+    """Return a profile whose raw file has a sample in each of these functions, and hundreds in others."""
+    others = [f"run (loop.py:{line});work_{line} (work.py:{line}) 9" for line in range(200)]
+    (folder / "p.txt").write_text("\n".join([*others, *(f"{name} 1" for name in functions)]) + "\n", "utf-8")
+    return ProfileResult(process=process, kind="pyspy", file="p.txt")
+
+
+def test_what_the_profile_has_is_a_function(tmp_path: Path) -> None:
+    functions = ("sync_pods (podclique/pods.py:7)", "Reconciler.ensure_finalizer (set.py:9)", "get (api.py:1)")
+    found = judged(CHECK, served(*SNAKE), profiled=[profile(tmp_path, *functions)], profiles=profiles_in(tmp_path))
     assert (found.verdict, found.figure) == ("fail", 1)
     assert found.text == "labels whose values are names of functions: 1, at most 0"
     assert found.evidence[0].startswith(
         'my_step_seconds_total{operation="ensure_finalizer"}: values of operation are names of functions'
         " (ensure_finalizer, sync_pods); ensure_finalizer is a function in the profile of deploy,"
     )
+
+
+def test_of_another_process_it_proves_nothing(tmp_path: Path) -> None:
+    other = profile(tmp_path, *(f"{name} (m.py:1)" for name in SNAKE), process="kwok")
+    assert judged(CHECK, served(*SNAKE), profiled=[other], profiles=profiles_in(tmp_path)).verdict == "inconclusive"
+
+
+def test_a_profile_that_cannot_be_read_leaves_a_doubt(tmp_path: Path) -> None:
+    lost = ProfileResult(process="operator", kind="pyspy", file="lost.txt")
+    found = judged(CHECK, served("create_pod"), profiled=[lost], profiles=profiles_in(tmp_path))
+    assert found.verdict == "inconclusive"
+    assert "the profile of deploy: lost.txt: the profile cannot be read" in found.text
+
+
+def test_what_is_on_a_dumped_stack_is_a_function() -> None:
+    lines = ['Thread 7 (idle): "worker"', "    sync_pods (pods.py:7)", "    ensure_finalizer (set.py:9)"]
+    dumped: list[rec.AnyRecord] = [
+        rec.PhaseStarted(at=at(-1), phase="deploy", timeout_ns=1),
+        rec.Lines(at=at(0.5), source="stacks:operator", lines=lines),
+    ]
+    found = judged(CHECK, served(*SNAKE[:2]), objects=dumped)
+    assert found.verdict == "fail"
+    assert "sync_pods is a function on a stack of deploy" in found.evidence[0]
 
 
 def test_what_the_source_has_is_a_function(source: Path) -> None:
