@@ -445,6 +445,16 @@ class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
     series_peak: int
 
 
+class RetypedFamily(msgspec.Struct, frozen=True, kw_only=True):
+    """A family that an endpoint described with another type than before: what counted until then may have fallen."""
+
+    family: str
+    before: MetricType
+    after: MetricType
+    when: str
+    """The first scrape with the new type: ``4.2 s into deploy``."""
+
+
 class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What a metrics endpoint served during a recording. Series are counted as a Prometheus would store them."""
 
@@ -466,6 +476,9 @@ class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     own: tuple[FamilySummary, ...] = ()
     """Most series first; no more than `own_families` tells of."""
     own_families: int = 0
+    retyped: tuple[RetypedFamily, ...] = ()
+    """The first of `type_changes`, in their order."""
+    type_changes: int = 0
     took_p50_ms: float | None = None
     """From the request to the answer read and parsed."""
     took_p99_ms: float | None = None

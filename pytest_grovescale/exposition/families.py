@@ -52,3 +52,5 @@ class Exposition(msgspec.Struct, frozen=True, kw_only=True):
     """The series that have exponential buckets → these."""
     created: dict[str, str] = {}
     """Series (or, of a histogram or summary, the series without suffix) → when it was created, s since the epoch."""
+    retyped: dict[str, tuple[MetricType, ...]] = {}
+    """Families with more than one TYPE line → what these say, in their order; the last one holds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,7 +43,7 @@ class TextReader:
         self._limits = limits
         self._lines = SampleLines(_AFTER, limits)
         self._comments: list[str] = []
-        self._families: dict[str, Family] = {}
+        self._described = _Described({}, {})
 
     def read(self, body: str) -> Exposition:
         """Return what an answer says; ``families`` is the last answer's while nothing in it changed.
@@ -52,13 +53,21 @@ class TextReader:
         lines = whole_lines(body, self._limits)
         samples, comments = self._lines.read(lines)
         if comments != self._comments:
-            self._families = _families(comments, lines, self._limits)
+            self._described = _families(comments, lines, self._limits)
             self._comments = comments
-        return Exposition(families=self._families, samples=samples)
+        return Exposition(families=self._described.families, samples=samples, retyped=self._described.retyped)
 
 
-def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> dict[str, Family]:
+class _Described(NamedTuple):
+    """What an answer's comments say."""
+
+    families: dict[str, Family]
+    retyped: dict[str, tuple[MetricType, ...]]
+
+
+def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> _Described:
     found: dict[str, Family] = {}
+    types: dict[str, tuple[MetricType, ...]] = {}
     for position, comment in enumerate(comments):
         if not _DESCRIBED.match(comment):
             continue
@@ -74,13 +83,14 @@ def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> 
             found[name] = msgspec.structs.replace(family, help=_help(said or ""))
         elif (kind := _TYPES.get((said or "").strip(" \t\r"))) is not None:
             found[name] = msgspec.structs.replace(family, type=kind)
+            types[name] = (*types.get(name, ()), kind)
         else:
             raise wrong_comment("one of the types counter, gauge, histogram, summary or untyped", position, lines)
         if len(comment) > limits.max_value_length:
             raise wrong_comment(f"at most {limits.max_value_length:,} characters", position, lines)
         if len(found) > limits.max_series:
             raise wrong_comment(f"at most {limits.max_series:,} families", position, lines)
-    return found
+    return _Described(found, {name: kinds for name, kinds in types.items() if len(kinds) > 1})
 
 
 def _help(said: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..analysis.result import FamilySummary, TargetSummary
 from .tables import Column, Sheet
@@ -11,6 +11,7 @@ from .wording import NONE, count, escape, milliseconds, percent
 OPERATOR = "operator"
 
 _TARGETS_SHOWN = 10
+_RETYPED_SHOWN = 3
 _OWN_SHOWN = 12
 """In the terminal; all of them are on the page and in result.json."""
 
@@ -26,13 +27,13 @@ def write_metrics(sheet: Sheet, targets: Sequence[TargetSummary]) -> None:
     sheet.table(
         columns,
         [[target.target, *_cells(target)] for target in shown],
-        styles=["yellow" if target.failure else "" for target in shown],
+        styles=["yellow" if target.failure or target.retyped else "" for target in shown],
     )
     if len(targets) > len(shown):
         sheet.line(f"and {len(targets) - len(shown)} more in result.json", "dim")
     for target in shown:
-        if target.failure:
-            sheet.item(f"{target.target} {failed(target)}", "yellow")
+        for text in marks(target):
+            sheet.item(f"{target.target} {text}", "yellow")
     _write_own(sheet, shown)
 
 
@@ -50,6 +51,17 @@ def _cells(target: TargetSummary) -> list[str]:
         NONE if target.took_p50_ms is None else milliseconds(target.took_p50_ms),
         NONE if target.took_p99_ms is None else milliseconds(target.took_p99_ms),
     ]
+
+
+def marks(target: TargetSummary) -> Iterator[str]:
+    """Yield what is to be known of an endpoint before its figures are used."""
+    if target.failure:
+        yield failed(target)
+    shown = target.retyped[:_RETYPED_SHOWN]
+    if shown:
+        more = target.type_changes - len(shown)
+        changed = "; ".join(f"{one.family}, a {one.before}, is a {one.after} from {one.when} on" for one in shown)
+        yield f"changed types: {changed}{f'; and {count(more)} more' if more else ''}"
 
 
 def failed(target: TargetSummary) -> str:
@@ -90,7 +102,7 @@ def metrics_markdown(targets: Sequence[TargetSummary]) -> list[str]:
         return []
     rows = [f"| {escape(target.target)} | {' | '.join(_cells(target))} |" for target in targets[:_TARGETS_SHOWN]]
     lines = [f"| metrics of | {' | '.join(_HEADINGS)} |", f"|---|{'--:|' * len(_HEADINGS)}", *rows, ""]
-    lines += [f"- {escape(target.target)} {escape(failed(target))}" for target in targets if target.failure]
+    lines += [f"- {escape(target.target)} {escape(text)}" for target in targets for text in marks(target)]
     own = next((target.own for target in targets if target.target == OPERATOR), ())
     if own:
         names = ", ".join(f"`{family.family}` ({_from_to(family)})" for family in own[:_OWN_SHOWN])

@@ -39,25 +39,33 @@ def counts(name: str, families: Mapping[str, Family]) -> bool:
     return name.removeprefix(family.name) in _COUNTING.get(family.type, ())
 
 
+def counting(target: TargetHistory, name: str) -> list[bool]:
+    """Return for each scrape whether a sample's value only grows, by the type that its family had then."""
+    if not target.type_changes:
+        return [counts(name, target.families)] * len(target.moments)
+    return [counts(name, target.families_at(scrape)) for scrape in range(len(target.moments))]
+
+
 def increases(target: TargetHistory, series: str) -> list[float | None]:
-    """Return what a counter grew by since the first scrape, at each scrape; None where it is not there.
+    """Return what a counter grew by since the first scrape, at each scrape; None where it is not there, or counts not.
 
     One that comes later has grown by all that it shows: it came with its first count. One that began anew has grown by
-    what it showed before and what it shows now.
+    what it showed before and what it shows now. What becomes a counter begins with what it shows.
     """
     anew = {*_anew(target, series), *_process_starts(target)}
+    counted = counting(target, parse(series).name)
     grown: list[float | None] = []
     total, last = 0.0, None
     for scrape, value in enumerate(target.values(series)):
-        if value is None:
+        if value is None or not counted[scrape]:
             grown.append(None)
-            continue
-        if last is None:
-            total += value if scrape else 0.0
         else:
-            total += value if scrape in anew or value < last else value - last
-        last = value
-        grown.append(total)
+            if last is None:
+                total += value if scrape else 0.0
+            elif counted[scrape - 1]:
+                total += value if scrape in anew or value < last else value - last
+            grown.append(total)
+        last = last if value is None else value
     return grown
 
 
@@ -65,15 +73,17 @@ def resets(target: TargetHistory) -> Iterator[Reset]:
     """Yield each beginning anew of each counter, by series and time."""
     for series in target.series:
         name = parse(series).name
-        if not counts(name, target.families):
+        counted = counting(target, name)
+        if not any(counted):
             continue
         anew = set(_anew(target, series))
         last: float | None = None
         for scrape, value in enumerate(target.values(series)):
-            if value is None:
+            if value is None or not counted[scrape]:
+                last = None if not counted[scrape] else last
                 continue
             if last is not None and (scrape in anew or value < last):
-                yield Reset(series, family_of(name, target.families), scrape, last, value)
+                yield Reset(series, family_of(name, target.families_at(scrape)), scrape, last, value)
             last = value
 
 
@@ -92,7 +102,8 @@ def _all_began(target: TargetHistory, scrape: int) -> bool:
     """Return whether no counter that had counted kept what it had: several fell, and none stayed."""
     fell = 0
     for series in target.series:
-        if counts(parse(series).name, target.families) and (before := target.value(series, scrape - 1)):
+        counted = counts(parse(series).name, target.families_at(scrape))
+        if counted and (before := target.value(series, scrape - 1)):
             after = target.value(series, scrape)
             if after is not None and after >= before:
                 return False

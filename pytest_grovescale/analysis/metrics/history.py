@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...errors import NotMeasuredError
-from ...exposition.families import Family, NativeHistogram
+from ...exposition.families import Family, MetricType, NativeHistogram
 from ...exposition.series import parse
 from ...recording import journal
 from ...recording import records as rec
@@ -38,6 +38,16 @@ class Moment(NamedTuple):
     """From the request to the answer read and parsed."""
 
 
+class TypeChange(NamedTuple):
+    """A family that was described with another type than before."""
+
+    scrape: int
+    """The first with the new type."""
+    family: str
+    before: MetricType
+    after: MetricType
+
+
 @dataclass(eq=False)
 class TargetHistory:
     """All scrapes of one target. A value is known at a scrape, and holds until the next."""
@@ -46,8 +56,8 @@ class TargetHistory:
     moments: list[Moment] = field(default_factory=list)
     families: dict[str, Family] = field(default_factory=dict)
     """By name; as described last, also those that are gone."""
-    families_changed: list[tuple[int, Family]] = field(default_factory=list)
-    """Each description with the scrape that brought it."""
+    type_changes: list[TypeChange] = field(default_factory=list)
+    """In their order; a family keeps its type while it is not served."""
     created: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Series → (scrape, time of its creation, s since the epoch) at each change."""
     failures: list[tuple[int, str]] = field(default_factory=list)
@@ -57,6 +67,8 @@ class TargetHistory:
     histograms: dict[str, list[tuple[int, NativeHistogram | None]]] = field(default_factory=dict)
     """Series → (scrape, its exponential buckets) at each change; None where they went."""
     _changes: dict[str, list[tuple[int, float | None]]] = field(default_factory=dict)
+    _before: list[tuple[int, dict[str, Family]]] = field(default_factory=list)
+    """Scrapes at which families changed their types, with all families as they were described until then."""
     _left: bool = False
     """Whether it was given up since the last scrape: the next one starts from nothing."""
 
@@ -64,6 +76,11 @@ class TargetHistory:
     def series(self) -> Sequence[str]:
         """Return every series that was ever there."""
         return list(self._changes)
+
+    def families_at(self, scrape: int) -> Mapping[str, Family]:
+        """Return the families by name, of the types that they had at a scrape."""
+        position = bisect.bisect_right(self._before, scrape, key=lambda before: before[0])
+        return self._before[position][1] if position < len(self._before) else self.families
 
     def value(self, series: str, scrape: int) -> float | None:
         """Return a series' value at a scrape, by the scrape's index in `moments`; None where it was not there."""
@@ -159,14 +176,22 @@ class TargetHistory:
             if changes and changes[-1][0] == index:
                 changes.pop()
             changes.append((index, value))
-        for family in record.families.values():
-            self.families[family.name] = family
-            self.families_changed.append((index, family))
+        self._describe(index, record.families.values())
         for series, histogram in record.native.items():
             self.native.add(parse(series).name)
             self.histograms.setdefault(series, []).append((index, histogram))
         for series, text in record.created.items():
             self.created.setdefault(series, []).append((index, float(text)))
+
+    def _describe(self, scrape: int, described: Iterable[Family]) -> None:
+        """Take in what a scrape says of families."""
+        for family in described:
+            known = self.families.get(family.name)
+            if known is not None and known.type != family.type:
+                if not self._before or self._before[-1][0] != scrape:
+                    self._before.append((scrape, dict(self.families)))
+                self.type_changes.append(TypeChange(scrape, family.name, known.type, family.type))
+            self.families[family.name] = family
 
 
 def _at(changes: Sequence[tuple[int, T | None]], scrape: int) -> T | None:

@@ -9,11 +9,15 @@ from itertools import accumulate, pairwise
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import family_of, parse
 from ..api import quantile
-from ..result import FamilySummary, TargetSummary
-from .history import OPERATOR, MetricsHistory, TargetHistory
+from ..result import FamilySummary, RetypedFamily, TargetSummary
+from .history import OPERATOR, MetricsHistory, TargetHistory, TypeChange
 
 MAX_OWN = 40
 """Families of its own that a summary lists of one target; it tells how many there are in all."""
+
+
+MAX_RETYPED = 20
+"""Changes of families' types that a summary lists of one target; it tells how many there are in all."""
 
 
 def summaries(history: MetricsHistory) -> tuple[TargetSummary, ...]:
@@ -40,8 +44,17 @@ def summary(target: TargetHistory) -> TargetSummary:
         families=sum(counts[-1] > 0 for counts in by_family.values()),
         own=tuple(own[:MAX_OWN]),
         own_families=len(own),
+        retyped=tuple(retyped(target, change) for change in target.type_changes[:MAX_RETYPED]),
+        type_changes=len(target.type_changes),
         took_p50_ms=quantile(took, 0.50) / 1e6 if took else None,
         took_p99_ms=quantile(took, 0.99) / 1e6 if took else None,
+    )
+
+
+def retyped(target: TargetHistory, change: TypeChange) -> RetypedFamily:
+    """Return a change of type with its time in words."""
+    return RetypedFamily(
+        family=change.family, before=change.before, after=change.after, when=target.when(change.scrape)
     )
 
 

@@ -9,6 +9,7 @@ from ...errors import ExpositionError, ExpositionLineError
 from ...exposition.families import Exposition
 from ...exposition.limits import Limits
 from ...exposition.reader import Reader
+from . import types
 from .problem import Problem
 
 MOST = 20
@@ -21,7 +22,7 @@ _TWICE = "each series once"
 
 
 def read(body: bytes, content_type: str = "", limits: Limits | None = None) -> tuple[Exposition, list[Problem]]:
-    """Return what an answer says without its wrong lines, and these.
+    """Return what an answer says without its wrong lines, and these; families that it describes twice are told too.
 
     Raises ExpositionError for one that is no exposition, or more than may be; in protobuf nothing can be left out.
     """
@@ -32,7 +33,7 @@ def read(body: bytes, content_type: str = "", limits: Limits | None = None) -> t
     while True:
         try:
             found = Reader(limits).read(b"\n".join(lines), content_type)
-            return found, [faults[number] for number in sorted(faults)]
+            return found, [*(faults[number] for number in sorted(faults)), *types.problems(found)]
         except ExpositionLineError as error:
             # One that stays wrong when it is taken out is not the fault of a line.
             if len(body) > MAX_BYTES or numbers[error.line - 1] in faults:

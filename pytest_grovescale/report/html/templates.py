@@ -54,7 +54,7 @@ def environment() -> jinja2.Environment:
         "answer": answer.answer,
         "tones": answer.TONES,
         "how_far": how_far,
-        "scrape_failed": metric_table.failed,
+        "target_marks": metric_table.marks,
         "interval": interval,
         "noop": figures.noop,
         "OWN_COUNT": sources.OWN_COUNT,

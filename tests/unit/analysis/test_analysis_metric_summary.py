@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.metrics.history import history_of
-from pytest_grovescale.analysis.metrics.summary import MAX_OWN, summaries, summary
-from pytest_grovescale.analysis.result import FamilySummary
+from pytest_grovescale.analysis.metrics.summary import MAX_OWN, MAX_RETYPED, summaries, summary
+from pytest_grovescale.analysis.result import FamilySummary, RetypedFamily
+from pytest_grovescale.exposition.families import Family, MetricType
+from pytest_grovescale.recording import records as rec
 
-from .endpoint import DEPTH, ERRORS, LATENCY, RECONCILES, Endpoint, working
+from .endpoint import DEPTH, ERRORS, LATENCY, RECONCILES, Endpoint, at, working
+
+KINDS: tuple[MetricType, ...] = ("counter", "gauge", "histogram")
 
 
 def test_series_and_families() -> None:
@@ -24,6 +28,22 @@ def test_series_and_families() -> None:
     )
     assert (found.took_p50_ms, found.took_p99_ms) == (4.5, 5.1)
     assert found.up_share == 1.0
+
+
+def test_a_family_that_changes_its_type_is_marked() -> None:
+    records = [
+        rec.Scraped(
+            at=at(second), target="operator", samples={"x": second}, families={"x": Family(name="x", type=kind)}
+        )
+        for second, kind in enumerate(KINDS * 20)
+    ]
+    (found,) = summaries(history_of(records))
+    assert (found.type_changes, len(found.retyped)) == (59, MAX_RETYPED)
+    assert found.retyped[0] == RetypedFamily(
+        family="x", before="counter", after="gauge", when="1.0 s after the first scrape"
+    )
+    target = history_of(records).target()
+    assert [target.families_at(scrape)["x"].type for scrape in range(4)] == [*KINDS, "counter"]
 
 
 def test_series_that_go_are_no_longer_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_grovescale.analysis.metrics.counters import increases
 from pytest_grovescale.checks.metrics.shape import CounterResets
 from tests.unit.checks.scraped_run import ACTIVE, DONE, FAILED, TIMES, ScrapedRun, controllers
 
@@ -23,6 +24,34 @@ def test_counters_that_only_grow_pass() -> None:
     for done in (1, 1, 8):
         run.scrape(served(done))
     assert run.judged(CounterResets()) == ("pass", "counters that began anew: 0, at most 0")
+
+
+def retyped(*values: float, gauge_from: int) -> ScrapedRun:
+    """Return a run of a counter that is called a gauge from some scrape on."""
+    run = ScrapedRun()
+    for scrape, value in enumerate(values):
+        run.scrape({"my_total": value}, types={"my_total": "gauge" if scrape >= gauge_from else "counter"})
+    return run
+
+
+def test_a_family_counts_by_the_type_that_it_had_then() -> None:
+    verdict, text = retyped(10, 20, 5, 30, 2, 8, gauge_from=4).judged(CounterResets())
+    assert verdict == "fail"
+    assert text.startswith("counters that began anew: 1, at most 0")
+    assert "my_total 20 → 5" in text
+    assert "30 → 2" not in text
+    assert retyped(10, 20, 5, 30, 2, 8, gauge_from=2).judged(CounterResets())[0] == "inconclusive"
+
+
+def test_one_that_becomes_another_type_is_no_counter_that_never_fell() -> None:
+    verdict, text = retyped(10, 20, 5, gauge_from=2).judged(CounterResets())
+    assert verdict == "inconclusive"
+    assert "my_total, a counter, is a gauge from 2.0 s after the first scrape on" in text
+
+
+def test_what_it_grew_by_is_known_while_it_counts() -> None:
+    target = retyped(10, 20, 5, 30, 2, gauge_from=4).target()
+    assert increases(target, "my_total") == [0, 10, 15, 40, None]
 
 
 def test_one_that_falls_fails_with_its_values() -> None:

@@ -31,6 +31,15 @@ def test_wrong_lines_are_told_in_their_order_and_left_out() -> None:
     ]
 
 
+@pytest.mark.parametrize("second", [b"gauge", b"counter"])
+def test_a_family_that_is_given_a_type_twice_is_told(second: bytes) -> None:
+    found, faults = syntax.read(TEXT + b"# TYPE x " + second + b"\n# HELP x Help.\n")
+    assert found.families["x"].type == second.decode()
+    (fault,) = faults
+    assert (fault.family, fault.rule) == ("x", "duplicate")
+    assert fault.says == f"it has 2 TYPE lines: gauge, {second.decode()}"
+
+
 def test_an_answer_that_was_cut_off_is_told() -> None:
     found, faults = syntax.read(TEXT + b"z 1.0")
     assert found.samples == {"x": "1", "y": "2"}

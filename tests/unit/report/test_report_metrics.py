@@ -7,7 +7,14 @@ import re
 import msgspec
 
 from pytest_grovescale.analysis.metrics.curves import Curves, Line
-from pytest_grovescale.analysis.result import BlockedSpell, FamilySummary, TargetSummary, TestResult, WorkerRow
+from pytest_grovescale.analysis.result import (
+    BlockedSpell,
+    FamilySummary,
+    RetypedFamily,
+    TargetSummary,
+    TestResult,
+    WorkerRow,
+)
 from pytest_grovescale.analysis.timeline import Timeline
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.markdown import summary
@@ -59,6 +66,17 @@ def test_the_terminal_has_a_row_for_each_target() -> None:
         "my_errors_total counter 24 24 24",
     ):
         assert line in lines, line
+
+
+def test_families_that_change_their_types_are_marked_everywhere() -> None:
+    one = RetypedFamily(family="my_total", before="counter", after="gauge", when="4.2 s into deploy")
+    test = having(msgspec.structs.replace(OPERATOR, retyped=(one,) * 5, type_changes=7))
+    text = "my_total, a counter, is a gauge from 4.2 s into deploy on"
+    terminal = " ".join(squeezed(render_test(test)))
+    assert f"- operator changed types: {text}; {text}; {text}; and 4 more" in terminal
+    whole = msgspec.structs.replace(RESULT, tests=(test,))
+    assert f"operator changed types: {text.replace('_', chr(92) + '_')}" in summary(whole)
+    assert f"operator changed types: {text}" in render_run(whole)
 
 
 def test_one_that_failed_at_last_is_told_of() -> None:
