@@ -434,6 +434,11 @@ class RecorderCost(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_bytes: int
 
 
+VerdictKind = Literal["collision", "duplicate", "refinement", "novel", "unmoved"]
+"""``collision``: the name of a built-in family with another type or labels; ``duplicate``: what another says, or less;
+``refinement``: adds up to it over labels of its own; ``unmoved``: it never changed, so nobody can tell."""
+
+
 class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A family of the program's own on a metrics endpoint: none that its libraries bring."""
 
@@ -443,6 +448,20 @@ class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
     """At the first scrape."""
     series_last: int
     series_peak: int
+
+
+class FamilyVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a family of the program's own is next to the others that its endpoint serves, by value over the run."""
+
+    family: str
+    kind: VerdictKind
+    other: str = ""
+    """The family that it says the same as, refines, or whose name it takes."""
+    of_own: bool = False
+    """Whether that is one of the program's own, too, and no built-in one."""
+    query: str = ""
+    """PromQL that gives the same from the other."""
+    why: str = ""
 
 
 class RetypedFamily(msgspec.Struct, frozen=True, kw_only=True):
@@ -476,6 +495,8 @@ class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     own: tuple[FamilySummary, ...] = ()
     """Most series first; no more than `own_families` tells of."""
     own_families: int = 0
+    verdicts: tuple[FamilyVerdict, ...] = ()
+    """Of each family of the operator's own, by name; none where nobody looked, as at other endpoints."""
     retyped: tuple[RetypedFamily, ...] = ()
     """The first of `type_changes`, in their order."""
     type_changes: int = 0

@@ -16,6 +16,7 @@ from .baseline import Baselines, no_baselines
 from .check import text_of
 from .finding import Finding
 from .metrics import judge as of_metrics
+from .metrics.duplicates import with_verdicts
 from .metrics.functions import Profiles, no_profiles
 from .shape import (
     AnyCheck,
@@ -91,15 +92,16 @@ def judge_run(
     metrics_of: Callable[[TestResult], MetricsHistory],
     profiles: Profiles,
 ) -> Result:
-    """Return a run's result with the verdicts of all its tests.
+    """Return a run's result with the verdicts of all its tests, and of the metric families of their operators.
 
     ``baselines_of`` gives a test's baselines; ``metrics_of`` its scrapes, from its recording.
     """
-    tests = tuple(
-        judge_all(test, baselines=baselines_of(test), metrics=functools.partial(metrics_of, test), profiles=profiles)
-        for test in result.tests
-    )
-    return msgspec.structs.replace(result, tests=tests)
+    tests = []
+    for test in result.tests:
+        metrics = functools.cache(functools.partial(metrics_of, test))
+        judged = judge_all(test, baselines=baselines_of(test), metrics=metrics, profiles=profiles)
+        tests.append(with_verdicts(judged, metrics))
+    return msgspec.structs.replace(result, tests=tuple(tests))
 
 
 def _declared(

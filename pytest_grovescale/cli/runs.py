@@ -44,8 +44,7 @@ def add(commands: Any) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from ..analysis.analyse import analyse, merge
-    from ..analysis.metrics.history import histories_in
+    from ..analysis.analyse import contents_of, merge, result_of
     from ..analysis.profiles.attach import profiles_in, with_tables
     from ..checks.judge import judge_run
     from ..recording.journal import read
@@ -53,9 +52,10 @@ def _show(options: argparse.Namespace) -> int:
 
     recordings = _recordings(options.recording)
     folder = recordings[0].parent.parent
-    result = merge([analyse(read(path), recording=path.relative_to(folder).as_posix()) for path in recordings])
-    result = with_tables(result, folder)
-    for test in judge_run(result, _baselines(), histories_in(folder), profiles_in(folder)).tests:
+    read_of = {path.relative_to(folder).as_posix(): contents_of(read(path)) for path in recordings}
+    result = with_tables(merge([result_of(found, recording=name) for name, found in read_of.items()]), folder)
+    judged = judge_run(result, _baselines(), lambda test: read_of[test.recording].metrics, profiles_in(folder))
+    for test in judged.tests:
         write(terminal.render_test(test))
     return 0
 

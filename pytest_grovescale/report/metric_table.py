@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.result import FamilySummary, TargetSummary
+from ..analysis.result import FamilySummary, FamilyVerdict, TargetSummary
 from .tables import Column, Sheet
 from .wording import NONE, count, escape, milliseconds, percent
 
@@ -74,18 +74,49 @@ def failed(target: TargetSummary) -> str:
 
 
 def _write_own(sheet: Sheet, targets: Sequence[TargetSummary]) -> None:
-    own = next((target.own for target in targets if target.target == OPERATOR), ())
-    if not own:
+    operator = next((target for target in targets if target.target == OPERATOR), None)
+    if operator is None or not (operator.own or operator.verdicts):
         return
     sheet.line()
     sheet.line("The operator's own metrics", "bold")
     columns = [Column("family"), Column("type"), *(Column(name, figures=True) for name in _OWN_HEADINGS)]
-    sheet.table(columns, [[family.family, family.type, *_own_cells(family)] for family in own[:_OWN_SHOWN]])
-    if len(own) > _OWN_SHOWN:
-        sheet.line(f"and {len(own) - _OWN_SHOWN} more on the page and in result.json", "dim")
+    rows = [[one.family, one.type, *_own_cells(one)] for one in operator.own]
+    if kinds := verdicts_of(operator):
+        columns.append(Column("by value"))
+        rows = [[*row, _kind(kinds.get(row[0]))] for row in rows]
+    sheet.table(columns, rows[:_OWN_SHOWN])
+    if len(rows) > _OWN_SHOWN:
+        sheet.line(f"and {len(rows) - _OWN_SHOWN} more on the page and in result.json", "dim")
+    for verdict in _telling(operator)[:_OWN_SHOWN]:
+        sheet.item(in_words(verdict), "yellow" if _refused(verdict) else "")
 
 
 _OWN_HEADINGS = ("series first", "last", "most")
+
+
+def verdicts_of(target: TargetSummary) -> dict[str, FamilyVerdict]:
+    """Return family → what it is next to the others; empty where nobody looked."""
+    return {verdict.family: verdict for verdict in target.verdicts}
+
+
+def in_words(verdict: FamilyVerdict) -> str:
+    """Return what a family is next to another, and what tells."""
+    own = ", the operator's own too" if verdict.of_own else ""
+    instead = f"; ask for {verdict.query}" if verdict.query else ""
+    return f"{verdict.family}: {verdict.kind} of {verdict.other}{own}: {verdict.why}{instead}"
+
+
+def _telling(target: TargetSummary) -> list[FamilyVerdict]:
+    """Return the verdicts that name another family, what is refused first."""
+    return sorted((verdict for verdict in target.verdicts if verdict.other), key=lambda one: not _refused(one))
+
+
+def _refused(verdict: FamilyVerdict) -> bool:
+    return verdict.kind in ("collision", "duplicate") and not verdict.of_own
+
+
+def _kind(verdict: FamilyVerdict | None) -> str:
+    return NONE if verdict is None else verdict.kind
 
 
 def _own_cells(family: FamilySummary) -> list[str]:
@@ -103,11 +134,22 @@ def metrics_markdown(targets: Sequence[TargetSummary]) -> list[str]:
     rows = [f"| {escape(target.target)} | {' | '.join(_cells(target))} |" for target in targets[:_TARGETS_SHOWN]]
     lines = [f"| metrics of | {' | '.join(_HEADINGS)} |", f"|---|{'--:|' * len(_HEADINGS)}", *rows, ""]
     lines += [f"- {escape(target.target)} {escape(text)}" for target in targets for text in marks(target)]
-    own = next((target.own for target in targets if target.target == OPERATOR), ())
-    if own:
-        names = ", ".join(f"`{family.family}` ({_from_to(family)})" for family in own[:_OWN_SHOWN])
-        lines += [f"The operator's own: {names}{' …' if len(own) > _OWN_SHOWN else ''}.", ""]
+    for target in targets:
+        if target.target == OPERATOR and (target.own or target.verdicts):
+            lines += _own_markdown(target)
     return lines
+
+
+def _own_markdown(target: TargetSummary) -> list[str]:
+    """Return a line with the operator's own families and what each is, and one for each that says what another says."""
+    kinds = verdicts_of(target)
+    names = ", ".join(
+        f"`{one.family}` ({', '.join([_from_to(one), *([kinds[one.family].kind] if one.family in kinds else [])])})"
+        for one in target.own[:_OWN_SHOWN]
+    )
+    told = [f"- {escape(in_words(verdict))}" for verdict in _telling(target)[:_OWN_SHOWN]]
+    more = " …" if len(target.own) > _OWN_SHOWN else ""
+    return [*([f"The operator's own: {names}{more}.", ""] if names else []), *told, *([""] if told else [])]
 
 
 def _from_to(family: FamilySummary) -> str:

@@ -1,4 +1,4 @@
-"""Families that say what a built-in one says, found by their values: names and correlation both mislead.
+"""Families that say what another says, found by their values: names and correlation both mislead.
 
 An own family and a built-in one are the same when, reduced to the labels that they share by whatever name, they are
 equal at every scrape: exactly where the operator was at rest, and while it worked to within the reconciles that can be
@@ -10,6 +10,8 @@ write down the changes that the two make alike, at those scrapes at which one of
 column drawn at random with the same mean hits one of n bits once in 2^n times. (The changes are taken to be
 geometrically distributed, which assumes least of counts with a given mean.) A match counts from one hit in 1000 on,
 over all slices that were tried. So a series that hardly moves proves nothing.
+
+Families that nothing built-in explains are compared with each other: see `twins`.
 """
 
 from __future__ import annotations
@@ -18,17 +20,15 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ...exposition.libraries import LIBRARIES
+from ..result import VerdictKind
 from .collisions import Builtin, collisions
 from .history import TargetHistory
 from .projection import Column, Groups, Measure, Slice, measures, project, query, shared_labels, slices
 from .rest import at_rest, rests, workers
-
-Kind = Literal["collision", "duplicate", "refinement", "novel", "unmoved"]
-"""``collision``: the name of a built-in family with another type or labels; ``duplicate``: what a built-in one says, or
-less; ``refinement``: adds up to it over labels of its own; ``unmoved``: it never changed, so nobody can tell."""
+from .twins import Twin, twins
 
 _BITS = 10.0
 """One guess in 1024."""
@@ -41,14 +41,17 @@ _ROUNDING = 1e-9
 
 
 class Verdict(NamedTuple):
-    """What one family of the operator's own is next to the built-in ones."""
+    """What one family of the operator's own is next to the others that its endpoint serves."""
 
     family: str
-    kind: Kind
-    builtin: str = ""
+    kind: VerdictKind
+    other: str = ""
+    """The family that it says the same as, refines or collides with: a built-in one, unless `of_own`."""
     query: str = ""
-    """PromQL that gives the same from the built-in family."""
+    """PromQL that gives the same from the other."""
     why: str = ""
+    of_own: bool = False
+    """Whether the other is one of the operator's own, too."""
 
 
 class _Match(NamedTuple):
@@ -69,11 +72,20 @@ def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[Ve
     taken = {verdict.family for verdict in found}
     all_measures = measures(target)
     scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
-    for family, own in all_measures.items():
-        of_library = family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created")
-        if not of_library and family not in taken:
-            found.append(scene.verdict(family, own))
-    return sorted(found)
+    own = {
+        family: of
+        for family, of in all_measures.items()
+        if not (family in taken or family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created"))
+    }
+    told = {family: scene.verdict(family, of) for family, of in own.items()}
+    novel = {family: of for family, of in own.items() if told[family].kind == "novel"}
+    told |= {twin.family: _of_twin(twin, target) for twin in twins(target, novel)}
+    return sorted([*found, *told.values()])
+
+
+def _of_twin(twin: Twin, target: TargetHistory) -> Verdict:
+    why = f"equal at all {len(target.moments)} scrapes, and changed with it at {twin.at_work} while work was under way"
+    return Verdict(twin.family, "duplicate", twin.other, twin.query, why, of_own=True)
 
 
 class _Scene:

@@ -51,7 +51,7 @@ def problems(found: list[Verdict]) -> Iterator[Problem]:
             yield Problem(
                 family=verdict.family,
                 rule="builtin-duplicate",
-                says=f"since the start it has counted what {verdict.builtin} counts",
+                says=f"since the start it has counted what {verdict.other} counts",
                 fix=f"take it away, and read {verdict.query}",
             )
 

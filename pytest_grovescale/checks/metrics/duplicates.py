@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
+from collections.abc import Callable
+
+import msgspec
 
 from ...analysis.metrics.duplicates import Verdict, verdicts
-from ...analysis.metrics.history import MetricsHistory, TargetHistory
+from ...analysis.metrics.history import OPERATOR, MetricsHistory, TargetHistory
+from ...analysis.result import FamilyVerdict, TargetSummary, TestResult
 from ...errors import NotMeasuredError
 from ...exposition.libraries import LIBRARIES
 from ..finding import Finding
@@ -19,14 +23,17 @@ _WORK = ("controller_runtime_", "workqueue_", "rest_client_")
 
 
 def judge(check: NoBuiltinDuplicates, metrics: MetricsHistory) -> Finding:
-    """Judge each family of the operator's own. Raises NotMeasuredError when no built-in one ever moved."""
+    """Judge each family of the operator's own. Raises NotMeasuredError when no built-in one ever moved.
+
+    One that says what another of its own says is told, and fails nothing: that they are the same is likely, no more.
+    """
     target = metrics.target(check.target)
     found = [
         verdict
         for verdict in verdicts(target, builtins())
         if not any(fnmatch.fnmatchcase(verdict.family, pattern) for pattern in check.ignore)
     ]
-    refused = [verdict for verdict in found if verdict.kind in _REFUSED]
+    refused = [verdict for verdict in found if verdict.kind in _REFUSED and not verdict.of_own]
     if not refused:
         _refuse_still(target)
     return Finding(
@@ -38,6 +45,18 @@ def judge(check: NoBuiltinDuplicates, metrics: MetricsHistory) -> Finding:
         text=_text(found, refused),
         evidence=tuple(_line(verdict) for verdict in _told(found)[:_SHOWN]),
     )
+
+
+def with_verdicts(test: TestResult, metrics: Callable[[], MetricsHistory]) -> TestResult:
+    """Return a test's result with the verdict of each family of the operator's own, whatever the test is held to."""
+    return msgspec.structs.replace(test, metrics=tuple(_with_verdicts(target, metrics) for target in test.metrics))
+
+
+def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:
+    if target.target != OPERATOR or not target.scrapes:
+        return target
+    found = verdicts(metrics().target(), builtins())
+    return msgspec.structs.replace(target, verdicts=tuple(FamilyVerdict(**one._asdict()) for one in found))
 
 
 def _refuse_still(target: TargetHistory) -> None:
@@ -57,11 +76,13 @@ def _refuse_still(target: TargetHistory) -> None:
 
 def _text(found: list[Verdict], refused: list[Verdict]) -> str:
     if refused:
-        names = ", ".join(f"{verdict.family} ({verdict.kind} of {verdict.builtin})" for verdict in refused[:3])
+        names = ", ".join(f"{verdict.family} ({verdict.kind} of {verdict.other})" for verdict in refused[:3])
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
         return f"{len(refused)} of {len(found)} own families say what a built-in one says: {names}{more}"
     kinds = Counter(verdict.kind for verdict in found)
     parts = [f"{kinds[kind]} {kind}" for kind in ("novel", "refinement") if kinds[kind]]
+    if kinds["duplicate"]:
+        parts.append(f"{kinds['duplicate']} duplicate of another own one")
     if kinds["unmoved"]:
         parts.append(f"{kinds['unmoved']} not told, since they never changed")
     return f"no own family says what a built-in one says: {', '.join(parts) or 'there is none'}"
@@ -78,8 +99,9 @@ def _line(verdict: Verdict) -> str:
         case "collision":
             return f"{verdict.family}: {verdict.why}; give it another name"
         case "duplicate":
-            return f"{verdict.family}: {verdict.why}; leave it out and ask for {verdict.query}"
+            other = f"the same as {verdict.other}, its own too: " if verdict.of_own else ""
+            return f"{verdict.family}: {other}{verdict.why}; leave it out and ask for {verdict.query}"
         case "refinement":
-            return f"{verdict.family} refines {verdict.builtin}: {verdict.why}, it is {verdict.query}"
+            return f"{verdict.family} refines {verdict.other}: {verdict.why}, it is {verdict.query}"
         case _:
             return f"{verdict.family}: {verdict.why}"

@@ -55,6 +55,8 @@ def environment() -> jinja2.Environment:
         "tones": answer.TONES,
         "how_far": how_far,
         "target_marks": metric_table.marks,
+        "verdicts_of": metric_table.verdicts_of,
+        "verdict_in_words": metric_table.in_words,
         "interval": interval,
         "noop": figures.noop,
         "OWN_COUNT": sources.OWN_COUNT,

@@ -6,16 +6,20 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.metrics.duplicates import Verdict, verdicts
+from pytest_grovescale.analysis.metrics.summary import summaries
 from pytest_grovescale.checks.metrics.catalogue import builtins
+from pytest_grovescale.checks.metrics.duplicates import with_verdicts
 from pytest_grovescale.checks.metrics.shape import NoBuiltinDuplicates
 from pytest_grovescale.exposition.families import Exposition, Family
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.exposition.series import parse
+from tests.unit.checks.noop_run import NoopRun
 from tests.unit.checks.scraped_run import (
     ACTIVE,
     DEPTH,
@@ -101,7 +105,7 @@ def test_a_total_of_reconciles_is_found_with_what_to_ask_instead() -> None:
         lambda m: controllers("my_syncs_total", {name: m.total(name) for name in NAMES}),
     )
     found = verdict(run, "my_syncs_total")
-    assert (found.kind, found.builtin) == ("duplicate", DONE)
+    assert (found.kind, found.other) == ("duplicate", DONE)
     assert found.query == f"sum by (controller) ({DONE})"
 
 
@@ -118,7 +122,7 @@ def test_a_slice_of_a_built_in_family_is_named_as_one_would_ask_for_it() -> None
 def test_reconciles_in_flight_are_the_active_workers_though_no_name_says_so() -> None:
     run = run_of({"my_in_flight": "gauge"}, lambda m: controllers("my_in_flight", m.active), steps=20)
     found = verdict(run, "my_in_flight")
-    assert (found.kind, found.builtin, found.query) == ("duplicate", ACTIVE, ACTIVE)
+    assert (found.kind, found.other, found.query) == ("duplicate", ACTIVE, ACTIVE)
 
 
 def test_a_histogram_is_one_by_count_and_sum_within_what_two_clocks_differ_by() -> None:
@@ -130,7 +134,7 @@ def test_a_histogram_is_one_by_count_and_sum_within_what_two_clocks_differ_by() 
 
     run = run_of({"my_sync_seconds": "histogram"}, tell)
     found = verdict(run, "my_sync_seconds")
-    assert (found.kind, found.builtin) == ("duplicate", TIMES)
+    assert (found.kind, found.other) == ("duplicate", TIMES)
     half = run_of({"my_sync_seconds": "histogram"}, lambda m: tell(m, 0.5))
     assert verdict(half, "my_sync_seconds").kind == "novel"
 
@@ -163,7 +167,7 @@ def test_errors_by_type_refine_the_count_of_errors() -> None:
 
     run = run_of({OWN_ERRORS: "counter"}, tell)
     found = verdict(run, OWN_ERRORS)
-    assert (found.kind, found.builtin, found.query) == ("refinement", FAILED, FAILED)
+    assert (found.kind, found.other, found.query) == ("refinement", FAILED, FAILED)
     assert "summed over error_type" in found.why
     assert run.judged(NoBuiltinDuplicates())[0] == "pass"
 
@@ -333,5 +337,82 @@ def test_the_families_of_a_real_manager_are_all_known_and_one_of_its_own_is_foun
     assert verdicts(plain.target(), builtins()) == []
     assert plain.judged(NoBuiltinDuplicates())[0] == "pass"
     (only,) = verdicts(with_own.target(), builtins())
-    assert (only.kind, only.builtin) == ("duplicate", DONE)
+    assert (only.kind, only.other) == ("duplicate", DONE)
     assert 'result="requeue_after"' in only.query
+
+
+# ---- next to each other
+
+OWN = {"my_a_total": "counter", "my_b_total": "counter"}
+
+
+def counted(manager: Manager, *, ahead: int = 0) -> dict[str, float]:
+    """Return two counts of conflicts, of which the first may be ahead while work is under way."""
+    early = ahead if any(manager.active.values()) else 0
+    return {
+        **controllers("my_a_total", {name: count + early for name, count in manager.conflicts.items()}),
+        **controllers("my_b_total", manager.conflicts),
+    }
+
+
+def test_of_two_families_that_say_the_same_the_later_is_the_duplicate() -> None:
+    run = run_of(OWN, counted)
+    assert (verdict(run, "my_a_total").kind, verdict(run, "my_b_total").kind) == ("novel", "duplicate")
+    found = verdict(run, "my_b_total")
+    assert (found.other, found.query, found.of_own) == ("my_a_total", "my_a_total", True)
+    assert "equal at all 9 scrapes, and changed with it at 5 while work was under way" in found.why
+
+
+def test_it_is_told_and_fails_nothing() -> None:
+    said, text = run_of(OWN, counted).judged(NoBuiltinDuplicates())
+    assert said == "pass"
+    assert "1 novel, 1 duplicate of another own one" in text
+    assert "my_b_total: the same as my_a_total, its own too: equal at all" in text
+
+
+def test_what_is_apart_in_the_midst_of_work_is_no_duplicate() -> None:
+    run = run_of(OWN, lambda manager: counted(manager, ahead=1))
+    assert {verdict(run, name).kind for name in OWN} == {"novel"}
+
+
+def test_what_only_ever_changed_at_rest_proves_nothing() -> None:
+    last: dict[str, float] = {}
+
+    def tell(manager: Manager) -> dict[str, float]:
+        if not last or not any(manager.active.values()):
+            last.update(counted(manager))
+        return dict(last)
+
+    assert {verdict(run_of(OWN, tell), name).kind for name in OWN} == {"novel"}
+
+
+def test_the_one_that_says_less_is_the_duplicate() -> None:
+    run = run_of(
+        {"my_a_total": "counter", "my_detailed_total": "counter"},
+        lambda m: {"my_a_total": sum(m.conflicts.values()), **controllers("my_detailed_total", m.conflicts)},
+    )
+    found = verdict(run, "my_a_total")
+    assert (found.kind, found.other, found.query) == ("duplicate", "my_detailed_total", "sum(my_detailed_total)")
+    assert verdict(run, "my_detailed_total").kind == "novel"
+
+
+def test_the_same_sum_over_other_labels_is_no_duplicate() -> None:
+    run = run_of(
+        OWN,
+        lambda m: {
+            **controllers("my_a_total", m.conflicts),
+            **{f'my_b_total{{kind="k{n}"}}': count for n, count in enumerate(m.conflicts.values())},
+        },
+    )
+    assert {verdict(run, name).kind for name in OWN} == {"novel"}
+
+
+def test_a_result_has_the_verdict_of_each_own_family() -> None:
+    run = run_of(OWN, counted)
+    history = run.history()
+    test = msgspec.structs.replace(NoopRun().result(), metrics=summaries(history))
+    (target,) = with_verdicts(test, lambda: history).metrics
+    assert [(found.family, found.kind, found.other) for found in target.verdicts] == [
+        ("my_a_total", "novel", ""),
+        ("my_b_total", "duplicate", "my_a_total"),
+    ]

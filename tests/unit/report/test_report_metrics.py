@@ -10,6 +10,7 @@ from pytest_grovescale.analysis.metrics.curves import Curves, Line
 from pytest_grovescale.analysis.result import (
     BlockedSpell,
     FamilySummary,
+    FamilyVerdict,
     RetypedFamily,
     TargetSummary,
     TestResult,
@@ -77,6 +78,25 @@ def test_families_that_change_their_types_are_marked_everywhere() -> None:
     whole = msgspec.structs.replace(RESULT, tests=(test,))
     assert f"operator changed types: {text.replace('_', chr(92) + '_')}" in summary(whole)
     assert f"operator changed types: {text}" in render_run(whole)
+
+
+def test_each_own_family_has_its_verdict_everywhere() -> None:
+    verdicts = (
+        FamilyVerdict(family="my_errors_total", kind="novel"),
+        FamilyVerdict(
+            family="my_pods_total", kind="duplicate", other="x_total", query="sum(x_total)", why="equal at 9"
+        ),
+    )
+    test = having(msgspec.structs.replace(OPERATOR, verdicts=verdicts))
+    lines = squeezed(render_test(test))
+    assert "my_pods_total counter 0 1,000 1,008 duplicate" in lines
+    assert "my_errors_total counter 24 24 24 novel" in lines
+    told = "my_pods_total: duplicate of x_total: equal at 9; ask for sum(x_total)"
+    assert f"- {told}" in lines
+    whole = msgspec.structs.replace(RESULT, tests=(test,))
+    assert "`my_errors_total` (24 series, novel)" in summary(whole)
+    assert f"- {told}".replace("_", chr(92) + "_") in summary(whole)
+    assert f"{told}</p>" in render_run(whole)
 
 
 def test_one_that_failed_at_last_is_told_of() -> None:
