@@ -76,15 +76,23 @@ def _of_label(
 def _listed(served: Served, label: str, values: Collection[str]) -> bool:
     """Return whether the values of a label that sounds endless are a list that somebody wrote.
 
-    There is one for the rest; or what sounds like names of objects is parts of the program: words of its code, or the
-    same ``name`` on all series of a family.
+    There is one for the rest; or what sounds like names of objects is parts of the program: words of its code, the
+    word that another label of the series writes as code does, or the same ``name`` on all series of a family.
     """
     if not _REST.isdisjoint(values):
         return True
     if label.lower() not in _OF_OBJECTS:
         return False
     constant = label == "name" and len(values) == 1 and len(served.series) > 1
-    return constant or all(_CODED.fullmatch(value) for value in values)
+    if constant or all(_CODED.fullmatch(value) for value in values):
+        return True
+    return all(_said_in_code(one, label) for one in served.series)
+
+
+def _said_in_code(series: Series, label: str) -> bool:
+    """Return whether a label's value is another one's that has capitals (``name="rbac",type="RBAC"``): no object's."""
+    said = series.labels.get(label, "").lower()
+    return any(value.lower() == said and _CODED.fullmatch(value) for value in series.labels.values())
 
 
 def _tells_of_process(served: Served) -> bool:

@@ -53,6 +53,17 @@ def test_values_that_somebody_chose_are_not(value: str) -> None:
     assert rules(family("x_things", "gauge", f'{{part="{value}"}}')) == []
 
 
+def test_a_word_that_another_label_writes_as_code_is_no_object() -> None:
+    """Kubernetes' own: authorizers, by name and type."""
+    authorizer = '{name="rbac",type="RBAC"}'
+    assert rules(family("x_decisions_total", "counter", authorizer)) == []
+    assert rules(family("x_decisions_total", "counter", authorizer, '{name="web-0",type="RBAC"}')) == [
+        "unbounded-label"
+    ]
+    assert rules(family("x_decisions_total", "counter", '{app="web",name="web"}')) == ["unbounded-label"]
+    assert rules(family("x_decisions_total", "counter", '{name="web",pod="web"}')) == ["unbounded-label"] * 2
+
+
 def test_parts_of_the_program_are_no_objects() -> None:
     """Kubernetes' own: a series for each feature or plugin, and the name of the informer's owner on all series."""
     features = ('{name="AllAlpha",stage="ALPHA"}', '{name="CSIMigration_v2",stage=""}')
