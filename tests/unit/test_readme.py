@@ -1,0 +1,43 @@
+"""What the README shows of the samples is what these say.
+
+After a change that is meant, write it anew: ``GROVESCALE_WRITE_EXPECTED=1 pytest tests/unit/test_readme.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+
+
+def lint_of_a_bad_endpoint() -> str:
+    said = (ROOT / "tests/data/lint/bad.txt").read_text("utf-8")
+    return f"```console\n$ grovescale lint-metrics tests/data/lint/bad.prom\n{said}```\n"
+
+
+def defects() -> str:
+    sample = (ROOT / "reports/sample/defects.md").read_text("utf-8")
+    table = re.search(r"^\| defect \| caught by \|.*?\n\n", sample, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    return f"\n{table[0]}"
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [("tests/data/lint/bad.txt", lint_of_a_bad_endpoint), ("reports/sample/defects.md", defects)],
+)
+def test_it_shows_what_the_samples_say(source: str, part: Callable[[], str]) -> None:
+    before, begin, rest = README.read_text("utf-8").partition(f"<!-- as in {source} -->\n")
+    shown, end, after = rest.partition("<!-- so far -->\n")
+    assert begin, source
+    assert end, source
+    if os.environ.get("GROVESCALE_WRITE_EXPECTED"):
+        shown = part()
+        README.write_text("".join([before, begin, shown, end, after]), encoding="utf-8")
+    assert shown == part()
