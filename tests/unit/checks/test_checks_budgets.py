@@ -92,6 +92,8 @@ def test_what_is_no_check_is_refused(folder: Path, argument: object) -> None:
         ("phase: deploy, ", "", r"budgets.yaml:4: tests.test_big\[1\].cpu: needs phase"),
         ("max: 4s", "max: 4x", r"budgets.yaml:4: .*'4x' is not a duration"),
         ("max: 0", "max: none", r"budgets.yaml:3: .*expected int, got str"),
+        ("noop_writes: {max: 0}", "conflict_rate: {max: 20}", r"budgets.yaml:3: .*max=20\): not a share from 0 to 1"),
+        ("- hot_loop\n", "- hot_loop: {passes: .inf}\n", r"budgets.yaml:5: .*passes=inf\): not a number from 0 on"),
         ("test_big:", "test_bigg:", r"budgets.yaml:2: tests.test_bigg: no test 'test_bigg'; did you mean test_big"),
         ("tests:", "test:", r"budgets.yaml:1: test: unknown field"),
         ("- hot_loop\n", "- 3\n", r"budgets.yaml:5: tests.test_big\[2\]: expected"),
