@@ -53,9 +53,10 @@ def with_verdicts(test: TestResult, metrics: Callable[[], MetricsHistory]) -> Te
 
 
 def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:
-    if target.target != OPERATOR or not target.scrapes:
+    # Of several pods each is a target: operator/<pod>.
+    if target.target.partition("/")[0] != OPERATOR or not target.scrapes:
         return target
-    found = verdicts(metrics().target(), builtins())
+    found = verdicts(metrics().target(target.target), builtins())
     return msgspec.structs.replace(target, verdicts=tuple(FamilyVerdict(**one._asdict()) for one in found))
 
 

@@ -49,8 +49,10 @@ def judge(
     if not families:
         raise NotMeasuredError(f"{target.target} serves no family of its own")
     source = _source(check.source)
-    profiled, unreadable = _profiled(phases, check.target, profiles)
-    dumped = _dumped(metrics.workers.dumps) if check.target == OPERATOR else {}
+    # Of several pods each is a target, <process>/<pod>; all run the same code.
+    process = check.target.partition("/")[0]
+    profiled, unreadable = _profiled(phases, process, profiles)
+    dumped = _dumped(metrics.workers.dumps) if process == OPERATOR else {}
     known = {**dumped, **profiled, **source}
     found = list(function_labels(families, known))
     certain = [label for label in found if label.certain]

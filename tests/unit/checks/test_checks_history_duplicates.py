@@ -412,6 +412,10 @@ def test_a_result_has_the_verdict_of_each_own_family() -> None:
     history = run.history()
     test = msgspec.structs.replace(NoopRun().result(), metrics=summaries(history))
     (target,) = with_verdicts(test, lambda: history).metrics
+    pod = msgspec.structs.replace(target, target="operator/a-0", verdicts=())
+    history.targets["operator/a-0"] = history.target()
+    of_pod = with_verdicts(msgspec.structs.replace(test, metrics=(pod,)), lambda: history).metrics[0]
+    assert of_pod.verdicts == target.verdicts
     assert [(found.family, found.kind, found.other) for found in target.verdicts] == [
         ("my_a_total", "novel", ""),
         ("my_b_total", "duplicate", "my_a_total"),
