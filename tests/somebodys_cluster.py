@@ -87,11 +87,15 @@ async def left_of(client: Client, cluster: Cluster) -> list[str]:
     return [*await names(client, "Node", selector), *await names(client, "Namespace", selector)]
 
 
-def plugin_user(folder: Path, access: Access) -> Path:
-    """Write a kubeconfig whose user's token comes from a plugin: what stands in the file ``token`` beside it."""
+def plugin_user(folder: Path, access: Access, *, lasts_s: int | None = None) -> Path:
+    """Write a kubeconfig whose user's token comes from a plugin: what stands in the file ``token`` beside it.
+
+    ``lasts_s``: for so long it says that a token may be used before it is asked again; None: it says nothing.
+    """
     plugin = folder / "plugin"
     version = "client.authentication.k8s.io/v1"
-    answer = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {{"token": "%s"}}}}'
+    until = f', "expirationTimestamp": "\'"$(date -u -d "{lasts_s} seconds" +%FT%TZ)"\'"' if lasts_s is not None else ""
+    answer = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {{"token": "%s"{until}}}}}'
     plugin.write_text(f"#!/bin/sh\nset -e\ntoken=$(cat '{folder / 'token'}')\nprintf '{answer}' \"$token\"\n")
     plugin.chmod(0o700)
     file = kubeconfig(folder / "kubeconfig", access)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
+from tests.connect_proxy import connect_proxy
 from tests.somebodys_cluster import kubeconfig
 
 
@@ -68,23 +68,5 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def proxy() -> Iterator[tuple[str, list[str]]]:
     """The URL of a proxy on loopback, and what it was asked to connect to."""
-    asked: list[str] = []
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        method, target, _ = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)
-        asked.append(f"{method} {target}")
-        there, back = await asyncio.open_connection(*target.rsplit(":", 1))
-        writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
-        await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
-
-    # A loop of its own: a proxy serves while those who use it wait.
-    with Portal() as own:
-        server = own.run(asyncio.start_server(tunnel, "127.0.0.1", 0))
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
-        server.close()
+    with connect_proxy() as opened:
+        yield opened
