@@ -8,13 +8,15 @@ CPU profile early, and still sends its answer: the profile so far. Over TLS the 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from .capture import ProfileFailed
-from .reach import AnyAddress, authorization, server_name, tls
+from .reach import AnyAddress, authorization, proxy, server_name, tls
 
 _BLOCK = 1 << 16
 _ERROR_BYTES = 500
@@ -45,9 +47,12 @@ class Exchange:
         if context is not None:
             # HTTP/2 has no half-closed connection.
             context.set_alpn_protocols(["http/1.1"])
-        port = parts.port or (443 if context else 80)
-        name = server_name(address) if context is not None else None
-        reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=context, server_hostname=name)
+        host, port = parts.hostname or "", parts.port or (443 if context else 80)
+        name = (server_name(address) or host) if context is not None else None
+        if through := proxy(address):
+            reader, writer = await _tunnel(through, host, port, context, name)
+        else:
+            reader, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         headers = {"Host": parts.netloc.rpartition("@")[2], "Connection": "close", **authorization(address)}
         head = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
@@ -117,3 +122,37 @@ class Exchange:
                 raise asyncio.IncompleteReadError(b"", size)
             size -= len(piece)
             yield piece
+
+
+async def _tunnel(
+    proxy: str, host: str, port: int, context: ssl.SSLContext | None, name: str | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a server by way of an HTTP proxy (``CONNECT``, RFC 9110, 9.3.6). Raises OSError when it refuses."""
+    parts = urlsplit(proxy)
+    secure = parts.scheme == "https"
+    own_port = parts.port or (443 if secure else 80)
+    reader, writer = await asyncio.open_connection(parts.hostname, own_port, ssl=secure or None)
+    try:
+        there = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        writer.write("\r\n".join([*_connect(there, parts), "", ""]).encode())
+        answer = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n", 1)[0].decode("latin-1")
+        if answer.split(" ")[1:2] != ["200"]:
+            raise ConnectionRefusedError(f"the proxy {parts.hostname} does not connect us: {answer}")
+        if context is not None:
+            await writer.start_tls(context, server_hostname=name)
+    except asyncio.IncompleteReadError as error:
+        writer.transport.abort()
+        raise ConnectionResetError(f"the proxy {parts.hostname} broke off") from error
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return reader, writer
+
+
+def _connect(there: str, proxy: SplitResult) -> list[str]:
+    """Return the head of a request to be connected; with the name and password that the proxy's URL has."""
+    head = [f"CONNECT {there} HTTP/1.1", f"Host: {there}"]
+    if proxy.username is not None:
+        user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        head.append(f"Proxy-Authorization: Basic {base64.b64encode(user.encode()).decode()}")
+    return head

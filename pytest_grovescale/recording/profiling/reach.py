@@ -71,6 +71,11 @@ def server_name(address: AnyAddress) -> str | None:
     return None if isinstance(address, Address) else address.access.tls_server_name or None
 
 
+def proxy(address: AnyAddress) -> str:
+    """Return the URL of the HTTP proxy before an address; empty where there is none."""
+    return "" if isinstance(address, Address) else address.access.proxy
+
+
 def authorization(address: AnyAddress) -> dict[str, str]:
     """Return the header that lets us in, or nothing. Raises OSError when a token cannot be read."""
     if isinstance(address, Address):

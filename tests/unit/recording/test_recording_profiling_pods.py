@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from aiohttp.test_utils import TestServer
 
 from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
+from pytest_grovescale.operator import certificates
 from pytest_grovescale.operator.following import Followed, ObjectMeta
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.clock import RecorderClock
@@ -22,10 +24,13 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
 from pytest_grovescale.recording.profiling.captures import Captures
+from pytest_grovescale.recording.profiling.exchange import Exchange
 from pytest_grovescale.recording.profiling.reach import ApiUrl, at_leader
 from pytest_grovescale.recording.protocol import ProfileTarget
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Lines, Opened, ProfileTaken, SourceFailed
 from pytest_grovescale.recording.scraping.targets import OfFollowed
+from tests.connect_proxy import connect_proxy
+from tests.serving import Reply, Request, serving
 
 PPROF = OfFollowed(pods="operator", port=6060, path="/debug/pprof")
 TARGET = ProfileTarget(process="operator", profiler="pprof", pprof_at=PPROF)
@@ -188,3 +193,36 @@ def test_where_it_is_reached() -> None:
     assert (told.url, told.token_file) == ("https://10.0.0.7:6060/x", "t")
     with pytest.raises(ProfileFailed):
         at_leader(TARGET, lambda name: None, access)
+
+
+# ---- behind a proxy
+
+
+async def answered(address: ApiUrl, path: str) -> bytes:
+    """Return what an endpoint answers."""
+    async with Exchange.opened(address, path) as exchange:
+        return b"".join([piece async for piece in exchange.answer()])
+
+
+def test_the_api_server_is_reached_through_its_proxy(tmp_path: Path) -> None:
+    body = b"x" * 300_000
+    certificate = certificates.issue("127.0.0.1")
+    certificates.write(certificate, tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+    def reply(request: Request) -> Reply:
+        return Reply(body=body if request.authorization == "Bearer secret" else b"")
+
+    with serving(reply, tls=context) as port, connect_proxy() as (url, asked):
+        server = f"https://127.0.0.1:{port}"
+        access = Access(server=server, token="secret", proxy=url, ca_pem=certificate.ca_pem)
+        assert asyncio.run(answered(ApiUrl(server, access), "/debug/pprof/heap")) == body
+    assert asked == [f"CONNECT 127.0.0.1:{port}"]
+
+
+def test_a_proxy_that_refuses_is_told() -> None:
+    with serving(lambda request: Reply()) as port:
+        access = Access(server="https://api.example:6443", token="secret", proxy=f"http://me:word@127.0.0.1:{port}")
+        with pytest.raises(ConnectionRefusedError, match=r"the proxy 127\.0\.0\.1 does not connect us: HTTP/1\.. 501"):
+            asyncio.run(answered(ApiUrl(access.server, access), "/"))
