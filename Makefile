@@ -33,7 +33,7 @@ browser:
 
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -rR $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rR $(ARGS)
 
 selftest: $(READY) ## the power of comparisons, and every check against each defect; about 16 minutes
 	$(BIN)/grovescale setup
