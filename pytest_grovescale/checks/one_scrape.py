@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import msgspec
@@ -60,18 +61,50 @@ def judge(declared: Iterable[Declared], surface: Surface) -> OneScrape:
     asked: dict[str, Declared] = {}
     for one in declared:
         asked.setdefault(text_of(one.check), one)
-    found = [_verdict(one.check, one.source, surface) for one in asked.values()]
+    scrape = _Scrape(surface)
+    found = [_verdict(one.check, one.source, scrape) for one in asked.values()]
     return OneScrape(
         checks=tuple(one for one in found if isinstance(one, CheckResult)),
         unjudged=tuple(one for one in found if isinstance(one, Unjudged)),
     )
 
 
-def _verdict(check: AnyCheck, source: str, surface: Surface) -> CheckResult | Unjudged:
+class _Scrape:
+    """One scrape as histories, each made once it is asked for: a large endpoint takes its time."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+
+    @functools.cached_property
+    def alone(self) -> MetricsHistory:
+        """Itself."""
+        surface = self._surface
+        target = TargetHistory(surface.target)
+        scrape = Scraped(
+            at=0, target=OPERATOR, edge=f"end:{SCRAPE}", samples=surface.samples, families=dict(surface.families)
+        )
+        target.feed(scrape, SCRAPE)
+        target.native |= surface.native
+        return _of_operator(target)
+
+    @functools.cached_property
+    def since_start(self) -> MetricsHistory:
+        """The second of two, the first one at the start of its process."""
+        surface = self._surface
+        return _of_operator(since_start(surface.target, served(surface), surface.samples, phase=SCRAPE))
+
+
+def _of_operator(target: TargetHistory) -> MetricsHistory:
+    history = MetricsHistory()
+    history.targets[OPERATOR] = target
+    return history
+
+
+def _verdict(check: AnyCheck, source: str, scrape: _Scrape) -> CheckResult | Unjudged:
     if why := _why_not(check):
         return Unjudged(check=text_of(check), source=source, why=why)
     try:
-        finding = _finding(check, surface)
+        finding = _finding(check, scrape)
     except NotMeasuredError as error:
         if isinstance(check, Initialised):
             # All that it lacks is a second scrape.
@@ -91,44 +124,24 @@ def _why_not(check: AnyCheck) -> str:
     return "" if target == OPERATOR else f"is of the target {target}"
 
 
-def _finding(check: AnyCheck, surface: Surface) -> Finding | None:
+def _finding(check: AnyCheck, scrape: _Scrape) -> Finding | None:
     """Return what a check finds; None of one that takes more than a scrape. Raises NotMeasuredError."""
     match check:
         case Series():
-            return cardinality.series(check, _alone(surface))
+            return cardinality.series(check, scrape.alone)
         case Labels():
-            return cardinality.labels(check, _alone(surface))
+            return cardinality.labels(check, scrape.alone)
         case MetricNames():
-            return names.judge(check, _alone(surface))
+            return names.judge(check, scrape.alone)
         case HistogramBuckets():
-            return buckets.judge(check, _alone(surface))
+            return buckets.judge(check, scrape.alone)
         case FunctionNameLabels():
-            return functions.judge(check, (), _alone(surface))
+            return functions.judge(check, (), scrape.alone)
         case Initialised():
-            return initialised.judge(check, _alone(surface))
+            return initialised.judge(check, scrape.alone)
         case NoBuiltinDuplicates():
-            return duplicates.judge(check, _since_start(surface))
+            return duplicates.judge(check, scrape.since_start)
         case Invariant():
-            return invariants.judge(check, _since_start(surface))
+            return invariants.judge(check, scrape.since_start)
         case _:
             return None
-
-
-def _alone(surface: Surface) -> MetricsHistory:
-    target = TargetHistory(surface.target)
-    scrape = Scraped(
-        at=0, target=OPERATOR, edge=f"end:{SCRAPE}", samples=surface.samples, families=dict(surface.families)
-    )
-    target.feed(scrape, SCRAPE)
-    target.native |= surface.native
-    return _of_operator(target)
-
-
-def _since_start(surface: Surface) -> MetricsHistory:
-    return _of_operator(since_start(surface.target, served(surface), surface.samples, phase=SCRAPE))
-
-
-def _of_operator(target: TargetHistory) -> MetricsHistory:
-    history = MetricsHistory()
-    history.targets[OPERATOR] = target
-    return history

@@ -32,8 +32,8 @@ _EVERYBODYS = Path("/tmp/grovescale-turns")
 INHERITED = "GROVESCALE_TURN_FD"
 """Environment variable: number of the descriptor by which a process holds the turn of the one that started it."""
 
-# The gate is held for an instant by each who passes it; that is no wait worth a word.
 _NAMES = ("gate", "main")
+# The gate is held for an instant by each who passes it; that is no wait worth a word.
 _TRIES, _BETWEEN_S = 10, 0.02
 
 

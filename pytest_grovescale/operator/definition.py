@@ -16,6 +16,8 @@ from ..sizes import memory_bytes
 from . import endpoint_checking, manifests, placeholders, rbac
 from .pods import checking as pods
 from .shape import (
+    NAME,
+    NAME_RULE,
     OperatorDefinition,
     OperatorFile,
     PolicyRule,
@@ -35,7 +37,6 @@ __all__ = ["FOLDER", "OperatorDefinition", "load"]
 
 FOLDER = "fixtures/operators"
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE_NAME = re.compile(r"[\w.-]+")
@@ -83,8 +84,8 @@ def load(
 
 
 def _check_scalars(written: OperatorFile, fail: Fail) -> None:
-    if not _NAME.fullmatch(written.name):
-        raise fail(("name",), f"{written.name!r}: lower case letters, digits and '-', at most 52")
+    if not NAME.fullmatch(written.name):
+        raise fail(("name",), f"{written.name!r}: {NAME_RULE}")
     if written.pod is None:
         _check_process(written, fail)
     for name in written.env:
@@ -98,6 +99,9 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
         durations_["readiness", "timeout"] = written.readiness.timeout
     if written.metrics is not None and written.metrics.interval is not None:
         durations_["metrics", "interval"] = written.metrics.interval
+    for index, target in enumerate(written.targets):
+        if target.interval is not None:
+            durations_["targets", index, "interval"] = target.interval
     for path, value in durations_.items():
         try:
             durations.seconds(value)

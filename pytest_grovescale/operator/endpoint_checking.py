@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import msgspec
 
-from .. import durations
-from ..errors import DefinitionError, UsageError
+from ..errors import DefinitionError
 from . import placeholders
 from .shape import (
     CREDENTIAL_FILES,
+    NAME,
+    NAME_RULE,
     Admitted,
-    FurtherTarget,
     InCluster,
     OperatorFile,
     Served,
@@ -27,7 +26,6 @@ Keys = tuple[str | int, ...]
 Fail = Callable[..., DefinitionError]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 _COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 _TAKEN = ("operator", "replica", *_COMPONENTS)
 """Targets that the harness has itself."""
@@ -88,23 +86,14 @@ def _check_targets(written: OperatorFile, fail: Fail) -> None:
     seen: set[str] = set()
     for index, target in enumerate(written.targets):
         place = ("targets", index)
-        if not _NAME.fullmatch(target.name):
-            raise fail((*place, "name"), f"{target.name!r}: lower case letters, digits and '-', at most 52")
+        if not NAME.fullmatch(target.name):
+            raise fail((*place, "name"), f"{target.name!r}: {NAME_RULE}")
         if target.name in _TAKEN:
             raise fail((*place, "name"), f"{target.name} is a target of the harness' own", "Choose another name.")
         if target.name in seen:
             raise fail((*place, "name"), f"there are two targets {target.name}")
         seen.add(target.name)
         _one_of(place, {"url": target.url, "service": target.service, "pods": target.pods}, fail)
-        _check_interval((*place, "interval"), target, fail)
-
-
-def _check_interval(place: Keys, target: FurtherTarget, fail: Fail) -> None:
-    try:
-        if target.interval is not None:
-            durations.seconds(target.interval)
-    except UsageError as error:
-        raise fail(place, error.message, error.next_step) from None
 
 
 def _one_of(place: Keys, given: dict[str, object], fail: Fail) -> None:

@@ -6,6 +6,7 @@ holds the shape only; ``definition.py`` reads and checks a file.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -43,6 +44,12 @@ class PolicyRule(_Part, frozen=True, kw_only=True, rename="camel"):
     resources: list[str] = []
     resource_names: list[str] = []
     non_resource_urls: list[str] = msgspec.field(default=[], name="nonResourceURLs")
+
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
+"""What names an operator, or a further target of its own."""
+
+NAME_RULE = "lower case letters, digits and '-', at most 52"
 
 
 class Identity(_Part, frozen=True, kw_only=True):
