@@ -463,6 +463,11 @@ class FamilyVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """PromQL that gives the same from the other."""
     why: str = ""
 
+    @property
+    def refused(self) -> bool:
+        """Whether it is at fault. Next to another of the program's own that is likely, no more."""
+        return self.kind in ("collision", "duplicate") and not self.of_own
+
 
 class RetypedFamily(msgspec.Struct, frozen=True, kw_only=True):
     """A family that an endpoint described with another type than before: what counted until then may have fallen."""

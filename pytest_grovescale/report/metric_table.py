@@ -88,7 +88,7 @@ def _write_own(sheet: Sheet, targets: Sequence[TargetSummary]) -> None:
     if len(rows) > _OWN_SHOWN:
         sheet.line(f"and {len(rows) - _OWN_SHOWN} more on the page and in result.json", "dim")
     for verdict in _telling(operator)[:_OWN_SHOWN]:
-        sheet.item(in_words(verdict), "yellow" if _refused(verdict) else "")
+        sheet.item(in_words(verdict), "yellow" if verdict.refused else "")
 
 
 _OWN_HEADINGS = ("series first", "last", "most")
@@ -108,11 +108,7 @@ def in_words(verdict: FamilyVerdict) -> str:
 
 def _telling(target: TargetSummary) -> list[FamilyVerdict]:
     """Return the verdicts that name another family, what is refused first."""
-    return sorted((verdict for verdict in target.verdicts if verdict.other), key=lambda one: not _refused(one))
-
-
-def _refused(verdict: FamilyVerdict) -> bool:
-    return verdict.kind in ("collision", "duplicate") and not verdict.of_own
+    return sorted((verdict for verdict in target.verdicts if verdict.other), key=lambda one: not one.refused)
 
 
 def _kind(verdict: FamilyVerdict | None) -> str:

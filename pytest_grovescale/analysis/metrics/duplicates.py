@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...exposition.libraries import LIBRARIES
-from ..result import VerdictKind
+from ..result import FamilyVerdict, VerdictKind
 from .collisions import Builtin, collisions
 from .history import TargetHistory
 from .projection import Column, Groups, Measure, Slice, measures, project, query, shared_labels, slices
@@ -40,20 +40,6 @@ _BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
 _ROUNDING = 1e-9
 
 
-class Verdict(NamedTuple):
-    """What one family of the operator's own is next to the others that its endpoint serves."""
-
-    family: str
-    kind: VerdictKind
-    other: str = ""
-    """The family that it says the same as, refines or collides with: a built-in one, unless `of_own`."""
-    query: str = ""
-    """PromQL that gives the same from the other."""
-    why: str = ""
-    of_own: bool = False
-    """Whether the other is one of the operator's own, too."""
-
-
 class _Match(NamedTuple):
     measure: Measure
     labels: Mapping[str, str]
@@ -66,9 +52,12 @@ class _Match(NamedTuple):
     """How strongly their changes speak against luck."""
 
 
-def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[Verdict]:
+def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[FamilyVerdict]:
     """Return what each family is that no library has brought as it is served, by name."""
-    found = [Verdict(one.family, "collision", one.builtin, why=one.why) for one in collisions(target, catalogue)]
+    found = [
+        FamilyVerdict(family=one.family, kind="collision", other=one.builtin, why=one.why)
+        for one in collisions(target, catalogue)
+    ]
     taken = {verdict.family for verdict in found}
     all_measures = measures(target)
     scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
@@ -80,12 +69,12 @@ def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[Ve
     told = {family: scene.verdict(family, of) for family, of in own.items()}
     novel = {family: of for family, of in own.items() if told[family].kind == "novel"}
     told |= {twin.family: _of_twin(twin, target) for twin in twins(target, novel)}
-    return sorted([*found, *told.values()])
+    return sorted([*found, *told.values()], key=lambda verdict: verdict.family)
 
 
-def _of_twin(twin: Twin, target: TargetHistory) -> Verdict:
+def _of_twin(twin: Twin, target: TargetHistory) -> FamilyVerdict:
     why = f"equal at all {len(target.moments)} scrapes, and changed with it at {twin.at_work} while work was under way"
-    return Verdict(twin.family, "duplicate", twin.other, twin.query, why, of_own=True)
+    return FamilyVerdict(family=twin.family, kind="duplicate", other=twin.other, of_own=True, query=twin.query, why=why)
 
 
 class _Scene:
@@ -99,12 +88,12 @@ class _Scene:
         self._workers_of: dict[str, list[float]] = {}
         self._projected: dict[tuple[str, tuple[str, ...], Slice], Groups] = {}
 
-    def verdict(self, family: str, own: list[Measure]) -> Verdict:
+    def verdict(self, family: str, own: list[Measure]) -> FamilyVerdict:
         if not any(measure.moved for measure in own):
-            return Verdict(family, "unmoved", why="it never changed")
+            return FamilyVerdict(family=family, kind="unmoved", why="it never changed")
         matches = self._matches(own)
         if not matches:
-            return Verdict(family, "novel")
+            return FamilyVerdict(family=family, kind="novel")
         best = min(matches, key=_simplest)
         name = best.measure.family if own[0].suffix else best.measure.name
         finer = len(project(own[0], tuple(best.labels))) < len(own[0].rows)
@@ -114,8 +103,9 @@ class _Scene:
         if best.apart:
             why += f", to within {best.apart:g} while it worked"
         if finer:
-            return Verdict(family, "refinement", name, instead, f"{why}, summed over {', '.join(extra)}")
-        return Verdict(family, "duplicate", name, instead, why)
+            why += f", summed over {', '.join(extra)}"
+        kind: VerdictKind = "refinement" if finer else "duplicate"
+        return FamilyVerdict(family=family, kind=kind, other=name, query=instead, why=why)
 
     def _matches(self, own: list[Measure]) -> list[_Match]:
         """Return where a family agrees with a built-in one, a histogram in count and sum; empty if it may be luck."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...analysis.metrics.duplicates import Verdict, verdicts
+from ...analysis.metrics.duplicates import verdicts
 from ...analysis.metrics.history import TargetHistory
+from ...analysis.result import FamilyVerdict
 from ...exposition.series import Series
 from ...recording.records import Scraped
 from ..metrics.catalogue import builtins
@@ -20,7 +21,7 @@ MOST_SERIES = 5_000
 """Of a family that is compared; one of more has other faults."""
 
 
-def verdicts_of(target: str, families: Iterable[Served], samples: Mapping[str, float]) -> list[Verdict]:
+def verdicts_of(target: str, families: Iterable[Served], samples: Mapping[str, float]) -> list[FamilyVerdict]:
     """Return what each family of an endpoint's own is next to the built-in ones."""
     return verdicts(since_start(target, families, samples), builtins())
 
@@ -42,7 +43,7 @@ def since_start(
     return history
 
 
-def problems(found: list[Verdict]) -> Iterator[Problem]:
+def problems(found: list[FamilyVerdict]) -> Iterator[Problem]:
     """Yield the families that have a built-in's name, and those that have its values."""
     for verdict in found:
         if verdict.kind == "collision":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...analysis.metrics.duplicates import Verdict, verdicts
+from ...analysis.metrics.duplicates import verdicts
 from ...analysis.metrics.history import OPERATOR, MetricsHistory, TargetHistory
 from ...analysis.result import FamilyVerdict, TargetSummary, TestResult
 from ...errors import NotMeasuredError
@@ -17,7 +17,6 @@ from ..finding import Finding
 from .catalogue import builtins
 from .shape import NoBuiltinDuplicates
 
-_REFUSED = ("collision", "duplicate")
 _SHOWN = 10
 _WORK = ("controller_runtime_", "workqueue_", "rest_client_")
 
@@ -33,7 +32,7 @@ def judge(check: NoBuiltinDuplicates, metrics: MetricsHistory) -> Finding:
         for verdict in verdicts(target, builtins())
         if not any(fnmatch.fnmatchcase(verdict.family, pattern) for pattern in check.ignore)
     ]
-    refused = [verdict for verdict in found if verdict.kind in _REFUSED and not verdict.of_own]
+    refused = [verdict for verdict in found if verdict.refused]
     if not refused:
         _refuse_still(target)
     return Finding(
@@ -56,8 +55,7 @@ def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory])
     # Of several pods each is a target: operator/<pod>.
     if target.target.partition("/")[0] != OPERATOR or not target.scrapes:
         return target
-    found = verdicts(metrics().target(target.target), builtins())
-    return msgspec.structs.replace(target, verdicts=tuple(FamilyVerdict(**one._asdict()) for one in found))
+    return msgspec.structs.replace(target, verdicts=tuple(verdicts(metrics().target(target.target), builtins())))
 
 
 def _refuse_still(target: TargetHistory) -> None:
@@ -75,7 +73,7 @@ def _refuse_still(target: TargetHistory) -> None:
         )
 
 
-def _text(found: list[Verdict], refused: list[Verdict]) -> str:
+def _text(found: list[FamilyVerdict], refused: list[FamilyVerdict]) -> str:
     if refused:
         names = ", ".join(f"{verdict.family} ({verdict.kind} of {verdict.other})" for verdict in refused[:3])
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
@@ -89,13 +87,13 @@ def _text(found: list[Verdict], refused: list[Verdict]) -> str:
     return f"no own family says what a built-in one says: {', '.join(parts) or 'there is none'}"
 
 
-def _told(found: list[Verdict]) -> list[Verdict]:
+def _told(found: list[FamilyVerdict]) -> list[FamilyVerdict]:
     """Return what is worth telling, what is refused first; of the novel ones the counts are enough."""
     order = ("collision", "duplicate", "refinement", "unmoved")
     return sorted((verdict for verdict in found if verdict.kind in order), key=lambda one: order.index(one.kind))
 
 
-def _line(verdict: Verdict) -> str:
+def _line(verdict: FamilyVerdict) -> str:
     match verdict.kind:
         case "collision":
             return f"{verdict.family}: {verdict.why}; give it another name"

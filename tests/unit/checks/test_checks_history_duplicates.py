@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.analysis.metrics.duplicates import Verdict, verdicts
+from pytest_grovescale.analysis.metrics.duplicates import verdicts
 from pytest_grovescale.analysis.metrics.summary import summaries
+from pytest_grovescale.analysis.result import FamilyVerdict
 from pytest_grovescale.checks.metrics.catalogue import builtins
 from pytest_grovescale.checks.metrics.duplicates import with_verdicts
 from pytest_grovescale.checks.metrics.shape import NoBuiltinDuplicates
@@ -95,7 +96,7 @@ def run_of(own: Mapping[str, str], tell, *, seed: int = 1, steps: int = 8) -> Sc
     return run
 
 
-def verdict(run: ScrapedRun, family: str) -> Verdict:
+def verdict(run: ScrapedRun, family: str) -> FamilyVerdict:
     return next(found for found in verdicts(run.target(), builtins()) if found.family == family)
 
 
