@@ -196,7 +196,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         return (yield)
     except (Exception, pytest.fail.Exception) as error:
         run = pyfuncitem.config.stash.get(RUN, None)
-        if run is None or not run.leaves_unjudged(pyfuncitem, error):
+        if run is None or not run.passes_although(pyfuncitem, error):
             raise
         return True
 

@@ -164,10 +164,10 @@ class Run:
 
     # ---- a test that has run; a debugger
 
-    def leaves_unjudged(self, item: pytest.Item, error: BaseException) -> bool:
-        """Return whether a profiled pass passes although something in its test did not hold; see ``judging``.
+    def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
+        """Take in what has ended a test's function: its recording is told why it fails, unless it passes all the same.
 
-        Any other test's recording is told why it failed.
+        So a profiled pass may, where something in its test did not hold; see ``judging.leaves_unjudged``.
         """
         if self._open is None:
             return False

@@ -14,6 +14,7 @@ from ..analysis.comparison import overall
 from ..checks.shape import Scales
 from ..errors import UsageError
 from ..report import comparison_table, scaling_table
+from ..report.html.background import Background
 from . import background, compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
 from .schedule import PAIRS
@@ -101,12 +102,10 @@ def _compare_recorded(
     page = outcome.page_of(folder)
     profiled = profiled_runs.of_recordings(pairs, (str(a), str(b)), page=page)
     behind = background.of_recordings(pairs, (str(a), str(b)), profiled, page=page)
-    write(comparison_table.render([found], profiled.compared, color=color))
     written = ComparisonFile(
         verdict=found.verdict, parts=(found,), profiles=profiled.compared, in_force=behind.in_force
     )
-    _say_files(Screen(stream), outcome.write_comparison(folder, written, behind))
-    return outcome.exit_code([found], wanted.fail_on)
+    return _tell(written, folder, behind, fail_on=wanted.fail_on, screen=Screen(stream), write=write, color=color)
 
 
 def resume_compare(folder: str, reports: Path, *, fail_on: FailOn, stream: TextIO, write: Write, color: bool) -> int:
@@ -127,7 +126,6 @@ def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write
     page = outcome.page_of(store.folder)
     profiled = profiled_runs.of_comparison(store, plan, missing, page=page)
     behind = background.of_comparison(store, plan, profiled, page=page)
-    write(comparison_table.render(parts, profiled.compared, color=color))
     found = ComparisonFile(
         verdict=overall(parts),
         subject=plan.subject,
@@ -136,8 +134,23 @@ def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write
         profiles=profiled.compared,
         in_force=behind.in_force,
     )
-    _say_files(screen, outcome.write_comparison(store.folder, found, behind))
-    return outcome.exit_code(parts, fail_on)
+    return _tell(found, store.folder, behind, fail_on=fail_on, screen=screen, write=write, color=color)
+
+
+def _tell(
+    found: ComparisonFile,
+    folder: Path,
+    behind: Background,
+    *,
+    fail_on: FailOn,
+    screen: Screen,
+    write: Write,
+    color: bool,
+) -> int:
+    """Show a comparison, leave its files in a folder, and return the exit code."""
+    write(comparison_table.render(found.parts, found.profiles, color=color))
+    _say_files(screen, outcome.write_comparison(folder, found, behind))
+    return outcome.exit_code(found.parts, fail_on)
 
 
 def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:
