@@ -26,7 +26,7 @@ from .metric_comparison import (
     metric_evidence,
     not_measured,
 )
-from .run_metrics import phase_of
+from .run_metrics import is_wall_time, phase_of
 from .statistics.decision import Decision, Levels, decide, levels_of_look
 from .statistics.paired import Evidence, Floats
 
@@ -187,7 +187,7 @@ def _judged(
     decision = decide(Evidence(*np.array(p).T), levels)
     found = []
     for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
-        note = _note(key, pairs, a.size)
+        note = _note(key, pairs, a.size, side_by_side=plan.side_by_side)
         if a.size:
             verdict = _metric_verdict(decision, at) if look is not None else "inconclusive"
             own = _metric_levels(levels, decision, at) if gated else MetricLevels(levels.alone)
@@ -237,7 +237,7 @@ def _metric_verdict(decision: Decision, at: int) -> MetricVerdict:
     return "ok" if decision.ok[at] else "inconclusive"
 
 
-def _note(key: str, pairs: Sequence[Pair], measured: int) -> str:
+def _note(key: str, pairs: Sequence[Pair], measured: int, *, side_by_side: bool) -> str:
     if not measured:
         return "not measured in any pair" if pairs else "no pair after the warm-up"
     notes = []
@@ -245,8 +245,10 @@ def _note(key: str, pairs: Sequence[Pair], measured: int) -> str:
         notes.append(f"measured in {measured} of {len(pairs)} pairs")
     runs = [run for pair in pairs for run in (pair.a, pair.b)]
     saturated = sum(phase_of(key) in run.saturated for run in runs)
-    if saturated and key.startswith(("wall:", "milestone:")):
+    if saturated and is_wall_time(key):
         notes.append(f"machine saturated in {saturated} of {len(runs)} runs: this measures the machine")
+    if side_by_side and is_wall_time(key):
+        notes.append("both variants at the same time, so that a difference may show as half of it; alone: --in-turn")
     return "; ".join(notes)
 
 

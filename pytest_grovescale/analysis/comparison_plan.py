@@ -33,6 +33,8 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs at the start that are recorded and left out."""
     looks: tuple[int, ...] = (6, 10)
     """After so many pairs the figures are looked at, and the comparison may stop; the last is `pairs`."""
+    side_by_side: bool = False
+    """Whether a pair's runs are made at the same time, on clusters of their own, instead of one after the other."""
 
 
 class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +53,12 @@ class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of A and a run of B, one right after the other."""
+    """A run of A and a run of B: at the same time, or one right after the other."""
 
     a: VariantRun
     b: VariantRun
     first: Literal["a", "b"] = "a"
-    """Which of them ran first."""
+    """Which of them ran, or was started, first."""
 
 
 def check(plan: ComparisonPlan) -> None:

@@ -75,6 +75,11 @@ def phase_of(key: str) -> str:
     return key.partition(":")[2].partition("/")[0]
 
 
+def is_wall_time(key: str) -> bool:
+    """Whether a metric is a time by the clock on the wall, which is longer where others use the machine."""
+    return key.startswith(("wall:", "milestone:"))
+
+
 def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
     """Return the metrics to gate on where none was named: CPU and counts, which do not depend on who else runs.
 

@@ -92,7 +92,12 @@ def shared_cluster(bench: Bench) -> Cluster:
     subject = bench.plan.subject
     if handle.is_running(subject.cluster):
         return handle.join(subject.cluster, progress=bench.screen.say)
-    name = bench.store.folder.name
+    return new_cluster(bench, bench.store.folder.name)
+
+
+def new_cluster(bench: Bench, name: str) -> Cluster:
+    """Start a cluster as the test asks for, under this name."""
+    subject = bench.plan.subject
     return handle.acquire(
         cluster_definition(subject), name=name, allowed_contexts=subject.allowed_contexts, progress=bench.screen.say
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..cluster import turns
+from ..scenario import barrier as barriers
 from ..scenario import windows
 
 DRIVER = "GROVESCALE_DRIVER_FD"
@@ -45,6 +46,10 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(_LOOK_S)
             self.look(follow)
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended."""
+        return self._process.poll() is not None
 
     def look(self, follow: Follow) -> None:
         """Tell the last line of what it has written since the last look, if there is one."""
@@ -82,16 +87,19 @@ def running(
     log: Path,
     turn: int,
     line: socket.socket | None = None,
+    barrier: socket.socket | None = None,
 ) -> Iterator[Child]:
     """Start ``python -m pytest ARGUMENTS``; it has ended when the block has.
 
     ``turn``: descriptor of the machine's turn, which the process holds too. ``line``: its end of a line on which it is
-    told to measure no-op windows. Should this process die, even by SIGKILL, the other interrupts itself (`end_with`).
+    told to measure no-op windows; ``barrier``: of one over which its phases may begin. Should this process die, even
+    by SIGKILL, the other interrupts itself (`end_with`).
     """
     theirs, ours = os.pipe()
     handed_on = {DRIVER: theirs, turns.INHERITED: turn}
-    if line is not None:
-        handed_on[windows.CONNECTION] = line.fileno()
+    for variable, connection in ((windows.CONNECTION, line), (barriers.CONNECTION, barrier)):
+        if connection is not None:
+            handed_on[variable] = connection.fileno()
     try:
         # A process group of its own: Ctrl-C at the terminal reaches the driver, which ends its children in order.
         with log.open("ab") as output, _interruptible():

@@ -67,6 +67,8 @@ class CompareWanted(NamedTuple):
     pairs: int | None = None
     one_look: bool = False
     """Whether all pairs are made, whatever the first ones say."""
+    in_turn: bool = False
+    """Whether deploy runs are made one after the other, not side by side."""
     same_process: bool = False
     """Whether all windows of a variant are of one process."""
     quick: bool = False
@@ -168,6 +170,7 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         parts=parts,
         pairs=_pairs(wanted),
         one_look=wanted.one_look,
+        in_turn=wanted.in_turn,
         windows=_windows(wanted),
         gated=tuple(wanted.gated),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,

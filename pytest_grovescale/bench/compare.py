@@ -1,4 +1,4 @@
-"""``grovescale compare``: two variants of an operator, run in turn, and whether the second is slower."""
+"""``grovescale compare``: two variants of an operator, side by side or in turn, and whether the second is slower."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import NamedTuple
 
 from ..analysis.comparison import Comparison, ComparisonPlan, check
 from ..analysis.profiles.compared import NotProfiled
+from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, turns
 from ..errors import UsageError
 from . import revisions
 from .bench import Bench, cluster_definition
-from .deploy_pairs import Deploys
+from .in_turn import InTurn
 from .noop_windows import Windows
-from .parts import is_over, so_far
+from .parts import is_over, so_far, to_come
 from .profiled_runs import PROFILE, run_profiled
 from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, Slot, interleaved, left, looks
 from .screen import Screen, time_left
+from .side_by_side import SideBySide
 from .store import Plan, Sample, Store, WindowPlan
 from .subject import Subject
 from .variant import Pairing
@@ -40,6 +42,8 @@ class Wanted(NamedTuple):
     """Part → its pairs, with the warm-up."""
     one_look: bool = False
     """Whether the figures are looked at only when all pairs are there."""
+    in_turn: bool = False
+    """Whether deploy runs are made one after the other also where both variants' could be made side by side."""
     windows: WindowPlan = WindowPlan()
     gated: tuple[str, ...] = ()
     """Empty: the default ones, of what the runs measure."""
@@ -52,11 +56,10 @@ def plan_of(wanted: Wanted) -> Plan:
     """Return the whole plan; raises UsageError and DefinitionError for what cannot be, before anything starts."""
     if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
         raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
-    if not handle.is_running(wanted.subject.cluster):
-        cluster_definition(wanted.subject)
-    elif NOOP in wanted.parts:
+    shared = handle.is_running(wanted.subject.cluster) or cluster_definition(wanted.subject).backend == "existing"
+    if shared and NOOP in wanted.parts:
         raise UsageError(
-            f"the no-op comparison needs two clusters of its own, and {wanted.subject.cluster} is one that runs",
+            f"the no-op comparison needs two clusters of its own, and {wanted.subject.cluster} is one that is there",
             next_step="Name a cluster definition file, or compare with --what deploy.",
         )
     gated = {part: _gated(wanted.gated, part) for part in wanted.parts}
@@ -78,6 +81,8 @@ def plan_of(wanted: Wanted) -> Plan:
             pairs=wanted.pairs[part],
             looks=(wanted.pairs[part],) if wanted.one_look else looks(wanted.pairs[part]),
             alpha=ALPHA / len(gated),
+            # Side by side, the wall times of one variant would hold what the other does.
+            side_by_side=part == NOOP or not (wanted.in_turn or shared or any(is_wall_time(key) for key in keys)),
         )
         for part, keys in gated.items()
     }
@@ -152,7 +157,7 @@ def checkouts(store: Store, plan: Plan, screen: Screen) -> Iterator[dict[str, Pa
 
 def _run_part(bench: Bench, part: str) -> None:
     with contextlib.ExitStack() as stack:
-        measure = Windows(bench, stack) if part == NOOP else Deploys(bench, stack)
+        measure = _measure_of(bench, part, stack)
         while not is_over(bench.plan, samples := bench.store.samples(), part):
             measure(left(bench.plan.part(part), samples)[0])
             now = bench.store.samples()
@@ -161,12 +166,18 @@ def _run_part(bench: Bench, part: str) -> None:
         measure.finish()
 
 
+def _measure_of(bench: Bench, part: str, stack: contextlib.ExitStack) -> Windows | SideBySide | InTurn:
+    if part == NOOP:
+        return Windows(bench, stack)
+    return SideBySide(bench, stack) if bench.plan.comparisons[part].side_by_side else InTurn(bench, stack)
+
+
 def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
     rounds = bench.plan.comparisons[slot.part].pairs
     start = f"{slot.part} {slot.round + 1} of {rounds}, {bench.plan.arms[slot.arm].label}"
     sample = samples[slot]
     figure = f"broken: {sample.run.broken}" if sample.run.broken else _figure(sample.run.metrics, slot.part)
-    coming = left(bench.plan.slots, samples)
+    coming = to_come(bench.plan, samples)
     return f"{start}: {figure}; {time_left(coming, {done: one.seconds for done, one in samples.items()})}"
 
 

@@ -9,7 +9,7 @@ import msgspec
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, compare
 from ..analysis.run_metrics import default_gated
 from ..errors import UsageError
-from .schedule import Slot
+from .schedule import Slot, left
 from .store import Plan, Sample, pairs
 
 # A comparison gates on something, also where every run is broken.
@@ -54,6 +54,12 @@ def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
         return True
     between_pairs = 2 * len(found) == sum(slot.part == part for slot in samples)
     return between_pairs and len(found) in plan.comparisons[part].looks and so_far(plan, samples, part).decided
+
+
+def to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
+    """Return the runs that are still to be made: of a part that a look has settled none is."""
+    over = {part for part in plan.comparisons if is_over(plan, samples, part)}
+    return tuple(slot for slot in left(plan.slots, samples) if slot.part not in over)
 
 
 def _facts(plan: Plan, samples: Mapping[Slot, Sample]) -> dict[str, str]:

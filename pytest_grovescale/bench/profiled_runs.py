@@ -16,7 +16,7 @@ from ..report.html import files as pages
 from ..report.html.profiles import ProfilePair
 from . import measured
 from .bench import Bench
-from .deploy_pairs import Deploys
+from .in_turn import InTurn
 from .recorded import RecordedPair
 from .schedule import left
 from .store import Plan, Store
@@ -46,7 +46,7 @@ def run_profiled(bench: Bench) -> tuple[NotProfiled, ...]:
     """
     missing = []
     with contextlib.ExitStack() as stack:
-        measure = Deploys(bench, stack, profile="auto")
+        measure = InTurn(bench, stack, profile="auto")
         for slot in left(bench.plan.part(PROFILE), bench.store.samples()):
             variant = bench.plan.arms[slot.arm].label
             bench.screen.say(f"profiling {variant}")

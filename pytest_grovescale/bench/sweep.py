@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..operator.definition import load
 from .bench import Bench, cluster_definition
 from .compare import checkouts
-from .deploy_pairs import Deploys
+from .in_turn import InTurn
 from .schedule import Slot, complete_rounds, left, shuffled
 from .screen import Screen, time_left
 from .store import Plan, Sample, Store
@@ -109,7 +109,7 @@ def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], b
     with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
         bench = Bench(store, plan, turn, screen, folders)
         with contextlib.ExitStack() as stack:
-            measure = Deploys(bench, stack, whole=True)
+            measure = InTurn(bench, stack, noop=True)
             samples = store.samples()
             while (slot := next_run(plan, samples, enough)) is not None:
                 measure(slot)

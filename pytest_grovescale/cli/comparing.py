@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
 def _add_compare(commands: Any) -> None:
     compare = commands.add_parser(
         "compare",
-        help="run two variants of an operator in turn, and tell whether the second is slower",
+        help="run two variants of an operator, and tell whether the second is slower",
         usage="grovescale compare [A] [B] [TEST] [--set NAME=VALUE --vs NAME=VALUE] [--git REV_A REV_B --build CMD] …\n"
         "       grovescale compare --resume [FOLDER]\n"
         "       grovescale compare RUN RUN",
@@ -42,9 +42,14 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
     compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
     compare.add_argument("--what", metavar="PARTS", help="noop windows, deploy runs, or both (noop,deploy)")
-    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (noop 16, deploy 10)")
+    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (16)")
     compare.add_argument(
         "--one-look", action="store_true", help="make all pairs: no look on the way, which may end it early"
+    )
+    compare.add_argument(
+        "--in-turn",
+        action="store_true",
+        help="deploy runs one after the other, for wall times of a machine to themselves (default: side by side)",
     )
     compare.add_argument("--quick", action="store_true", help="fewer and shorter: tells large differences only")
     compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
@@ -132,6 +137,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         what=options.what,
         pairs=options.pairs,
         one_look=options.one_look,
+        in_turn=options.in_turn,
         same_process=options.same_process,
         quick=options.quick,
         window=options.window,

@@ -105,7 +105,8 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         gated = ", ".join(comparison.plan.gated)
         look = "before the first look" if comparison.look is None else f"looked at after {comparison.look}"
         pairs = f"{comparison.pairs} of {comparison.plan.pairs} pairs, the first {comparison.plan.warmup} for warm-up"
-        yield f"{pairs}, {look}; gated: {gated}"
+        how = ", side by side" if comparison.plan.side_by_side else ""
+        yield f"{pairs}{how}, {look}; gated: {gated}"
     if machine is not None:
         yield (
             f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}, Linux {machine.kernel},"

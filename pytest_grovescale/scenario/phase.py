@@ -185,6 +185,7 @@ class Phase:
         unprofiled = self._scale.aim_profiler(self.profiler) if self.profile else {}
         self.profile = self.profile and not unprofiled
         self._scale.progress.phase(self.name, self.timeout_s)
+        self._scale.barrier.wait()
         try:
             self._scale.recorder.begin_phase(
                 self.name,

@@ -38,6 +38,7 @@ from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
 from ..workload.template import render
 from . import untracked
+from .barrier import Barrier
 from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
@@ -88,6 +89,7 @@ class Scale:
         base: Path,
         longest_hold_s: float = math.inf,
         driver: Line[AnyOrder] | None = None,
+        barrier: Barrier | None = None,
         budget: Budget = NO_BUDGET,
         profiled: bool = False,
         profilers_follow: bool = False,
@@ -111,6 +113,8 @@ class Scale:
         self._parameters = dict(parameters)
         self._base = base
         self._driver = driver
+        self.barrier = barrier or Barrier()
+        """Where a phase waits for that of the test that is compared with this one."""
         self._prometheus = prometheus
         self.budget = budget
         self.profiled = profiled

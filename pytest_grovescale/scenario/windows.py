@@ -8,7 +8,6 @@ them in turn: orders over a socket, a JSON document a line.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -18,6 +17,7 @@ import msgspec
 from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
+from . import driver_lines
 from .phase import Phase, idle_twin_name
 from .repeating import trigger_until_done
 from .settling import Rest, idle_cores, until_rest
@@ -142,14 +142,8 @@ class Line(Generic[T]):
 
 def inherited() -> Line[AnyOrder] | None:
     """Return the line to the driver that started this process; None without one. It is handed out once."""
-    number = os.environ.pop(CONNECTION, "")
-    if not number.isdigit():
-        return None
-    try:
-        return Line(socket.socket(fileno=int(number)), AnyOrder)
-    except OSError:
-        # The variable has come further than the descriptor.
-        return None
+    connection = driver_lines.inherited(CONNECTION)
+    return None if connection is None else Line(connection, AnyOrder)
 
 
 def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder]) -> None:

@@ -18,7 +18,7 @@ from ..operator.shape import OperatorDefinition
 from ..prometheus.live import Live
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
-from ..scenario import windows
+from ..scenario import barrier, windows
 from ..scenario.budget import Budget, held_to
 from ..scenario.scale import Scale
 from ..stash import BUDGET
@@ -175,6 +175,7 @@ class MeasuredTest:
             base=item.path.parent,
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
             driver=windows.inherited(),
+            barrier=barrier.inherited(),
             profiled=self._profiled,
             profilers_follow=has_profiled_pass(item),
             profiler_aim=functools.partial(self._profile_target, operator),
@@ -188,6 +189,7 @@ class MeasuredTest:
         )
 
     def _close(self, scale: Scale) -> None:
+        scale.barrier.leave()
         self.mark_lost_turn(scale)
         if self._session.settings.keep:
             self._say(f"kept: namespace {scale.namespace} on cluster {scale.cluster.name}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -17,6 +19,7 @@ from pytest_grovescale import bundled
 from pytest_grovescale.analysis.comparison import MetricComparison
 from pytest_grovescale.bench.outcome import ComparisonFile
 from pytest_grovescale.bench.store import Store
+from pytest_grovescale.report import jsonfile
 from tests.processes import wait_none
 from tests.repositories import committed, repository
 
@@ -116,6 +119,20 @@ def metrics(found: ComparisonFile) -> dict[str, MetricComparison]:
     return {metric.key: metric for part in found.parts for metric in part.metrics}
 
 
+class Span(NamedTuple):
+    """When a phase was open, s since the epoch."""
+
+    began: float
+    ended: float
+
+
+def phases(store: Store, run: str) -> dict[str, Span]:
+    """Return when the phases of a run were open; all runs have the machine's clock."""
+    (test,) = jsonfile.read(store.run_folder(run) / "latest" / jsonfile.NAME).tests
+    began = {phase.name: (datetime.datetime.fromisoformat(phase.started).timestamp(), phase) for phase in test.phases}
+    return {name: Span(at, at + phase.seconds) for name, (at, phase) in began.items()}
+
+
 def interrupted(folder: Path, what: str, after: str, number: signal.Signals) -> tuple[int, str]:
     """Start a comparison, send it a signal once a line starts so; return its exit code and last words."""
     driver = subprocess.Popen(
@@ -172,6 +189,12 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
     assert less(figures["api:deploy"])
     assert less(figures["writes:deploy"])
     assert figures["cpu:deploy"].gated
+    store = Store.latest(folder / "reports", "compare")
+    for number in range(2):
+        a, b = (phases(store, f"deploy-{number:02d}-{arm}") for arm in "ab")
+        for one, other in ((a, b), (b, a)):
+            assert one["deploy"].began < other["deploy"].ended, "both at the same time"
+            assert one["delete"].began >= other["deploy"].ended, "each phase begins in both together"
 
 
 def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) -> None:

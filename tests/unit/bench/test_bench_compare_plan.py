@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pytest_grovescale.bench import compare, variant
 from pytest_grovescale.bench.store import WindowPlan
+from pytest_grovescale.errors import UsageError
 from tests.unit.bench.planned import SUBJECT
 
+EXISTING = msgspec.structs.replace(SUBJECT, cluster="existing")
 WANTED = compare.Wanted(
     pairing=variant.of_definitions("reference", "", values={}, other={}, parameters={}),
     subject=SUBJECT,
@@ -27,6 +30,32 @@ def test_parts_share_the_alarms_that_are_allowed() -> None:
         "deploy": 0.025,
     }
     assert [plan.alpha for plan in compare.plan_of(WANTED._replace(parts=("noop",))).comparisons.values()] == [0.05]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "side_by_side"),
+    [
+        (WANTED, True),
+        (WANTED._replace(gated=("cpu:deploy", "noop_cpu")), True),
+        (WANTED._replace(in_turn=True), False),
+        # A time by the clock on the wall that is gated on is that of a machine to itself.
+        (WANTED._replace(gated=("cpu:deploy", "wall:deploy", "noop_cpu")), False),
+        (WANTED._replace(gated=("milestone:deploy/pods-ready", "noop_cpu")), False),
+        # There is one cluster only.
+        (WANTED._replace(parts=("deploy",), subject=EXISTING), False),
+    ],
+)
+def test_deploy_runs_are_side_by_side_where_that_measures_what_is_asked(
+    wanted: compare.Wanted, side_by_side: bool
+) -> None:
+    plans = compare.plan_of(wanted).comparisons
+    assert plans["deploy"].side_by_side is side_by_side
+    assert "noop" not in plans or plans["noop"].side_by_side, "windows always are"
+
+
+def test_windows_on_a_cluster_that_is_there_are_refused() -> None:
+    with pytest.raises(UsageError, match="needs two clusters of its own, and existing is one that is there"):
+        compare.plan_of(WANTED._replace(subject=EXISTING))
 
 
 def test_windows_are_planned_too() -> None:

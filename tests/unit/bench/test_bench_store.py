@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.bench.parts import is_over, so_far
+from pytest_grovescale.bench.parts import is_over, so_far, to_come
 from pytest_grovescale.bench.schedule import Slot, left
 from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Store, pairs
 from pytest_grovescale.errors import RecordingError, UsageError
@@ -95,6 +95,15 @@ def test_a_broken_variant_ends_its_part_once_the_pair_is_there() -> None:
     found = so_far(planned, both, "deploy")
     assert found.verdict == "broken"
     assert found.broken[0].why == "deploy: timed out"
+
+
+def test_of_a_part_that_a_look_has_settled_nothing_is_to_come() -> None:
+    planned = plan(10)
+    samples = {slot: sample(slot, cpu(slot)) for slot in planned.part("noop")[:12]}
+    assert left(planned.slots, samples) == (*planned.part("noop")[12:], *planned.part("deploy"))
+    assert to_come(planned, samples) == planned.part("deploy")
+    begun = {slot: sample(slot, cpu(slot)) for slot in planned.part("noop")[:4]}
+    assert to_come(planned, begun) == planned.slots[4:]
 
 
 def test_two_drivers_do_not_work_on_one_comparison(tmp_path: Path) -> None:

@@ -128,6 +128,18 @@ def test_wall_times_of_a_saturated_machine_say_so() -> None:
     assert "wall time of deploy, deploy: pods-ready: machine saturated in 18 of 18 runs" in text
 
 
+def test_wall_times_measured_side_by_side_say_so_and_how_to_have_others() -> None:
+    together = compare(msgspec.structs.replace(DEPLOY, side_by_side=True), pairs(DEPLOY_BASE), machine=MACHINE)
+    for text in (render([together], width=200), render_markdown([together])):
+        assert "10 of 10 pairs, the first 1 for warm-up, side by side, looked at after 10" in text
+        assert "both variants at the same time" in text
+        assert "--in-turn" in text, "how to have others"
+    page = render_comparison([together], Background())
+    assert "side by side, looked at after 10" in page
+    assert "side by side" not in render([deploy()], width=200)
+    assert not any(metric.note for metric in together.metrics if metric.key.startswith(("cpu", "api")))
+
+
 def test_counts_that_never_vary_have_no_interval() -> None:
     [requests] = rows([deploy()], ["api"])
     assert (requests.a, requests.b, requests.change, requests.interval) == ("6,000", "6,000", "0 %", "always so")

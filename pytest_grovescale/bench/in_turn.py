@@ -1,0 +1,38 @@
+"""Runs of the whole test, one after the other on one cluster: each has the machine to itself."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+
+from ..cluster.handle import Cluster
+from . import whole_run
+from .bench import Bench, shared_cluster
+from .schedule import Slot
+
+
+class InTurn:
+    """Makes one run after the other, on one cluster that stays until ``stack`` is closed."""
+
+    def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False, profile: str = "off") -> None:
+        """``noop``: no-op phases count too. ``profile``: each run has a second pass, with a profiler."""
+        self._bench = bench
+        self._stack = stack
+        self._noop = noop
+        self._profile = profile
+        self._cluster: Cluster | None = None
+
+    def __call__(self, slot: Slot) -> None:
+        """Make one run, and keep what it gave."""
+        if self._cluster is None:
+            self._cluster = shared_cluster(self._bench)
+            self._stack.callback(self._cluster.release)
+        began = time.monotonic()
+        with whole_run.started(self._bench, slot, self._cluster, profile=self._profile) as run:
+            run.process.wait(functools.partial(whole_run.follow, self._bench, run))
+            test, found = whole_run.result(self._bench, run, noop=self._noop)
+        self._bench.keep(slot, began, test, found)
+
+    def finish(self) -> None:
+        """Nothing is left running but the cluster, which ends with the stack."""

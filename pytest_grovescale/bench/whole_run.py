@@ -1,0 +1,66 @@
+"""One run of the whole test: deploy, delete, and whatever else it does, with a fresh operator and fresh objects."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ..analysis.comparison import VariantRun
+from ..analysis.result import TestResult
+from ..cluster.handle import Cluster
+from . import child, measured
+from .bench import Bench
+from .child import Child
+from .schedule import Slot
+
+# Within some multiple of the hold, a profiled no-op phase repeats its triggers until it has samples enough.
+_PROFILED_HOLD_S = 10.0
+
+
+class WholeRun(NamedTuple):
+    """A run that has been started."""
+
+    slot: Slot
+    process: Child
+    reports: Path
+
+
+@contextlib.contextmanager
+def started(
+    bench: Bench, slot: Slot, cluster: Cluster, *, profile: str = "off", barrier: socket.socket | None = None
+) -> Iterator[WholeRun]:
+    """Start a slot's run on a cluster; it has ended when the block has.
+
+    ``profile``: a second pass with a profiler follows. ``barrier``: its end of a line, see ``scenario.barrier``.
+    """
+    reports = bench.store.run_folder(slot.name)
+    # Of an attempt that was killed: this run is not to be judged by it.
+    (reports / measured.LATEST).unlink(missing_ok=True)
+    hold_s = bench.plan.hold_s if profile == "off" else _PROFILED_HOLD_S
+    arguments = [
+        *bench.arguments(slot.arm, reports, hold_s=hold_s, profile=profile),
+        f"--grovescale-cluster={cluster.name}",
+    ]
+    with child.running(arguments, log=reports / "pytest.log", turn=bench.turn, barrier=barrier) as process:
+        yield WholeRun(slot, process, reports)
+
+
+def follow(bench: Bench, run: WholeRun, line: str) -> None:
+    """Show the last line that a run has written."""
+    bench.screen.now(f"{run.slot.name}: {line}")
+
+
+def result(bench: Bench, run: WholeRun, *, noop: bool = False) -> tuple[TestResult, VariantRun]:
+    """Return what a run gave that has ended; ``noop``: its no-op phases count too.
+
+    Raises NothingMeasured when it ended before its first phase.
+    """
+    test, found = measured.whole_run(run.reports, bench.plan.subject, run.process, base=bench.store.folder)
+    if not noop:
+        found = msgspec.structs.replace(found, metrics=measured.deploy_run(test, found))
+    return test, found
