@@ -35,6 +35,7 @@ class Child:
         self.log = log
         self._process = process
         self._read = log.stat().st_size
+        self._interrupted = False
 
     @property
     def pid(self) -> int:
@@ -61,11 +62,15 @@ class Child:
         if written := [line.strip() for line in lines if line.strip()]:
             follow(written[-1])
 
+    def interrupt(self) -> None:
+        """Have it clean up and end, as Ctrl-C would; told again it is left to that."""
+        if not self._interrupted and not self.has_ended():
+            self._process.send_signal(signal.SIGINT)
+        self._interrupted = True
+
     def end(self) -> None:
         """Interrupt it as Ctrl-C would, and return once it has cleaned up and ended; killed after 2 minutes."""
-        if self._process.poll() is not None:
-            return
-        self._process.send_signal(signal.SIGINT)
+        self.interrupt()
         try:
             self._process.wait(_INTERRUPTED_S)
         except subprocess.TimeoutExpired:

@@ -119,6 +119,18 @@ def test_the_line_reaches_it_once(folder: Path) -> None:
     assert code == 0, output
 
 
+def test_it_is_interrupted_once_however_often_it_is_told(folder: Path) -> None:
+    (folder / "test_it.py").write_text(WAITS, encoding="utf-8")
+    log = folder / "log"
+    with turns.exclusive() as turn, child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, turn=turn) as run:
+        assert (folder / "here").read_text(encoding="utf-8") == "here"
+        for _ in range(3):
+            run.interrupt()
+    assert run.has_ended()
+    assert (folder / "cleaned").exists(), "nothing struck it while it cleaned up"
+    assert log.read_text(encoding="utf-8").count("! KeyboardInterrupt !") == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_it_cleans_up_and_ends_when_its_driver_is_ended(folder: Path, number: signal.Signals) -> None:
     (folder / "test_it.py").write_text(WAITS, encoding="utf-8")
