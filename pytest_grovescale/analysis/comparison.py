@@ -187,7 +187,7 @@ def _judged(
     decision = decide(Evidence(*np.array(p).T), levels)
     found = []
     for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
-        note = _note(key, pairs, a.size, side_by_side=plan.side_by_side)
+        note = _note(key, pairs, a.size)
         if a.size:
             verdict = _metric_verdict(decision, at) if look is not None else "inconclusive"
             own = _metric_levels(levels, decision, at) if gated else MetricLevels(levels.alone)
@@ -237,7 +237,7 @@ def _metric_verdict(decision: Decision, at: int) -> MetricVerdict:
     return "ok" if decision.ok[at] else "inconclusive"
 
 
-def _note(key: str, pairs: Sequence[Pair], measured: int, *, side_by_side: bool) -> str:
+def _note(key: str, pairs: Sequence[Pair], measured: int) -> str:
     if not measured:
         return "not measured in any pair" if pairs else "no pair after the warm-up"
     notes = []
@@ -247,8 +247,6 @@ def _note(key: str, pairs: Sequence[Pair], measured: int, *, side_by_side: bool)
     saturated = sum(phase_of(key) in run.saturated for run in runs)
     if saturated and is_wall_time(key):
         notes.append(f"machine saturated in {saturated} of {len(runs)} runs: this measures the machine")
-    if side_by_side and is_wall_time(key):
-        notes.append("both variants at the same time, so that a difference may show as half of it; alone: --in-turn")
     return "; ".join(notes)
 
 
@@ -265,6 +263,11 @@ def _warnings(
         found.append(f"{plan.a} ran first in {a_first} of {len(pairs)} pairs: a drift of the machine is not evened out")
     found += [text for name, runs in _runs(plan, pairs) for text in _failures(name, runs)]
     found += _unlike_work(plan, metrics)
+    if plan.side_by_side and any(is_wall_time(metric.key) for metric in metrics):
+        found.append(
+            "wall times are those of both variants running at the same time: where they lack cores, a difference shows"
+            " as about half of what it is; one after the other: --in-turn"
+        )
     for metric in metrics:
         disagrees = metric.wilcoxon_p is not None and metric.wilcoxon_p > _RANK_TEST_AGREES
         possible = 2 / 2**metric.pairs <= _RANK_TEST_AGREES

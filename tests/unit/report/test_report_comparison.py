@@ -132,12 +132,14 @@ def test_wall_times_measured_side_by_side_say_so_and_how_to_have_others() -> Non
     together = compare(msgspec.structs.replace(DEPLOY, side_by_side=True), pairs(DEPLOY_BASE), machine=MACHINE)
     for text in (render([together], width=200), render_markdown([together])):
         assert "10 of 10 pairs, the first 1 for warm-up, side by side, looked at after 10" in text
-        assert "both variants at the same time" in text
+        assert text.count("both variants running at the same time") == 1
         assert "--in-turn" in text, "how to have others"
     page = render_comparison([together], Background())
     assert "side by side, looked at after 10" in page
     assert "side by side" not in render([deploy()], width=200)
-    assert not any(metric.note for metric in together.metrics if metric.key.startswith(("cpu", "api")))
+    assert page.count("both variants running at the same time") == 1
+    windows = compare(msgspec.structs.replace(NOOP, side_by_side=True), pairs(BASE), machine=MACHINE)
+    assert "--in-turn" not in render([windows], width=200), "they have no wall times"
 
 
 def test_counts_that_never_vary_have_no_interval() -> None:
