@@ -35,9 +35,9 @@ def of_comparison(store: Store, plan: Plan, profiled: Profiled, *, page: Path) -
     samples = store.samples()
     measured = {slot: sample for slot, sample in samples.items() if slot.part in plan.comparisons}
     shown = [
-        _Look(plan.arms[arm].label, f"{_PARTS[slot.part]}, pair {slot.round + 1}", store.folder / sample.run.recording)
+        _Look(plan.arms[arm].label, _what(plan, slot), store.folder / sample.run.recording)
         for arm in plan.arms
-        for slot, sample in _telling(arm, measured)
+        for slot, sample in _telling(arm, samples)
     ]
     return _background(
         profiled,
@@ -96,9 +96,26 @@ def _background(
 
 
 def _telling(arm: str, samples: Mapping[Slot, Sample]) -> list[tuple[Slot, Sample]]:
-    """Return the run of a variant that is worth a look, if there is one: the last that deploys, and works."""
+    """Return the run of a variant that is worth a look, if there is one: of those that deploy and work, the last.
+
+    The profiled one before others: it had the machine to itself, in its pass that measures. What a run beside another
+    variant's lacked because of that one, its recording does not tell.
+    """
     own = [(slot, sample) for slot, sample in samples.items() if slot.arm == arm and sample.run.recording]
-    return sorted(own, key=lambda one: (one[0].part == DEPLOY, not one[1].run.broken, one[0].round))[-1:]
+    return sorted(own, key=_worth)[-1:]
+
+
+def _worth(one: tuple[Slot, Sample]) -> tuple[bool, bool, bool, int]:
+    slot, sample = one
+    return slot.part != NOOP, not sample.run.broken, slot.part == PROFILE, slot.round
+
+
+def _what(plan: Plan, slot: Slot) -> str:
+    """Return in words which run is shown."""
+    if slot.part == PROFILE:
+        return "the run that was profiled, in its pass without a profiler"
+    beside = ", beside the other variant's" if plan.comparisons[slot.part].side_by_side else ""
+    return f"{_PARTS[slot.part]}, pair {slot.round + 1}{beside}"
 
 
 def _shown(look: _Look, page: Path) -> ShownRun:

@@ -84,6 +84,21 @@ def test_the_last_deploy_run_that_works_is_shown(store: Store) -> None:
     assert shown[0].page == "runs/deploy-01-a/1/report.html"
 
 
+def test_of_runs_side_by_side_the_one_that_was_alone_is_shown(tmp_path: Path) -> None:
+    planned = plan(3)
+    together = {part: msgspec.structs.replace(one, side_by_side=True) for part, one in planned.comparisons.items()}
+    store = Store.create(tmp_path, msgspec.structs.replace(planned, comparisons=together))
+    for arm in "ab":
+        keep(store, "deploy", 1, arm, recorded(store.run_folder(f"deploy-01-{arm}") / "1"))
+    beside = "deploy and delete, pair 2, beside the other variant's"
+    assert [run.what for run in found(store).shown] == [beside, beside]
+    for arm, broken in (("a", ""), ("b", "deploy: timeout")):
+        keep(store, "profile", 0, arm, recorded(store.run_folder(f"profile-00-{arm}") / "1"), broken=broken)
+    shown = found(store).shown
+    assert [run.what for run in shown] == ["the run that was profiled, in its pass without a profiler", beside]
+    assert shown[0].page == "runs/profile-00-a/1/report.html"
+
+
 def test_a_run_that_cannot_be_read_is_told(store: Store) -> None:
     recording = recorded(store.run_folder("deploy-00-a") / "1")
     recording.write_text("{", encoding="utf-8")
