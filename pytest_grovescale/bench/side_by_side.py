@@ -50,13 +50,10 @@ class SideBySide:
                 self._started(running, barrier, one, cluster)
                 for one, cluster in zip(slots, self._clusters, strict=True)
             ]
-            try:
-                self._wait(runs, barrier)
-            except BaseException:
-                # They clean up at the same time, not one after the other.
-                for run in runs:
-                    run.process.interrupt()
-                raise
+            # Whatever ends the wait, they clean up at the same time, not one after the other.
+            for run in runs:
+                running.callback(run.process.interrupt)
+            self._wait(runs, barrier)
             results = [whole_run.result(self._bench, run) for run in runs]
         each = (time.monotonic() - began) / len(slots)
         for one, (test, found) in zip(slots, results, strict=True):
