@@ -74,11 +74,15 @@ class PrometheusError(GrovescaleError):
 
 
 class CheckFailed(GrovescaleError, AssertionError):
-    """A run exceeded a bound that it is held to, or whether it did could not be told."""
+    """A run exceeded a bound that it is held to."""
+
+
+class CheckInconclusive(CheckFailed):
+    """Whether a run exceeded a bound could not be decided, and the options say that this fails it."""
 
 
 class InconclusiveWarning(UserWarning):
-    """Whether a run exceeded a bound could not be told, and the options say that this is no failure."""
+    """Whether a run exceeded a bound could not be decided, and the options say that this is no failure."""
 
 
 class PrometheusWarning(UserWarning):

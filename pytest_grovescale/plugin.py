@@ -191,14 +191,34 @@ def _declare_checks(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Let the recording tell why a test failed, and a profiled pass be judged by nothing but its phases."""
+    """Let a profiled pass be judged by nothing but its phases, and our own errors end at the test's line."""
     try:
         return (yield)
     except (Exception, pytest.fail.Exception) as error:
         run = pyfuncitem.config.stash.get(RUN, None)
-        if run is None or not run.passes_although(pyfuncitem, error):
+        if run is not None and run.passes_although(pyfuncitem, error):
+            return True
+        if not isinstance(error, GrovescaleError):
             raise
-        return True
+        from .session.telling import without_internal_frames
+
+        raise without_internal_frames(error) from error.__cause__
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the recording hold what pytest made of its test, and a failure's summary begin with figure and bound."""
+    report = yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, GrovescaleError) and report.failed:
+        from .session.telling import show_message_first
+
+        show_message_first(report, error, item)
+    if RUN in item.config.stash:
+        item.config.stash[RUN].note_outcome(report, error)
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -62,6 +62,8 @@ class Run:
         self._finished = False
         self._lost_turn: Lost = never_lost
         self._open: tuple[MeasuredTest, Scale] | None = None
+        self._recorded: MeasuredTest | None = None
+        """The test whose recording is not complete yet: pytest has still to say what became of it."""
 
     @property
     def settings(self) -> Settings:
@@ -154,6 +156,7 @@ class Run:
             definition = Wanted.of(item, self.settings).definition(item)
             if definition is None:
                 self._operators.clear(cluster)
+        self._recorded = test
         with test.open(definition, lambda: request.getfixturevalue("grovescale_operator")) as scale:
             self._open = (test, scale)
             try:
@@ -165,17 +168,17 @@ class Run:
     # ---- a test that has run; a debugger
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
-        """Take in what has ended a test's function: its recording is told why it fails, unless it passes all the same.
+        """Return whether a test passes although something has ended its function; see ``judging.leaves_unjudged``."""
+        return self._open is not None and judging.leaves_unjudged(item, self._open[1], error)
 
-        So a profiled pass may, where something in its test did not hold; see ``judging.leaves_unjudged``.
-        """
-        if self._open is None:
-            return False
-        _, scale = self._open
-        if judging.leaves_unjudged(item, scale, error):
-            return True
-        judging.mark_failure(scale, error)
-        return False
+    def note_outcome(self, report: pytest.TestReport, error: BaseException | None) -> None:
+        """Let a test's recording hold what pytest made of its set-up, function or teardown."""
+        test = self._recorded
+        if test is not None and (report.when == "call" or report.failed):
+            failed_phase = self._open[1].failed_phase if self._open is not None else ""
+            test.end(*judging.outcome_of(report, error, failed_phase=failed_phase))
+        if report.when == "teardown":
+            self._recorded = None
 
     def hold_to_budget(self, item: pytest.Item) -> None:
         """Fail a test that has run by what it is held to, while its ``Scale`` is still open."""

@@ -59,6 +59,7 @@ def read_document(path: Path, content: type[T], *, schema_version: int, what: st
     Raises RecordingError, with ``next_step``, for a file that cannot be read or is something else; and for one of a
     newer version than ``schema_version``.
     """
+    version = schema_version
     try:
         data = path.read_bytes()
         version = msgspec.json.decode(data, type=_Header).schema_version
@@ -67,7 +68,8 @@ def read_document(path: Path, content: type[T], *, schema_version: int, what: st
     except OSError as error:
         raise RecordingError(f"{path} cannot be read: {error.strerror}", next_step=next_step) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecordingError(f"{path} is not {what}: {error}", next_step=next_step) from error
+        older = f" (written with schema version {version} of {schema_version})" if version < schema_version else ""
+        raise RecordingError(f"{path} is not {what}{older}: {error}", next_step=next_step) from error
     raise RecordingError(
         f"{path} was written with schema version {version}; this version reads up to {schema_version}",
         next_step="Read it with the pytest-grovescale that wrote it, or a newer one.",

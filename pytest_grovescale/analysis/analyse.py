@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
@@ -25,6 +27,7 @@ from .profiles.attach import with_tables
 from .result import Evidence, Outcome, RecorderCost, Result, TestResult
 from .timeline import Timeline, timeline_of
 from .traffic import Traffic
+from .verdict import ended_as, verdict_of, worst_of
 from .writes import WriteLog
 
 RECORDINGS = "recordings"
@@ -34,12 +37,6 @@ RECORDER = "recorder"
 
 TURN_LOST = "turn-lost"
 """Label of the mark that the harness sets when others may have used the cluster meanwhile; its detail says why."""
-
-TEST_ERROR = "test-error"
-"""Label of the mark that the harness sets when an error has ended the test's function; its detail says which."""
-
-TEST_FAILED = "test-failed"
-"""Label of the mark that it sets when something that the test asserts did not hold; its detail says what."""
 
 OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""
@@ -72,12 +69,13 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
     happened = incidents_of(contents)
     phases = tuple(phase_result(contents, phase, traffic, log, happened) for phase in contents.phases)
     objects, resource = _largest_count(contents)
+    ended, message = ended_as(contents.ended)
     result = TestResult(
         test=opened.test,
         recording=recording,
         run=opened.run,
         version=opened.version,
-        outcome=_outcome([phase.outcome for phase in phases], contents.closed),
+        scenario_outcome=_outcome([phase.outcome for phase in phases], contents.closed),
         started=iso(opened.at),
         seconds=(contents.last_at - opened.at) / 1e9,
         machine=opened.machine,
@@ -85,8 +83,9 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         cluster=opened.cluster,
         identities=opened.identities,
         audited=opened.audited,
-        error=_detail(contents, TEST_ERROR),
-        failure=_detail(contents, TEST_FAILED),
+        ended=ended,
+        error=message if ended == "error" else "",
+        failure=message if ended in ("failed", "inconclusive") else "",
         disturbed=_detail(contents, TURN_LOST),
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
@@ -108,7 +107,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         objects=objects,
         objects_resource=resource,
     )
-    return without_paths(result)
+    return without_paths(msgspec.structs.replace(result, verdict=verdict_of(result)))
 
 
 def analyse_run(folder: Path) -> Result:
@@ -178,7 +177,8 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
         run=ordered[0].run,
         version=ordered[0].version,
         machine=ordered[0].machine if len(machines) == 1 else None,
-        outcome=_worst(test.outcome for test in last(ordered)),
+        verdict=worst_of(test.verdict for test in last(ordered)),
+        scenario_outcome=_worst(test.scenario_outcome for test in last(ordered)),
         started=ordered[0].started,
         tests=tuple(ordered),
         warnings=tuple(problems),

@@ -80,7 +80,7 @@ def baseline_test(test: TestResult) -> BaselineTest:
 
 def usable(result: Result) -> dict[str, TestResult]:
     """Return the tests that a baseline may hold: all phases passed, alone on the cluster, and no profiler at work."""
-    tests = [test for test in last(result.tests) if test.outcome == "passed"]
+    tests = [test for test in last(result.tests) if test.scenario_outcome == "passed"]
     return {test.test: test for test in tests if not test.profiled and not test.disturbed}
 
 

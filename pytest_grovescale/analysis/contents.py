@@ -99,6 +99,7 @@ class Contents:
         self.incidents: list[rec.Incident] = []
         self.profiles: list[rec.ProfileTaken] = []
         self.checks: list[rec.CheckDeclared] = []
+        self.ended: list[rec.TestEnded] = []
         self.metrics = MetricsHistory()
         self.clock = WallClock()
         self.doubts: list[str] = []
@@ -120,7 +121,9 @@ class Contents:
 
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
-        self.last_at = max(self.last_at, record.at)
+        if self.closed is None:
+            # What pytest makes of the teardown may follow the recording's end, and lengthens it not.
+            self.last_at = max(self.last_at, record.at)
         self._replay(record)
         self.metrics.feed(record)
         match record:
@@ -158,6 +161,8 @@ class Contents:
                 self.profiles.append(record)
             case rec.CheckDeclared():
                 self.checks.append(record)
+            case rec.TestEnded():
+                self.ended.append(record)
             case rec.ClockStep():
                 self.clock.add(record)
             case rec.Closed():

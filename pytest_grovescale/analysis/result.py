@@ -11,12 +11,19 @@ from typing import ClassVar, Literal
 import msgspec
 
 from ..exposition.families import MetricType
-from ..recording.records import CheckDeclared, IncidentKind, Machine, ObjectRef, ProfileKind
+from ..recording.records import CheckDeclared, IncidentKind, Machine, ObjectRef, ProfileKind, TestOutcome
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted", "unfinished"]
 """``unfinished``: the recording ends before this did (still running, or killed)."""
+
+TestVerdict = Literal["passed", "failed", "inconclusive", "interrupted", "error"]
+"""What became of a test, by pytest's outcome and its checks together; `verdict.verdict_of` derives it.
+
+``failed``: the test or an enforced check failed. ``inconclusive``: one of them could not be decided, and none failed.
+``interrupted``: the test never came to its end (Ctrl-C, killed, still running). ``error``: something other than the
+operator under test ended it, or its recording broke off."""
 
 Category = Literal["object", "lease", "event", "review", "nonresource"]
 """What a request is about. ``review``: authentication and authorization (TokenReview, SubjectAccessReview,
@@ -335,14 +342,21 @@ class BottleneckRow(msgspec.Struct, frozen=True, kw_only=True):
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 
+CheckVerdict = Literal["pass", "fail", "inconclusive", "not enforced"]
+"""``not enforced``: a budget that did not hold, in a run with ``--grovescale-budgets=off``."""
+
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one check says of one run."""
 
     check: str
     """The check with its arguments, as a reader would write it: ``noop_writes(max=0)``."""
+    subject: str = ""
+    """What was judged, in words: ``operator CPU``. `text` begins with it; empty where nothing could be judged."""
+    id: str = ""
+    """The same in every run with this check: ``cpu.deploy``; see `checks.check.id_of`."""
     phase: str = ""
-    verdict: Verdict
+    verdict: CheckVerdict
     figure: float | None = None
     """What was measured; None when it was not."""
     bound: float | None = None
@@ -351,7 +365,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """One line: figure, bound, and why it is inconclusive."""
     evidence: tuple[str, ...] = ()
     source: str = ""
-    """Who asked for it: ``budgets.yaml:12``, ``marker``, ``test``."""
+    """Where it is declared: ``budgets.yaml:12``, ``marker``, ``test``."""
 
 
 class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -529,12 +543,16 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the recording, relative to the run's folder."""
     run: str
     version: str
-    outcome: Outcome
-    """Of its phases."""
+    verdict: TestVerdict = "interrupted"
+    """By pytest's outcome and the checks. This is what counts; a recording alone knows no more of a test."""
+    scenario_outcome: Outcome
+    """How its phases ended, and the recording with them."""
+    ended: TestOutcome | None = None
+    """What pytest made of it; None when it did not come to that."""
     error: str = ""
     """What ended the test's function, in a phase or between two: ``ApiError: …``. Empty: no error did."""
     failure: str = ""
-    """What the test asserted that did not hold; empty: nothing. Its own bounds: the phases may well have passed."""
+    """What the test asserted, or was held to, that did not hold; empty: nothing. The phases may well have passed."""
     started: str
     seconds: float
     machine: Machine
@@ -590,8 +608,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Version of pytest-grovescale that recorded it."""
     machine: Machine | None
     """None when its recordings come from different machines; each test has its own."""
-    outcome: Outcome
+    verdict: TestVerdict
     """The worst of its tests'; of one that was run again, of the last run."""
+    scenario_outcome: Outcome
+    """The same of how their phases ended."""
     started: str
     tests: tuple[TestResult, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..analysis.result import Verdict
+from ..analysis.result import CheckVerdict
 from ..analysis.scaling import Sweep
 from ..checks import scaling
 from ..checks.scaling import SCALES
@@ -30,7 +30,7 @@ Expectation = Literal["fires", "undecided", "may", "silent"]
 nothing passes in doubt. ``may``: whatever it says is right. ``silent``: it must pass."""
 
 _REST = "*"
-_SAYS: Mapping[Expectation, frozenset[Verdict]] = {
+_SAYS: Mapping[Expectation, frozenset[CheckVerdict]] = {
     "fires": frozenset({"fail"}),
     "undecided": frozenset({"inconclusive"}),
     "may": frozenset({"pass", "fail", "inconclusive"}),
@@ -158,7 +158,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     check: str
     expected: Expectation
     why: str = ""
-    said: Verdict
+    said: CheckVerdict
     asked: str
     """The check with its arguments."""
     text: str

@@ -1,27 +1,33 @@
-"""Verdicts in words: a line for each, with what it rests on below."""
+"""Verdicts in words: a line for each, which starts with the figure, with what it rests on below."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..analysis.result import CheckResult
-from ..errors import CheckFailed
-
-_WORD = {"pass": "passed", "fail": "FAILED", "inconclusive": "INCONCLUSIVE"}
+from ..errors import CheckFailed, CheckInconclusive
 
 
-def line(found: CheckResult) -> str:
-    """Return a verdict in one line, with figure and bound: ``noop_writes(max=0) FAILED in steady-state: …``."""
-    where = f" in {found.phase}" if found.phase else ""
-    source = f" [{found.source}]" if found.source else ""
-    return f"{found.check} {_WORD[found.verdict]}{where}: {found.text}{source}"
+def headline(check: CheckResult) -> str:
+    """Return figure and bound in one line: ``operator CPU in deploy 6.84 s > 5 s``."""
+    where = f" in {check.phase}" if check.phase else ""
+    if check.subject:
+        return f"{check.subject}{where}{check.text.removeprefix(check.subject)}"
+    return f"{check.check}{where}: {check.text}"
+
+
+def line(check: CheckResult) -> str:
+    """Return a verdict in one line: ``operator CPU in deploy 6.84 s > 5 s (fail; cpu("deploy", max="5s"), marker)``."""
+    return f"{headline(check)} ({'; '.join([check.verdict, ', '.join(filter(None, (check.check, check.source)))])})"
 
 
 def account(results: Sequence[CheckResult]) -> str:
     """Return all verdicts, each followed by its evidence."""
-    return "\n".join(text for found in results for text in (line(found), *(f"    {part}" for part in found.evidence)))
+    return "\n".join(text for check in results for text in (line(check), *(f"    {part}" for part in check.evidence)))
 
 
-def failure(found: CheckResult) -> CheckFailed:
-    """Return the error that says what a check found; its first line has figure and bound."""
-    return CheckFailed(account([found]))
+def failure(results: Sequence[CheckResult]) -> CheckFailed:
+    """Return the error for checks that fail a test; its first line has the figure and bound of the worst of them."""
+    ordered = sorted(results, key=lambda check: check.verdict != "fail")
+    kind = CheckInconclusive if ordered[0].verdict == "inconclusive" else CheckFailed
+    return kind(account(ordered))

@@ -12,6 +12,16 @@ _BOUNDS = ("max", "exponent_max")
 """Arguments that are told even where they are the default."""
 
 
+_NOT_IN_ID = frozenset(
+    {
+        *("phase", "max", "per_trigger", "per_reconcile", "times_idle", "times_floor", "floor", "vs", "tolerance"),
+        *("errors", "idle_per_second", "passes", "exponent_max", "slope_max", "share_max", "longest", "running"),
+        *("ignore", "source"),
+    }
+)
+"""Arguments that say how much is allowed, or how it is judged: not what is."""
+
+
 class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
     """Base of all checks."""
 
@@ -56,6 +66,20 @@ def text_of(check: Check) -> str:
     return f"{tag_of(check)}({', '.join(parts)})"
 
 
+def id_of(check: Check, phase: str) -> str:
+    """Return the name that a check has in every run, whatever its bound: ``cpu.deploy``, ``cpu.deploy.kubelet``.
+
+    It is the check's name, the phase that it was judged in, and each argument that says what is judged and is not the
+    default. Two checks of one test may share it, as one with a bound on a milestone's time and one on its floor.
+    """
+    parts = [tag_of(check), phase]
+    for field in msgspec.structs.fields(check):
+        value = getattr(check, field.name)
+        if field.name not in _NOT_IN_ID and value not in ("", None, _default(field)):
+            parts.append(",".join(map(str, value)) if isinstance(value, list | dict) else _plain(field.name, value))
+    return ".".join(filter(None, parts))
+
+
 def encode(check: Check) -> dict[str, Any]:
     """Return a check as plain data, as it stands in a recording."""
     plain: dict[str, Any] = msgspec.to_builtins(check)
@@ -69,6 +93,10 @@ def _choices(field: msgspec.structs.FieldInfo) -> str:
 
 def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _plain(name: str, value: object) -> str:
+    return name if value is True else str(value)
 
 
 def _quoted(value: object) -> str:

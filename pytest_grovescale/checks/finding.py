@@ -19,6 +19,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     phase: str
     verdict: Verdict
+    subject: str = ""
+    """What was judged, in words; `text` begins with it."""
     figure: float | None
     bound: float
     unit: Unit
@@ -48,21 +50,28 @@ def at_most(
         end = f"between {shown(low, unit)} and {shown(high, unit)}" if high < math.inf else f"above {shown(low, unit)}"
         doubts = [*doubts, f"it lies {end}"]
     verdict: Verdict = "fail" if low > bound else "inconclusive" if doubts else "pass"
-    text = f"{what}: {against(figure, bound, unit)}"
+    text = f"{what} {against(figure, bound, unit)}"
     if verdict == "inconclusive":
         text += f"; {'; '.join(doubts)}"
     return Finding(
-        phase=phase, verdict=verdict, figure=figure, bound=bound, unit=unit, text=text, evidence=tuple(evidence)
+        phase=phase,
+        verdict=verdict,
+        subject=what,
+        figure=figure,
+        bound=bound,
+        unit=unit,
+        text=text,
+        evidence=tuple(evidence),
     )
 
 
 def against(figure: float, bound: float, unit: Unit) -> str:
-    """Return a figure and its bound, with as many digits as tell them apart: ``412 ms, at most 400 ms``."""
+    """Return a figure and its bound, with as many digits as tell them apart: ``412 ms > 400 ms``, ``3 ≤ 3``."""
     for digits in (3, 5, 8):
         texts = shown(figure, unit, digits), shown(bound, unit, digits)
         if figure == bound or texts[0] != texts[1]:
             break
-    return f"{texts[0]}, at most {texts[1]}"
+    return f"{texts[0]} {'>' if figure > bound else '≤'} {texts[1]}"
 
 
 def shown(value: float, unit: Unit, digits: int = 3) -> str:

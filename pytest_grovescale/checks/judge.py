@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 import msgspec
 
+from ..analysis.attempts import last
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
+from ..analysis.verdict import verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from ..recording.records import CheckDeclared
 from . import milestones, noop, noop_cpu, reconciles, resources, scaling, simulated_nodes, traffic
 from .baseline import Baselines, no_baselines
-from .check import text_of
+from .check import id_of, text_of
 from .finding import Finding
 from .metrics import judge as of_metrics
 from .metrics.duplicates import with_verdicts
@@ -51,8 +53,9 @@ def judge(
     metrics: Metrics = no_metrics,
     profiles: Profiles = no_profiles,
     source: str = "",
+    enforced: bool = True,
 ) -> CheckResult:
-    """Return what one check says of a test.
+    """Return what one check says of a test; one that is not enforced passes or is ``not enforced``.
 
     What was not measured is inconclusive, and says what to do. Raises UsageError for a check that could mean several
     phases.
@@ -64,8 +67,11 @@ def judge(
             )
         found = _finding(check, test, baselines, metrics, profiles)
     except NotMeasuredError as error:
-        return inconclusive(text_of(check), error, phase=getattr(check, "phase", ""), source=source)
-    return result_of(check, found, source)
+        phase = getattr(check, "phase", "")
+        judged = inconclusive(text_of(check), error, phase=phase, source=source, name=id_of(check, phase))
+    else:
+        judged = result_of(check, found, source)
+    return judged if enforced or judged.verdict == "pass" else msgspec.structs.replace(judged, verdict="not enforced")
 
 
 def judge_all(
@@ -83,7 +89,8 @@ def judge_all(
         _declared, test, baselines=baselines, metrics=functools.cache(metrics), profiles=profiles
     )
     checks = tuple(judged(plain) for plain in test.declared if not scaling.of_sweep(plain))
-    return msgspec.structs.replace(test, checks=checks)
+    with_checks = msgspec.structs.replace(test, checks=checks)
+    return msgspec.structs.replace(with_checks, verdict=verdict_of(with_checks))
 
 
 def judge_run(
@@ -101,7 +108,8 @@ def judge_run(
         metrics = functools.cache(functools.partial(metrics_of, test))
         judged = judge_all(test, baselines=baselines_of(test), metrics=metrics, profiles=profiles)
         tests.append(with_verdicts(judged, metrics))
-    return msgspec.structs.replace(result, tests=tuple(tests))
+    verdict = worst_of(test.verdict for test in last(tests))
+    return msgspec.structs.replace(result, tests=tuple(tests), verdict=verdict)
 
 
 def _declared(
@@ -109,9 +117,17 @@ def _declared(
 ) -> CheckResult:
     try:
         check = decode(plain.check)
-        return judge(check, test, baselines=baselines, metrics=metrics, profiles=profiles, source=plain.source)
+        return judge(
+            check,
+            test,
+            baselines=baselines,
+            metrics=metrics,
+            profiles=profiles,
+            source=plain.source,
+            enforced=plain.enforced,
+        )
     except UsageError as error:
-        # Nobody is there to be told to write it otherwise: it stands in the report.
+        # The test is over, so that the message can only stand in the report.
         return inconclusive(str(plain.check.get("check", "")), error, phase="", source=plain.source)
 
 
@@ -119,6 +135,8 @@ def result_of(check: AnyCheck, found: Finding, source: str) -> CheckResult:
     """Return what a check found as it stands in a result."""
     return CheckResult(
         check=text_of(check),
+        subject=found.subject,
+        id=id_of(check, found.phase),
         phase=found.phase,
         verdict=found.verdict,
         figure=found.figure,
@@ -130,10 +148,11 @@ def result_of(check: AnyCheck, found: Finding, source: str) -> CheckResult:
     )
 
 
-def inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str) -> CheckResult:
+def inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str, name: str = "") -> CheckResult:
     """Return that a check could not be decided, and why, as it stands in a result."""
     return CheckResult(
         check=check,
+        id=name or check,
         phase=phase,
         verdict="inconclusive",
         text=error.message,

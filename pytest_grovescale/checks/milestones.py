@@ -9,7 +9,7 @@ from ..analysis.result import MilestoneResult, PhaseResult, TestResult, Verdict
 from ..errors import NotMeasuredError, UsageError
 from .arguments import unknown
 from .baseline import Baselines, metric_of
-from .finding import Finding, Unit, shown
+from .finding import Finding, Unit, against, shown
 from .phases import named
 from .shape import Milestone
 
@@ -41,13 +41,14 @@ def judge(check: Milestone, test: TestResult, baselines: Baselines) -> Finding:
     if phase.saturation is not None and phase.saturation.saturated:
         evidence.append(f"the machine was saturated in {phase.name}: this measures the machine")
     verdict: Verdict = "pass" if taken.high <= bound else "fail" if taken.low > bound else "inconclusive"
-    of = ", of its floor" if floor is not None else ""
-    text = f"{found.name}{of}: {shown(taken.figure, unit)}, at most {shown(bound, unit)}"
+    subject = f"{found.name} / its floor" if floor is not None else found.name
+    text = f"{subject} {against(taken.figure, bound, unit)}"
     if verdict == "inconclusive":
         text += f"; it lies between {shown(taken.low, unit)} and {shown(taken.high, unit)}"
     return Finding(
         phase=phase.name,
         verdict=verdict,
+        subject=subject,
         figure=taken.figure,
         bound=bound,
         unit=unit,
@@ -78,11 +79,12 @@ def _not_met(phase: PhaseResult, found: MilestoneResult, bound: float, unit: Uni
     return Finding(
         phase=phase.name,
         verdict="fail" if at_least > bound else "inconclusive",
+        subject=found.name,
         figure=None,
         bound=bound,
         unit=unit,
-        text=f"{found.name}: not met in {shown(phase.seconds, 's')} of {phase.name} ({phase.outcome}),"
-        f" at most {shown(bound, unit)}",
+        text=f"{found.name} not met after {shown(phase.seconds, 's')} ({phase.outcome}); its bound is"
+        f" {shown(bound, unit)}",
     )
 
 

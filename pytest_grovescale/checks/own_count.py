@@ -13,7 +13,7 @@ from ..analysis.client_requests import FAMILY
 from ..analysis.result import PhaseResult
 from ..analysis.run_metrics import OPERATOR
 from ..errors import NotMeasuredError
-from .finding import Finding, shown
+from .finding import Finding, against
 
 
 def by_own_count(
@@ -40,10 +40,11 @@ def by_own_count(
     if not counted.ever_counted(verbs):
         open_questions.append("it has never counted such a request: its client may not count them")
     methods = sorted({figures.METHODS[verb] for verb in verbs})
-    text = f"{what}: no more than {shown(most, '')}, at most {shown(bound, '')}; by its own {FAMILY}"
+    text = f"{what} at most {against(most, bound, '')}; by its own {FAMILY}"
     return Finding(
         phase=phase.name,
         verdict="inconclusive" if open_questions else "pass",
+        subject=what,
         figure=most,
         bound=bound,
         unit="",

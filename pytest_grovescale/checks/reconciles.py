@@ -84,12 +84,13 @@ def _exactly(phase: PhaseResult, controller: str, wanted: int, doubts: list[str]
     if made > wanted * phase.triggers or doubts:
         return at_most(phase.name, what, figure, wanted, doubts=doubts, evidence=by_controller(phase))
     short = made < wanted * phase.triggers
-    text = f"{what}: {shown(figure, '')}, exactly {wanted:,}"
+    text = f"{what} {shown(figure, '')} {'<' if short else '='} {wanted:,}"
     if short:
-        text += ": fewer than asked for, so triggers were dropped or drawn together"
+        text += ": triggers were dropped, or several led to one reconcile"
     return Finding(
         phase=phase.name,
         verdict="fail" if short else "pass",
+        subject=what,
         figure=figure,
         bound=wanted,
         unit="",

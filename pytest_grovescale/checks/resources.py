@@ -28,7 +28,7 @@ def cpu(check: Cpu, test: TestResult) -> Finding:
     low, high = max(0.0, found.at_least - found.resolution), found.at_least + found.resolution
     return at_most(
         phase.name,
-        f"CPU of {check.process}{each(test, check.per_object)}",
+        f"{check.process} CPU{each(test, check.per_object)}",
         found.at_least / objects,
         durations.seconds(check.max),
         "s",
@@ -53,7 +53,7 @@ def rss(check: Rss, test: TestResult) -> Finding:
     peak = max(figure.peak_rss_bytes for figure in found.values())
     return at_most(
         phase.name,
-        f"peak memory of {check.process}",
+        f"{check.process} peak memory",
         peak,
         memory_bytes(check.max),
         "B",

@@ -127,6 +127,24 @@ class Writer:
         return True
 
 
+def append(path: Path, record: Record) -> None:
+    """Append one record to a recording whose recorder has ended. Raises RecordingError."""
+    try:
+        with path.open("r+b") as file:
+            # A killed recorder may have left part of a line: it is no record, and readers stop before it.
+            end = file.seek(0, os.SEEK_END)
+            tail = os.pread(file.fileno(), min(end, _TAIL_BYTES), max(0, end - _TAIL_BYTES))
+            end -= len(tail) - (tail.rfind(b"\n") + 1)
+            file.truncate(end)
+            file.seek(end)
+            file.write(msgspec.json.encode(record) + b"\n")
+    except OSError as error:
+        raise RecordingError(
+            f"the recording {path} cannot be written: {error.strerror}",
+            next_step="Free some space; what is in it can be read as it is.",
+        ) from error
+
+
 def wait_closed(paths: Iterable[Path], timeout: float = _CLOSED_S) -> bool:
     """Return when nobody writes these recordings any more, or False when somebody still does after ``timeout`` s."""
     deadline = time.monotonic() + timeout

@@ -13,7 +13,7 @@ import msgspec
 from ..endpoints import Address
 from ..kube.access import Access
 from .conditions import Condition, WatchSpec
-from .records import IncidentKind, LateObject, Opened
+from .records import IncidentKind, LateObject, Opened, TestOutcome
 from .scraping.targets import OfFollowed, ScrapeTarget
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
@@ -157,6 +157,14 @@ class ScrapeOnce(Request, tag="scrape", frozen=True, kw_only=True):
 class DeclareCheck(Request, tag="check", frozen=True, kw_only=True):
     check: dict[str, Any]
     source: str
+    enforced: bool = True
+
+
+class EndTest(Request, tag="end-test", frozen=True, kw_only=True):
+    """Journal what pytest made of the test."""
+
+    outcome: TestOutcome
+    message: str
 
 
 class AddProfileTarget(Request, tag="add-profile-target", frozen=True, kw_only=True):
@@ -214,6 +222,7 @@ Command = (
     | MeasureFile
     | DumpStacks
     | DeclareCheck
+    | EndTest
     | Flush
     | Stop
 )

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ..errors import RecordingError, UsageError
-from . import protocol
+from . import protocol, redaction
 from .conditions import Condition, WatchSpec
+from .journal import append
 from .protocol import Done, Outcome, PodsToFollow, ProcessTarget, ProfileTarget, RecorderConfig, Refused, Update
-from .records import IncidentKind, LateObject
+from .records import IncidentKind, LateObject, TestEnded, TestOutcome
 from .scraping.targets import ScrapeTarget
 
 __all__ = ["PodsToFollow", "ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig", "ScrapeTarget"]
@@ -168,9 +169,16 @@ class Recorder:
         """Scrape a target now that has no rhythm of its own (``interval_s=0``); one that is not known is left out."""
         self._order(protocol.ScrapeOnce(id=self._id(), name=name), _ORDER_S)
 
-    def declare_check(self, check: dict[str, Any], source: str) -> None:
+    def declare_check(self, check: dict[str, Any], source: str, *, enforced: bool = True) -> None:
         """Journal a bound that the run is held to, so that it can be judged again from the recording."""
-        self._order(protocol.DeclareCheck(id=self._id(), check=check, source=source), _ORDER_S)
+        self._order(protocol.DeclareCheck(id=self._id(), check=check, source=source, enforced=enforced), _ORDER_S)
+
+    def end_test(self, outcome: TestOutcome, message: str = "") -> None:
+        """Journal what pytest made of the test. After `stop` it is appended to the closed journal."""
+        if self._process.poll() is None:
+            self._order(protocol.EndTest(id=self._id(), outcome=outcome, message=message), _ORDER_S)
+        else:
+            append(self.journal, TestEnded(at=time.time_ns(), outcome=outcome, message=redaction.text(message)))
 
     def add_profile_target(self, target: ProfileTarget) -> None:
         """Let a process be profiled in phases that ask for it, and its stacks be dumped at the timeout of any."""

@@ -11,7 +11,7 @@ since, so it never steps. Times named ``*_wall`` were read from somebody else's 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -290,13 +290,32 @@ class ProfileTaken(Record, tag="profile", frozen=True, kw_only=True):
     """Stacks that it could not read."""
 
 
+TestOutcome = Literal["passed", "failed", "inconclusive", "error"]
+"""``inconclusive``: the test failed only because a check, or a figure that it reads, could not be decided."""
+
+
+class TestEnded(Record, tag="test-ended", frozen=True, kw_only=True):
+    """What pytest made of the test's set-up, function or teardown; of several the worst counts.
+
+    A recording without one is of a test that was killed or interrupted. One of the teardown may follow ``Closed``.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest: not a test class, whatever its name
+
+    outcome: TestOutcome
+    message: str = ""
+    """First line of what ended it; empty for one that passed."""
+
+
 class CheckDeclared(Record, tag="check", frozen=True, kw_only=True):
     """A bound that this run is held to. Verdicts are derived from the recording, so that they can be had again."""
 
     check: dict[str, Any]
     """The check as ``checks.shape`` encodes it, its kind under ``check``."""
     source: str
-    """Who asks for it: ``budgets.yaml:12``, ``marker``, ``test``."""
+    """Where it is declared: ``budgets.yaml:12``, ``marker``, ``test``."""
+    enforced: bool = True
+    """Otherwise it is judged and reported, and decides nothing (``--grovescale-budgets=off``)."""
 
 
 IncidentKind = Literal[
@@ -375,6 +394,7 @@ AnyRecord = (
     | TargetGone
     | ProfileTaken
     | CheckDeclared
+    | TestEnded
     | Incident
     | Lines
     | LateObject

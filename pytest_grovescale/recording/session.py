@@ -25,7 +25,7 @@ from .processes import Identity, started_ticks
 from .profiling.captures import Captures
 from .profiling.reach import at_leader
 from .protocol import Answer, RecorderConfig
-from .records import CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark
+from .records import CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
 from .roster import Roster
 from .scraping.scrapers import Scrapers
 from .watches import Watches
@@ -160,8 +160,10 @@ class Session:
                 self.scrapers.remove(name)
             case protocol.ScrapeOnce(name=name):
                 await self.scrapers.once(name)
-            case protocol.DeclareCheck(check=check, source=source):
-                self.ledger.add(CheckDeclared(at=self.clock.now(), check=check, source=source))
+            case protocol.DeclareCheck(check=check, source=source, enforced=enforced):
+                self.ledger.add(CheckDeclared(at=self.clock.now(), check=check, source=source, enforced=enforced))
+            case protocol.EndTest(outcome=outcome, message=message):
+                self.ledger.add(TestEnded(at=self.clock.now(), outcome=outcome, message=redaction.text(message)))
             case protocol.AddProfileTarget(target=target):
                 self.captures.add(target)
             case protocol.AlsoWatch(specs=specs):

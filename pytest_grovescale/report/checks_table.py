@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..analysis.result import CheckResult, TestResult, Verdict
+from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..checks import scaling
 from .tables import Column, Sheet
 from .wording import NONE
 
-_STYLE: dict[Verdict, str] = {"pass": "", "fail": "bold red", "inconclusive": "yellow"}
-_SUMMED: dict[Verdict, str] = {"fail": "failed", "inconclusive": "inconclusive", "pass": "passed"}
+_STYLE: dict[CheckVerdict, str] = {"pass": "", "fail": "bold red", "inconclusive": "yellow", "not enforced": "dim"}
+_SUMMED: dict[CheckVerdict, str] = {
+    "fail": "failed",
+    "inconclusive": "inconclusive",
+    "not enforced": "not enforced",
+    "pass": "passed",
+}
 _EVIDENCE_SHOWN = 12
 
 

@@ -36,5 +36,6 @@ def read(path: Path) -> Result:
         Result,
         schema_version=SCHEMA_VERSION,
         what="a result",
-        next_step=f"Give the path of a {NAME}; one that is damaged can be made again from its recordings.",
+        next_step=f"Give the path of a {NAME}; one that is damaged or older is written again from its recordings by"
+        " grovescale analyse RUN.",
     )

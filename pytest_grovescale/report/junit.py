@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..analysis import figures
-from ..analysis.result import PhaseResult, TestResult
+from ..analysis.result import CheckResult, PhaseResult, TestResult
 from ..errors import NotMeasuredError
 
 PREFIX = "grovescale"
@@ -11,12 +11,26 @@ OPERATOR = "operator"
 
 
 def properties(test: TestResult) -> list[tuple[str, str]]:
-    """Return ``grovescale.<phase>.<figure>`` → value, in seconds, bytes or counts; what was not measured has none."""
-    found = [(f"{PREFIX}.recording", test.recording)] if test.recording else []
+    """Return ``grovescale.<phase>.<figure>`` → value, in seconds, bytes or counts; what was not measured has none.
+
+    ``grovescale.verdict`` is the test's; ``grovescale.check.<id>`` that of a check, with ``.figure`` and ``.bound``.
+    """
+    found: list[tuple[str, str]] = [
+        (f"{PREFIX}.verdict", test.verdict),
+        (f"{PREFIX}.scenario_outcome", test.scenario_outcome),
+    ]
+    found += [(f"{PREFIX}.recording", test.recording)] if test.recording else []
     for phase in test.phases:
         found += [(f"{PREFIX}.{phase.name}.{name}", value) for name, value in _of_phase(phase)]
-    found += [(f"{PREFIX}.check.{check.check}", check.verdict) for check in test.checks]
+    for check in test.checks:
+        name = f"{PREFIX}.check.{check.id}"
+        found.append((name, check.verdict))
+        found += [(f"{name}.{what}", _number(value)) for what, value in _figures(check) if value is not None]
     return found
+
+
+def _figures(check: CheckResult) -> tuple[tuple[str, float | None], ...]:
+    return ("figure", check.figure), ("bound", check.bound)
 
 
 def _of_phase(phase: PhaseResult) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ def summary(result: Result) -> str:
 
 
 def _test(test: TestResult) -> str:
-    lines = [f"### {escape(test.test)}: {test.outcome}", ""]
+    lines = [f"### {escape(test.test)}: {test.verdict}", ""]
     for told in filter(None, (*standing(test), reservation(test))):
         lines += [escape(told), ""]
     for phase in test.phases:

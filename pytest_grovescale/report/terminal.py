@@ -90,8 +90,14 @@ def _saturation(sheet: Sheet, test: TestResult) -> None:
 def _head(sheet: Sheet, test: TestResult) -> None:
     number = len(test.phases)
     phases = "1 phase" if number == 1 else f"{number} phases"
-    what = f"{phases} {test.outcome}" if test.outcome == "passed" else test.outcome if number else "no phase"
-    sheet.line(f"{test.test}: {what} in {seconds(test.seconds)}", _STYLE[test.outcome])
+    what = (
+        f"{phases} {test.scenario_outcome}"
+        if test.scenario_outcome == "passed"
+        else test.scenario_outcome
+        if number
+        else "no phase"
+    )
+    sheet.line(f"{test.test}: {what} in {seconds(test.seconds)}", _STYLE[test.scenario_outcome])
     machine = test.machine
     sheet.line(
         f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}, Linux {machine.kernel},"

@@ -19,14 +19,13 @@ class Budget(NamedTuple):
 
     declared: tuple[Declared, ...] = ()
     enforced: bool = True
-    """Otherwise they are judged and reported, and fail nothing."""
+    """Otherwise they are judged and reported, and fail nothing. A check that the test makes itself always counts."""
     inconclusive: Inconclusive = "fail"
     baselines: Baselines = no_baselines
 
-    def fails(self, found: CheckResult) -> bool:
+    def fails(self, check: CheckResult) -> bool:
         """Return whether a verdict fails the test."""
-        tolerated = ("pass", "inconclusive") if self.inconclusive == "warn" else ("pass",)
-        return self.enforced and found.verdict not in tolerated
+        return check.verdict == "fail" or (check.verdict == "inconclusive" and self.inconclusive == "fail")
 
 
 def held_to(asked: tuple[Declared, ...], by_cluster: tuple[Declared, ...], *, profiled: bool) -> tuple[Declared, ...]:

@@ -307,6 +307,8 @@ class Phase:
 
     def _end(self, outcome: figures.Outcome, message: str = "") -> list[str]:
         self._ended = True
+        if outcome != "passed":
+            self._scale.failed_phase = self.name
         if self._allowance is not None:
             self._lasted_s = self.timeout_s - self._allowance.left()
         late = self._scale.recorder.end_phase(self.name, outcome, message)

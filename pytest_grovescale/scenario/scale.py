@@ -108,6 +108,8 @@ class Scale:
         self.idle_cores = 0.0
         """What the operator uses when nothing happens, as the last `settle` found it."""
         self.current: Phase | None = None
+        self.failed_phase = ""
+        """Name of the phase that did not pass; empty: all have, so far."""
         self.workloads: list[WorkloadHandle] = []
         self._portal = portal
         self._parameters = dict(parameters)
@@ -126,7 +128,7 @@ class Scale:
         self.needs_idle_twins = budget.enforced and any(check.needs_idle_twin for check, _ in budget.declared)
         """Whether steady-state phases are followed by their idle twins."""
         for check, source in budget.declared:
-            recorder.declare_check(encode(check), source)
+            recorder.declare_check(encode(check), source, enforced=budget.enforced)
         self._profiles = profiles_in(recorder.journal.parent.parent)
         self._phases: list[str] = []
         self._untracked = False
@@ -214,8 +216,8 @@ class Scale:
         if check.of_sweep:
             return found
         if self.budget.fails(found):
-            raise failure(found)
-        if found.verdict == "inconclusive" and self.budget.enforced:
+            raise failure([found])
+        if found.verdict == "inconclusive":
             warnings.warn(InconclusiveWarning(line(found)), stacklevel=2)
         return found
 

@@ -6,11 +6,19 @@ from typing import Literal
 
 import pytest
 
-from ..analysis.analyse import TEST_ERROR, TEST_FAILED
-from ..checks.account import account, line
+from ..checks.account import account, failure, line
 from ..checks.metrics.shape import Coexistence
 from ..conclusion import UNJUDGED, UNPROFILED
-from ..errors import CheckFailed, GrovescaleError, InconclusiveWarning, NotMeasuredError
+from ..errors import (
+    CheckFailed,
+    CheckInconclusive,
+    GrovescaleError,
+    InconclusiveWarning,
+    NotMeasuredError,
+    OperatorError,
+    PhaseError,
+)
+from ..recording.records import TestOutcome
 from ..report import junit
 from ..scenario.budget import TEST
 from ..scenario.scale import Scale
@@ -18,6 +26,12 @@ from .telling import told
 
 _DID_NOT_HOLD = (AssertionError, NotMeasuredError, pytest.fail.Exception)
 """What says of a test that something in it did not hold; anything else that ends it is an error."""
+
+_UNDECIDED = (CheckInconclusive, NotMeasuredError)
+"""What says of a test that a figure which it is held to could not be decided."""
+
+_OF_PHASE = (PhaseError, OperatorError)
+"""What ends a phase because the operator under test did not do its work."""
 
 _FIGURES = pytest.StashKey[list[tuple[str, str]]]()
 """What a test's last run gave it as properties."""
@@ -33,7 +47,7 @@ def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
         found = [check for check in scale.judged().checks if check.source != TEST]
     item.add_report_section("call", "grovescale checks", account(found))
     if failed := [check for check in found if scale.budget.fails(check)]:
-        raise pytest.fail.Exception("\n".join(line(check) for check in failed), pytrace=False)
+        raise failure(failed)
     for check in found:
         if check.verdict == "inconclusive":
             item.warn(InconclusiveWarning(line(check)))
@@ -43,18 +57,26 @@ def disturbed(item: pytest.Item, lost: str, *, inconclusive: Literal["fail", "wa
     """Fail a test that did not have its cluster for itself while it measured, or warn of it."""
     text = f"others may have used the cluster while this was measured: {lost}"
     if inconclusive == "fail":
-        raise pytest.fail.Exception(text, pytrace=False)
+        raise CheckInconclusive(text, next_step="Run the test again.")
     item.warn(InconclusiveWarning(text))
 
 
-def mark_failure(scale: Scale, error: BaseException) -> None:
-    """Let the recording tell why its test's function failed: what came after that was not measured."""
-    if isinstance(error, pytest.xfail.Exception) or not scale.recorder.alive():
-        return
-    if isinstance(error, _DID_NOT_HOLD):
-        scale.recorder.mark(TEST_FAILED, detail=_first_line(error))
-    else:
-        scale.recorder.mark(TEST_ERROR, detail=f"{type(error).__name__}: {_first_line(error)}")
+def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed_phase: str) -> tuple[TestOutcome, str]:
+    """Return what pytest made of a test's set-up, function or teardown, and why, in one line.
+
+    ``failed_phase``: the phase that did not pass; empty when all have: then what ends the function ends it between two.
+    """
+    if report.skipped and not hasattr(report, "wasxfail"):
+        return "inconclusive", f"skipped: {_first_line(error) if error is not None else ''}"
+    if not report.failed or error is None:
+        # A strict xfail that passes has no exception.
+        return ("failed", str(report.longrepr)) if report.failed else ("passed", "")
+    if report.when == "call":
+        if isinstance(error, _UNDECIDED):
+            return "inconclusive", _first_line(error)
+        if isinstance(error, _DID_NOT_HOLD) or (failed_phase and isinstance(error, _OF_PHASE)):
+            return "failed", _first_line(error)
+    return "error", f"{type(error).__name__}: {_first_line(error)}"
 
 
 def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bool:

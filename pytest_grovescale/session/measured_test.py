@@ -12,12 +12,13 @@ import pytest
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..cluster.handle import Cluster
 from ..conclusion import baselines_of
-from ..errors import UsageError
+from ..errors import RecordingError, UsageError
 from ..operator.handle import Operator
 from ..operator.shape import OperatorDefinition
 from ..prometheus.live import Live
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
+from ..recording.records import TestOutcome
 from ..scenario import barrier, windows
 from ..scenario.budget import Budget, held_to
 from ..scenario.scale import Scale
@@ -46,12 +47,15 @@ class MeasuredTest:
         self._profiled = profiled
         self._lost_turn = lost_turn
         self._wanted = Wanted.of(item, session.settings)
+        self._recorder: Recorder | None = None
+        self._ended = False
 
     @contextlib.contextmanager
     def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
         """Yield the test's ``Scale``; afterwards its namespace is gone and its recording closed."""
         with told():
-            recorder = self._start_recorder(definition)
+            recorder = self._recorder = self._start_recorder(definition)
+        failed = True
         try:
             self._scrape_components(recorder)
             operator = self._recorded_operator(start, recorder) if definition else None
@@ -63,8 +67,20 @@ class MeasuredTest:
                     yield scale
                 finally:
                     self._close(scale)
+            failed = False
         finally:
-            recorder.stop()
+            # Ctrl-C ends a test's function without an outcome, and its fixtures as if it had passed.
+            recorder.stop("stopped" if self._ended or failed else "interrupted")
+
+    def end(self, outcome: TestOutcome, message: str) -> None:
+        """Let the recording hold what pytest made of the test, if there is one that can be written."""
+        self._ended = True
+        if self._recorder is None or not self._recorder.journal.exists():
+            return
+        try:
+            self._recorder.end_test(outcome, message)
+        except RecordingError as error:
+            self._say(f"the recording does not say that the test ended: {error}")
 
     def demand_baseline(self) -> None:
         """Raise UsageError before anything is measured that is to be compared with what is not there."""

@@ -148,7 +148,7 @@ def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pyte
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(
         [
-            "noop_writes(max=0) FAILED in steady-state: object writes by operator: 2, at most 0 [[]marker[]]",
+            "noop_writes(max=0) FAILED in steady-state: object writes by operator 2 > 0 [[]marker[]]",
             "*grovescale checks*",
             "    wrote podcliques.grove.io */*",
             "Checks: 1 failed, 1 passed",
@@ -214,7 +214,7 @@ def test_a_call_fails_where_it_stands_and_can_be_judged_again(
 """
     outcome = run(pytester, running_cluster, NOOP + calls)
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(['E *CheckFailed: cpu("deploy", max="1ms") FAILED in deploy: CPU of operator: *'])
+    outcome.stdout.fnmatch_lines(['E *CheckFailed: cpu("deploy", max="1ms") FAILED in deploy: operator CPU: *'])
     assert [check.verdict for check in checks_of(pytester)] == ["pass", "inconclusive", "fail"]
     outcome = run(pytester, running_cluster, NOOP + calls.splitlines()[-1], "--grovescale-budgets=off")
     outcome.assert_outcomes(passed=1)

@@ -70,7 +70,7 @@ from pytest_grovescale.errors import CheckFailed
 def test_small(scale):
     with scale.phase("wait", timeout="60s") as wait:
         wait.hold("1s")
-    with pytest.raises(CheckFailed, match="series of sidecar in of_gateway: 1, at most 0"):
+    with pytest.raises(CheckFailed, match="series of sidecar in of_gateway 1 > 0"):
         scale.check(series(max=0, target="sidecar", family="of_gateway"))
     up = {job: value for (job,), value in scale.promql("up").by("job").items()}
     assert up == {"operator": 1, "gateway": 1, "sidecar": 1, "agents/agent": 1, "nowhere": 0}
@@ -141,4 +141,4 @@ def test_they_are_scraped_checked_and_seen_by_prometheus(
     assert [family.family for family in found["operator"].own] == ["of_operator"]
     declared = [check for check in test.checks if check.source == "marker"]
     assert [check.verdict for check in declared] == ["pass", "pass", "pass"]
-    assert declared[1].text == "agents/agent: series of agents/agent in its own families: 1, at most 1"
+    assert declared[1].text == "agents/agent: series of agents/agent in its own families 1 ≤ 1"

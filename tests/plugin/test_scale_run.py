@@ -278,7 +278,7 @@ def test_debugged(scale):
 
 def test_result_json_matches_its_schema_version(whole: WholeRun) -> None:
     document = json.loads((whole.latest / "result.json").read_text(encoding="utf-8"))
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
 
 
 def test_what_fails_a_test_between_its_phases_is_in_the_result(
@@ -287,6 +287,16 @@ def test_what_fails_a_test_between_its_phases_is_in_the_result(
     result = run(pytester, running_cluster, BETWEEN)
     result.assert_outcomes(failed=2)
     first, second = result_of(pytester).tests
-    assert (first.outcome, first.error, first.failure) == ("passed", "RuntimeError: lost its way", "")
-    assert (second.outcome, second.error, second.failure) == ("passed", "", "3 is not 4")
+    assert (first.verdict, first.scenario_outcome, first.error, first.failure) == (
+        "error",
+        "passed",
+        "RuntimeError: lost its way",
+        "",
+    )
+    assert (second.verdict, second.scenario_outcome, second.error, second.failure) == (
+        "failed",
+        "passed",
+        "",
+        "3 is not 4",
+    )
     result.stdout.fnmatch_lines("*The test ended after first, by an error: RuntimeError: lost its way*")

@@ -101,4 +101,4 @@ def test_each_worker_has_its_cluster_and_all_make_one_result(project: pytest.Pyt
         "test_measured_first",
         "test_measured_second",
     ]
-    assert result.outcome == "passed"
+    assert result.verdict == "passed"

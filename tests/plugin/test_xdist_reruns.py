@@ -58,7 +58,7 @@ def test_both_runs_are_kept_and_the_last_one_counts(pytester: pytest.Pytester, r
     outcome, result = rerun(pytester, running_cluster)
     assert outcome.parseoutcomes() == {"passed": 1, "rerun": 1}
     assert runs_of(result) == BOTH
-    assert result.outcome == "passed"
+    assert result.verdict == "passed"
     namespaces = (pytester.path / "runs").read_text(encoding="utf-8").split()
     assert len(set(namespaces)) == 2
     outcome.stdout.fnmatch_lines(
@@ -79,4 +79,4 @@ def test_a_run_whose_worker_was_killed_is_run_again_on_another(
     assert outcome.parseoutcomes() == {"passed": 1, "rerun": 1}
     assert runs_of(result) == BOTH
     assert [test.closed for test in result.tests] == ["controller-gone", "stopped"]
-    assert result.outcome == "passed"
+    assert result.verdict == "passed"

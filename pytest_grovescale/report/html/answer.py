@@ -24,6 +24,8 @@ TONES: dict[str, Tone] = {
     "fail": "bad",
     "regression": "bad",
     "broken": "bad",
+    "error": "bad",
+    "not enforced": "plain",
     "interrupted": "warn",
     "unfinished": "warn",
     "inconclusive": "warn",
@@ -47,18 +49,18 @@ def answer(test: TestResult) -> tuple[Line, ...]:
 def _outcome(test: TestResult) -> Iterator[Line]:
     number = len(test.phases)
     phases = "1 phase" if number == 1 else f"{number} phases"
-    if test.outcome == "passed":
+    if test.scenario_outcome == "passed":
         yield Line("good", f"{phases} passed in {seconds(test.seconds)}.")
-    elif test.outcome == "unfinished":
+    elif test.scenario_outcome == "unfinished":
         yield Line(
             "warn", f"The recording ends after {seconds(test.seconds)}, before the run did: all up to there is here."
         )
     for phase in test.phases:
         if phase.outcome not in ("passed", "unfinished"):
             yield Line(TONES[phase.outcome], _failure(phase))
-    if test.outcome == "interrupted" and all(phase.outcome == "passed" for phase in test.phases):
+    if test.scenario_outcome == "interrupted" and all(phase.outcome == "passed" for phase in test.phases):
         yield Line("warn", f"Interrupted after {seconds(test.seconds)}.")
-    if test.outcome == "failed" and all(phase.outcome == "passed" for phase in test.phases):
+    if test.scenario_outcome == "failed" and all(phase.outcome == "passed" for phase in test.phases):
         yield Line("bad", f"The recording failed after {seconds(test.seconds)}: {test.closed_message or test.closed}")
 
 

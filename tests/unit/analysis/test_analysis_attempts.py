@@ -19,7 +19,7 @@ ONCE = analyse(full_run(3).records(), recording="recordings/one.jsonl")
 
 def run_at(minute: int, outcome: Outcome = "passed", *, test: str = "a", profiled: bool = False) -> TestResult:
     started = f"2026-01-31T12:{minute:02}:00.000Z"
-    return msgspec.structs.replace(ONCE, test=test, started=started, outcome=outcome, profiled=profiled)
+    return msgspec.structs.replace(ONCE, test=test, started=started, scenario_outcome=outcome, profiled=profiled)
 
 
 def test_runs_are_numbered_in_the_order_of_their_starts() -> None:
@@ -39,8 +39,8 @@ def test_the_pass_with_profilers_is_no_rerun() -> None:
 
 
 def test_a_run_is_as_good_as_its_last_attempts() -> None:
-    assert merge([run_at(1, "failed"), run_at(2)]).outcome == "passed"
-    assert merge([run_at(1), run_at(2, "failed")]).outcome == "failed"
+    assert merge([run_at(1, "failed"), run_at(2)]).scenario_outcome == "passed"
+    assert merge([run_at(1), run_at(2, "failed")]).scenario_outcome == "failed"
 
 
 def test_a_baseline_holds_the_last_attempt_or_none() -> None:

@@ -46,8 +46,8 @@ def phase(name: str = "deploy", rows: tuple[ApiRow, ...] = ROWS, **others: Any) 
 
 def run(backend: str = "local", *phases: PhaseResult, **others: Any) -> TestResult:
     values: dict[str, Any] = {
-        "test": "tests/scale/test_a.py::test_a", "run": backend, "version": "0", "outcome": "passed", "started": "",
-        "seconds": 20.0, "machine": MACHINE, "cluster": {"backend": backend, "start_s": 3.0}, **others,
+        "test": "tests/scale/test_a.py::test_a", "run": backend, "version": "0", "scenario_outcome": "passed",
+        "started": "", "seconds": 20.0, "machine": MACHINE, "cluster": {"backend": backend, "start_s": 3.0}, **others,
     }  # fmt: skip
     return TestResult(phases=phases or (phase(),), **values)
 

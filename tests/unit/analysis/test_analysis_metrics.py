@@ -78,7 +78,7 @@ def window(number: int, seconds: float, *, idle: float = 0.02, writes: int = 0, 
 
 def run(*phases: PhaseResult, **fields: Any) -> TestResult:
     machine = Machine(fingerprint="", cpu="", cores=2, memory_bytes=1, kernel="", python="")
-    values: dict[str, Any] = {"outcome": "passed", "started": "", "seconds": 1.0, "machine": machine}
+    values: dict[str, Any] = {"scenario_outcome": "passed", "started": "", "seconds": 1.0, "machine": machine}
     return TestResult(test="t", run="r", version="0", phases=phases, **{**values, **fields})
 
 

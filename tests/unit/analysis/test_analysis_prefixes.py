@@ -32,7 +32,7 @@ def test_any_prefix_can_be_analysed_and_rendered(length: int) -> None:
     assert render_test(result)
     assert msgspec.json.decode(msgspec.json.encode(result), type=TestResult) == result
     if length < len(records):
-        assert result.outcome == "unfinished"
+        assert result.scenario_outcome == "unfinished"
         assert result.closed == ""
 
 

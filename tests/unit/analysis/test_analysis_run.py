@@ -33,7 +33,7 @@ def test_a_run_is_all_its_recordings(tmp_path: Path) -> None:
     save(tmp_path, "a", [msgspec.structs.replace(records[0], test="another"), *records[1:40]])
     result = analyse_run(tmp_path)
     assert [test.recording for test in result.tests] == ["recordings/a.jsonl", "recordings/b.jsonl"]
-    assert (result.run, result.outcome, result.machine) == ("run-1", "unfinished", result.tests[0].machine)
+    assert (result.run, result.scenario_outcome, result.machine) == ("run-1", "unfinished", result.tests[0].machine)
     assert result.tests[1] == analyse(records, recording="recordings/b.jsonl")
 
 
@@ -78,7 +78,7 @@ def test_outcomes(phase_outcome: str | None, closed: str | None, outcome: str) -
     sim.phase("p", 100, 200 if phase_outcome else None, phase_outcome)
     if closed:
         sim.add(rec.Closed(at=sim.at(300), reason=closed))  # type: ignore[arg-type]
-    assert analyse(sim.records()).outcome == outcome
+    assert analyse(sim.records()).scenario_outcome == outcome
 
 
 def test_different_machines_are_not_one(tmp_path: Path) -> None:

@@ -23,7 +23,13 @@ def saved(folder: Path, *tests: TestResult) -> str:
     first = tests[0]
     jsonfile.write(
         Result(
-            run=folder.name, version="0", machine=first.machine, outcome="passed", started=first.started, tests=tests
+            run=folder.name,
+            version="0",
+            machine=first.machine,
+            verdict="passed",
+            scenario_outcome="passed",
+            started=first.started,
+            tests=tests,
         ),
         folder / "result.json",
     )
@@ -158,7 +164,15 @@ def test_a_comparison_of_recorded_runs_of_two_backends_is_labelled(tmp_path: Pat
 
 
 def test_a_baseline_of_another_backend_lends_its_counts_only(tmp_path: Path, sample: TestResult) -> None:
-    result = Result(run="r", version="0", machine=machine(), outcome="passed", started="", tests=(sample,))
+    result = Result(
+        run="r",
+        version="0",
+        machine=machine(),
+        verdict="passed",
+        scenario_outcome="passed",
+        started="",
+        tests=(sample,),
+    )
     here = msgspec.structs.replace(result, tests=(msgspec.structs.replace(sample, machine=machine()),))
     Baselines(tmp_path).save("main", here)
     kept = Baselines(tmp_path)

@@ -21,7 +21,7 @@ SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 def result() -> Result:
     """The committed sample, as if it had been recorded on this machine."""
     found = jsonfile.read(SAMPLE)
-    tests = tuple(msgspec.structs.replace(test, machine=machine(), outcome="passed") for test in found.tests)
+    tests = tuple(msgspec.structs.replace(test, machine=machine(), scenario_outcome="passed") for test in found.tests)
     return msgspec.structs.replace(found, tests=tests, machine=machine())
 
 
@@ -101,7 +101,7 @@ def test_this_machines_own_is_preferred_to_a_newer_one_of_another(tmp_path: Path
 
 
 def test_a_broken_or_profiled_run_is_no_baseline(tmp_path: Path, result: Result) -> None:
-    for change in ({"outcome": "timeout"}, {"profiled": True}):
+    for change in ({"scenario_outcome": "timeout"}, {"profiled": True}):
         tests = (msgspec.structs.replace(only(result), **change),)
         with pytest.raises(UsageError, match="main is not saved"):
             Baselines(tmp_path).save("main", msgspec.structs.replace(result, tests=tests))

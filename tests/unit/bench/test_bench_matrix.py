@@ -199,7 +199,7 @@ def test_the_worst_of_several_answers_counts() -> None:
     (cell,) = matrix_checks.cells(expected, checks, "leak", run)
     assert (cell.said, cell.expected, cell.why, cell.holds) == ("fail", "fires", "writes", True)
     assert cell.asked == "noop_writes(max=2)"
-    assert cell.text == "in steady-state: object writes by operator: 5, at most 2"
+    assert cell.text == "in steady-state: object writes by operator 5 > 2"
 
 
 # ---- what is shown

@@ -32,7 +32,7 @@ def judged(
 
 
 def said(check: Any, endpoint: Endpoint | None, **facts: Any) -> str:
-    """Return the verdict and its line: ``fail: series of operator: 7, at most 3``."""
+    """Return the verdict and its line: ``fail: series of operator 7 > 3``."""
     found = judged(check, endpoint, **facts)
     return f"{found.verdict}: {found.text}"
 
@@ -44,7 +44,7 @@ def run(*, profiled: Sequence[ProfileResult] = (), objects_resource: str = "") -
         test="t",
         run="r",
         version="0",
-        outcome="passed",
+        scenario_outcome="passed",
         started="",
         seconds=60,
         machine=MACHINE,

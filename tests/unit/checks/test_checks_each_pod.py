@@ -23,10 +23,10 @@ def pod(name: str, series: int) -> Endpoint:
 
 
 def test_the_worst_pod_is_told() -> None:
-    worst = "agents/b: series of agents/b in its own families: 4, at most"
-    assert said(Series(max=4, target="agents"), pod("a", 1), pod("b", 4)) == f"pass: {worst} 4 (the worst of 2 pods)"
-    assert said(Series(max=3, target="agents"), pod("b", 4), pod("a", 1)) == f"fail: {worst} 3 (the worst of 2 pods)"
-    assert said(Series(max=4, target="agents"), pod("b", 4)) == f"pass: {worst} 4"
+    worst = "agents/b: series of agents/b in its own families 4"
+    assert said(Series(max=4, target="agents"), pod("a", 1), pod("b", 4)) == f"pass: {worst} ≤ 4 (the worst of 2 pods)"
+    assert said(Series(max=3, target="agents"), pod("b", 4), pod("a", 1)) == f"fail: {worst} > 3 (the worst of 2 pods)"
+    assert said(Series(max=4, target="agents"), pod("b", 4)) == f"pass: {worst} ≤ 4"
 
 
 def test_a_pod_that_did_not_tell_is_no_pass() -> None:

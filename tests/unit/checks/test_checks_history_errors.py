@@ -49,9 +49,7 @@ def test_conflicts_are_a_share_of_updates_and_patches() -> None:
     test = result(row("update", 200, 90), row("patch", 409, 10), row("create", 409, 500), row("get", 200, 1000))
     verdict, text = ScrapedRun().judged(ConflictRate(max=0.1), test)
     assert verdict == "pass"
-    assert (
-        "share of 100 updates and patches by operator that met a conflict, by the audit log: 0.1, at most 0.1" in text
-    )
+    assert "share of 100 updates and patches by operator that met a conflict, by the audit log 0.1 ≤ 0.1" in text
     assert "10 × 409: patch pods/status in deploy" in text
     assert ScrapedRun().judged(ConflictRate(max=0.09), test)[0] == "fail"
 
@@ -111,7 +109,7 @@ def test_without_such_a_counter_the_answers_of_the_api_server_stand() -> None:
     test = result(row("update", 422, 3), row("create", 403, 2), row("patch", 409, 40), row("get", 404, 9))
     verdict, text = run.judged(ErrorRatio("persistent", max=0.01), test)
     assert verdict == "fail"
-    assert "by the API server's answers, since no counter tells kinds of errors: 0.025, at most 0.01" in text
+    assert "by the API server's answers, since no counter tells kinds of errors 0.025 > 0.01" in text
     assert "3 × 422 for update pods/status" in text
     assert run.judged(ErrorRatio("transient", max=0.2), test)[0] == "pass"
 
@@ -123,7 +121,7 @@ def test_all_errors_are_told_by_how_reconciles_ended() -> None:
     test = changed(result(row("get", 404, 99)), DEPLOY, reconciles=tuple(rows))
     verdict, text = run.judged(ErrorRatio("all", max=0.04), test)
     assert verdict == "fail"
-    assert "all errors for each of 100 reconciles, by how they ended: 0.05, at most 0.04" in text
+    assert "all errors for each of 100 reconciles, by how they ended 0.05 > 0.04" in text
     assert "5 × error (a)" in text
 
 

@@ -56,7 +56,7 @@ def test_flat_series_pass_at_two_numbers_that_are_far_apart() -> None:
 def test_flat_series_pass() -> None:
     found = deployed([0, 10, 20, 50], [FLAT] * 4)
     assert (found.verdict, found.figure) == ("pass", 0)
-    assert found.text == "series for each of the pods: 0, at most 0"
+    assert found.text == "series for each of the pods 0 ≤ 0"
 
 
 def test_a_label_with_names_of_objects_fails_at_two_numbers_already() -> None:

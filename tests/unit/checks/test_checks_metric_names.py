@@ -22,7 +22,7 @@ def served(*families: Family) -> Endpoint:
 def test_faults_are_told_with_the_fix() -> None:
     found = judged(MetricNames(), served(GOOD, BAD))
     assert (found.verdict, found.figure, found.bound) == ("fail", 1, 0)
-    assert found.text == "faults in the names of 2 families: 1, at most 0"
+    assert found.text == "faults in the names of 2 families 1 > 0"
     assert found.evidence == (
         "my_failures [counter-total] a counter's name ends in _total. Fix: name it my_failures_total",
     )

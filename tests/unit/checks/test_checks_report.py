@@ -21,27 +21,32 @@ from tests.unit.report.sample import PASSED, RESULT, TEST
 CHECKS = (
     CheckResult(
         check="noop_reads(max=3)",
+        subject="object reads by operator",
+        id="noop_reads.steady-state",
         phase="steady-state",
         verdict="pass",
         figure=3,
         bound=3,
-        text="object reads by operator: 3, at most 3",
+        text="object reads by operator 3 ≤ 3",
         evidence=("3 × list pods",),
         source="budgets.yaml:4",
     ),
     CheckResult(
         check='cpu("x|y", max="1s")',
+        id="cpu.x|y",
         verdict="inconclusive",
         text="the recording has no phase 'x|y'; there are: deploy",
         source="marker",
     ),
     CheckResult(
         check="noop_writes(max=0)",
+        subject="object writes by operator",
+        id="noop_writes.steady-state",
         phase="steady-state",
         verdict="fail",
         figure=500,
         bound=0,
-        text="object writes by operator: 500, at most 0",
+        text="object writes by operator 500 > 0",
         evidence=tuple(f"wrote pods t/pod-{number}\x1b[31m" for number in range(14)),
         source="budgets.yaml:3",
     ),
@@ -72,9 +77,9 @@ def test_the_terminal_has_the_bad_ones_first_and_what_they_rest_on() -> None:
     start = lines.index("Checks: 1 failed, 1 inconclusive, 1 passed")
     assert lines[start + 1 : start + 6] == [
         "verdict phase figure and bound asked by",
-        "fail steady-state object writes by operator: 500, at most 0 budgets.yaml:3",
+        "fail steady-state object writes by operator 500 > 0 budgets.yaml:3",
         "inconclusive – the recording has no phase 'x|y'; there are: deploy marker",
-        "pass steady-state object reads by operator: 3, at most 3 budgets.yaml:4",
+        "pass steady-state object reads by operator 3 ≤ 3 budgets.yaml:4",
         "- noop_writes(max=0)",
     ]
     assert "wrote pods t/pod-0" in lines
@@ -89,29 +94,34 @@ def test_no_checks_no_table() -> None:
 
 
 def test_markdown_has_a_row_for_each() -> None:
-    run = Result(run="r", version="0", machine=None, outcome="passed", started="", tests=(JUDGED,))
+    run = Result(
+        run="r", version="0", machine=None, verdict="passed", scenario_outcome="passed", started="", tests=(JUDGED,)
+    )
     rows = [row for row in markdown.summary(run).splitlines() if "budgets.yaml" in row or "marker" in row]
-    assert rows[0].startswith("| **fail** | steady-state | noop\\_writes(max=0) | object writes by operator: 500")
+    assert rows[0].startswith("| **fail** | steady-state | noop\\_writes(max=0) | object writes by operator 500")
     assert rows[1].startswith('| **inconclusive** | – | cpu("x\\|y", max="1s") | ')
     assert rows[2].startswith("| pass | ")
 
 
 def test_junit_has_a_property_for_each() -> None:
     found = dict(junit.properties(JUDGED))
-    assert found["grovescale.check.noop_writes(max=0)"] == "fail"
-    assert found['grovescale.check.cpu("x|y", max="1s")'] == "inconclusive"
+    assert found["grovescale.check.noop_writes.steady-state"] == "fail"
+    assert found["grovescale.check.noop_writes.steady-state.figure"] == "500"
+    assert found["grovescale.check.noop_writes.steady-state.bound"] == "0"
+    assert found["grovescale.check.cpu.x|y"] == "inconclusive"
+    assert "grovescale.check.cpu.x|y.figure" not in found
 
 
-def test_a_line_has_figure_bound_and_who_asks() -> None:
+def test_a_line_starts_with_figure_and_bound_and_names_its_source() -> None:
     assert line(CHECKS[2]) == (
-        "noop_writes(max=0) FAILED in steady-state: object writes by operator: 500, at most 0 [budgets.yaml:3]"
+        "object writes by operator in steady-state 500 > 0 (fail; noop_writes(max=0), budgets.yaml:3)"
     )
-    assert line(CHECKS[1]).startswith('cpu("x|y", max="1s") INCONCLUSIVE: the recording')
+    assert line(CHECKS[1]).startswith('cpu("x|y", max="1s"): the recording')
     assert account(CHECKS[:1]).splitlines() == [line(CHECKS[0]), "    3 × list pods"]
 
 
 def test_the_failure_is_an_assertion_and_one_of_ours() -> None:
-    error = failure(CHECKS[2])
+    error = failure(CHECKS)
     assert isinstance(error, CheckFailed | AssertionError)
     assert isinstance(error, GrovescaleError)
     assert str(error).splitlines()[0] == line(CHECKS[2])

@@ -55,7 +55,7 @@ def test_no_write_of_any_kind_is_no_object_write() -> None:
         (
             (row("PATCH", 3), WRITES),
             {},
-            "no more than 3, at most 0; .*which of them were meant only an audit log tells",
+            "at most 3 > 0; .*which of them were meant only an audit log tells",
         ),
         ((row("GET", 3),), {}, "it has never counted such a request"),
         ((WRITES,), {"triggers": 0}, "no trigger was made"),
@@ -88,9 +88,9 @@ def test_a_count_that_is_not_there_says_why_beside_the_log() -> None:
 @pytest.mark.parametrize(
     ("check", "expected"),
     [
-        (noop_reads(max=4), "pass: object reads by operator: no more than 4, at most 4"),
+        (noop_reads(max=4), "pass: object reads by operator at most 4 ≤ 4"),
         (noop_reads(max=3), "inconclusive: "),
-        (api_requests(STEADY, max=9), "pass: requests by operator: no more than 9, at most 9"),
+        (api_requests(STEADY, max=9), "pass: requests by operator at most 9 ≤ 9"),
         (api_requests(STEADY, max=8), "inconclusive: "),
         (api_requests(STEADY, "list", max=4), "pass: list requests"),
         (api_requests(STEADY, "patch", resource="pods", max=5), "pass: patch pods requests"),
@@ -142,10 +142,10 @@ def scraped(test: TestResult, name: str, *, seconds: float, off: float, rss_step
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        ("2.06s", "pass: CPU of operator: 2 s, at most 2.06 s"),
-        ("2.03s", r"inconclusive: CPU of operator: 2 s, at most 2.03 s; it lies between 1.95 s and 2.05 s"),
+        ("2.06s", "pass: operator CPU 2 s ≤ 2.06 s"),
+        ("2.03s", r"inconclusive: operator CPU 2 s ≤ 2.03 s; it lies between 1.95 s and 2.05 s"),
         ("1.97s", "inconclusive: "),
-        ("1.94s", "fail: CPU of operator: 2 s, at most 1.94 s"),
+        ("1.94s", "fail: operator CPU 2 s > 1.94 s"),
     ],
 )
 def test_a_bound_within_the_resolution_is_not_decided(bound: str, expected: str) -> None:
@@ -216,7 +216,7 @@ def test_pods_on_real_nodes_fail_and_are_named() -> None:
     test = msgspec.structs.replace(NoopRun().result(), pod_places=PodPlaces(simulated=9, elsewhere=1, strays=(stray,)))
     found = judge(simulated_nodes_only(), test)
     assert (found.verdict, found.figure) == ("fail", 1)
-    assert found.text == "pods on nodes that are not simulated, of 10: 1, at most 0"
+    assert found.text == "pods on nodes that are not simulated, of 10 1 > 0"
     assert found.evidence[0] == "t/a on worker-1"
 
 

@@ -158,7 +158,9 @@ TEST = TestResult(
     recording="recordings/test_thousand_pods.jsonl",
     run="run-1",
     version="0.1.0",
-    outcome="timeout",
+    scenario_outcome="timeout",
+    verdict="failed",
+    ended="failed",
     started="2026-01-31T12:00:00.000Z",
     seconds=168.2,
     machine=MACHINE,
@@ -180,12 +182,20 @@ RESULT = Result(
     run="run-1",
     version="0.1.0",
     machine=MACHINE,
-    outcome="timeout",
+    scenario_outcome="timeout",
+    verdict="failed",
     started="2026-01-31T12:00:00.000Z",
     tests=(TEST,),
     warnings=("recordings/x.jsonl: damaged",),
 )
 
 PASSED = msgspec.structs.replace(
-    TEST, outcome="passed", phases=(DEPLOY, STEADY), warnings=(), evidence=(), test="tests/scale/test_a.py::test_a"
+    TEST,
+    scenario_outcome="passed",
+    verdict="passed",
+    ended="passed",
+    phases=(DEPLOY, STEADY),
+    warnings=(),
+    evidence=(),
+    test="tests/scale/test_a.py::test_a",
 )

@@ -67,8 +67,8 @@ def test_it_shows_what_a_result_holds() -> None:
 
 def test_a_result_from_an_older_version_or_a_killed_run_has_a_page() -> None:
     bare = msgspec.structs.replace(
-        TEST, outcome="unfinished", phases=(), watches=(), watch_lag=None, recorder=None, warnings=(), evidence=(),
-        objects=None, closed="", parameters={}, cluster={}, identities={},
+        TEST, scenario_outcome="unfinished", phases=(), watches=(), watch_lag=None, recorder=None, warnings=(),
+        evidence=(), objects=None, closed="", parameters={}, cluster={}, identities={},
     )  # fmt: skip
     shown = body(render_run(one(bare)))
     assert "before the run did" in shown

@@ -44,7 +44,8 @@ TEST = TestResult(
     test="t.py::t",
     run="r",
     version="0",
-    outcome="passed",
+    scenario_outcome="passed",
+    verdict="passed",
     started="2026-01-31T12:00:00.000Z",
     seconds=20,
     machine=MACHINE,
@@ -58,7 +59,15 @@ TEST = TestResult(
 
 def page(test: TestResult) -> str:
     return render_run(
-        Result(run="r", version="0", machine=MACHINE, outcome="passed", started=test.started, tests=(test,))
+        Result(
+            run="r",
+            version="0",
+            machine=MACHINE,
+            verdict="passed",
+            scenario_outcome="passed",
+            started=test.started,
+            tests=(test,),
+        )
     )
 
 
@@ -78,7 +87,17 @@ def test_the_terminal_says_what_figures_are_from() -> None:
 
 
 def test_markdown_says_the_same() -> None:
-    text = markdown.summary(Result(run="r", version="0", machine=MACHINE, outcome="passed", started="", tests=(TEST,)))
+    text = markdown.summary(
+        Result(
+            run="r",
+            version="0",
+            machine=MACHINE,
+            verdict="passed",
+            scenario_outcome="passed",
+            started="",
+            tests=(TEST,),
+        )
+    )
     assert "No audit log: milestones by the watch's clock" in text
     assert "ready 9.50 s (watch)" in text
     assert "| 2.50 ± 0.06 s | ≤ 1,507 |" in text
@@ -89,7 +108,7 @@ def test_no_write_of_any_kind_is_shown_as_none() -> None:
     quiet = msgspec.structs.replace(PHASE, client_requests=(ClientRow(method="POST", code="201", count=0, total=5),))
     text = markdown.summary(
         Result(
-            run="r", version="0", machine=MACHINE, outcome="passed", started="",
+            run="r", version="0", machine=MACHINE, verdict="passed", scenario_outcome="passed", started="",
             tests=(msgspec.structs.replace(TEST, phases=(quiet,)),),
         )
     )  # fmt: skip

@@ -225,7 +225,15 @@ def test_runs_of_different_tests_are_paired_by_phase(tmp_path: Path) -> None:
 
 
 def test_a_run_without_profiles_says_so() -> None:
-    result = Result(run="run-1", version="1", machine=None, outcome="passed", started="", tests=(analyse(recorded()),))
+    result = Result(
+        run="run-1",
+        version="1",
+        machine=None,
+        verdict="passed",
+        scenario_outcome="passed",
+        started="",
+        tests=(analyse(recorded()),),
+    )
     with pytest.raises(UsageError, match="run run-1 has no CPU profile"):
         cpu_profiles(result)
 

@@ -1,0 +1,54 @@
+"""What became of a test: pytest's outcome, its checks and its recording in one word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..recording.records import TestEnded, TestOutcome
+from .result import Outcome, TestResult, TestVerdict
+
+_OUTCOMES: tuple[TestOutcome, ...] = ("error", "failed", "inconclusive", "passed")
+"""Worst first."""
+
+_WORST: tuple[TestVerdict, ...] = ("failed", "error", "interrupted", "inconclusive", "passed")
+"""Of several tests: what the operator did counts before what happened to a test."""
+
+_BROKEN = ("failed", "journal-full")
+"""Why a recorder stopped that could not go on."""
+
+_OF_PHASES: dict[Outcome, TestVerdict] = {"passed": "passed", "interrupted": "interrupted", "unfinished": "interrupted"}
+"""What of a recording stands for pytest's outcome where there is none; the rest is ``failed``."""
+
+
+def verdict_of(test: TestResult) -> TestVerdict:
+    """Return a test's verdict, with the checks that it has been judged by so far."""
+    if test.closed in _BROKEN:
+        return "error"
+    match test.ended:
+        case None:
+            # Something other than a pytest test was recorded if the recorder was stopped in order.
+            stopped = test.closed == "stopped"
+            judged: TestVerdict = "interrupted" if not stopped else _OF_PHASES.get(test.scenario_outcome, "failed")
+        case outcome:
+            judged = outcome
+    if judged in ("error", "interrupted"):
+        return judged
+    verdicts = {check.verdict for check in test.checks}
+    if judged == "failed" or "fail" in verdicts:
+        return "failed"
+    return "inconclusive" if judged == "inconclusive" or "inconclusive" in verdicts else "passed"
+
+
+def worst_of(verdicts: Iterable[TestVerdict]) -> TestVerdict:
+    """Return the verdict of several tests together."""
+    found = set(verdicts)
+    return next((verdict for verdict in _WORST if verdict in found), "passed")
+
+
+def ended_as(ends: Sequence[TestEnded]) -> tuple[TestOutcome | None, str]:
+    """Return the worst outcome that pytest gave a test in its set-up, function and teardown, and its message."""
+    for outcome in _OUTCOMES:
+        for end in ends:
+            if end.outcome == outcome:
+                return outcome, end.message
+    return None, ""
