@@ -110,6 +110,17 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "['pytest_grovescale']"
 
 
+def test_a_run_and_its_page_take_no_statistics() -> None:
+    """scipy is loaded by the first comparison or sweep: it would be half of the start of a run without one."""
+    script = (
+        "import sys\n"
+        "import pytest_grovescale.conclusion, pytest_grovescale.report.html.files, pytest_grovescale.runs\n"
+        "print(sorted({'scipy.optimize', 'scipy.special'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_bare_command_line_says_what_there_is() -> None:
     done = subprocess.run([sys.executable, "-m", "pytest_grovescale.cli"], capture_output=True, text=True)
     assert done.returncode == 2

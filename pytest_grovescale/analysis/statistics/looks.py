@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy import optimize, special
+import scipy
 
 from .paired import Floats
 
@@ -24,7 +24,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
 
 def spent(alpha: float, fraction: float) -> float:
     """Return how much of alpha is spent when this fraction of all pairs is there."""
-    return float(2 * special.ndtr(special.ndtri(alpha / 2) / np.sqrt(fraction)))
+    return float(2 * scipy.special.ndtr(scipy.special.ndtri(alpha / 2) / np.sqrt(fraction)))
 
 
 @lru_cache(maxsize=256)
@@ -42,8 +42,8 @@ def nominal_levels(alpha: float, fractions: tuple[float, ...]) -> tuple[float, .
     for fraction in fractions:
         spend = spent(alpha, fraction) - used
         used += spend
-        z = -float(special.ndtri(spend)) if before is None else _boundary(before, limit, time, fraction, spend)
-        levels.append(float(special.ndtr(-z)))
+        z = -float(scipy.special.ndtri(spend)) if before is None else _boundary(before, limit, time, fraction, spend)
+        levels.append(float(scipy.special.ndtr(-z)))
         before, limit, time = _density(before, limit, time, fraction), z * np.sqrt(fraction), fraction
     return tuple(levels)
 
@@ -54,9 +54,9 @@ def _boundary(before: Callable[[Floats], Floats], limit: float, time: float, fra
     step = np.sqrt(fraction - time)
 
     def crosses(z: float) -> float:
-        return float(mass @ special.ndtr((places - z * np.sqrt(fraction)) / step)) - spend
+        return float(mass @ scipy.special.ndtr((places - z * np.sqrt(fraction)) / step)) - spend
 
-    return float(optimize.brentq(crosses, 0.0, _HIGHEST, xtol=1e-10))
+    return float(scipy.optimize.brentq(crosses, 0.0, _HIGHEST, xtol=1e-10))
 
 
 def _density(

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -52,7 +52,7 @@ def bound(of: Moments, level: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return the lower and upper bound of a mean that leave ``level`` of Student's t on their own side, each."""
     if of.freedom == 0:
         return np.full_like(of.mean, -np.inf), np.full_like(of.mean, np.inf)
-    reach = -special.stdtrit(of.freedom, np.asarray(level, dtype=np.float64)) * of.error
+    reach = -scipy.special.stdtrit(of.freedom, np.asarray(level, dtype=np.float64)) * of.error
     return of.mean - reach, of.mean + reach
 
 
@@ -63,7 +63,7 @@ def p_above(of: Moments, limit: float = 0.0) -> Floats:
     distance = of.mean - limit
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(distance == 0, 0.0, distance / of.error)
-    return np.asarray(special.stdtr(of.freedom, -t), dtype=np.float64)
+    return np.asarray(scipy.special.stdtr(of.freedom, -t), dtype=np.float64)
 
 
 def p_below(of: Moments, limit: float = 0.0) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
+import scipy
 
 _MOST = 100_000
 
@@ -19,8 +19,8 @@ def power(distance: float, sd: float, pairs: int, *, level: float) -> float:
         return 0.0
     if sd == 0:
         return float(distance > 0)
-    critical = -special.stdtrit(pairs - 1, level)
-    missed = float(special.nctdtr(pairs - 1, distance / sd * math.sqrt(pairs), critical))
+    critical = -scipy.special.stdtrit(pairs - 1, level)
+    missed = float(scipy.special.nctdtr(pairs - 1, distance / sd * math.sqrt(pairs), critical))
     # Far from the limit the noncentral distribution underflows to NaN: nothing is missed there.
     return 1.0 if math.isnan(missed) else 1.0 - missed
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 
 class Line(NamedTuple):
@@ -29,5 +29,5 @@ def line(x: Sequence[float], y: Sequence[float], alpha: float) -> Line:
     intercept = float(up.mean()) - slope * float(across.mean())
     rest = up - intercept - slope * across
     error = float(np.sqrt(rest @ rest / freedom / spread))
-    reach = -float(special.stdtrit(freedom, alpha / 2)) * error
+    reach = -float(scipy.special.stdtrit(freedom, alpha / 2)) * error
     return Line(intercept, slope, slope - reach, slope + reach)

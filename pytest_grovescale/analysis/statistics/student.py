@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scipy import special
+import scipy
 
 
 def quantile(freedom: int, alpha: float) -> float:
     """Return how many standard deviations to either side hold 1 - ``alpha``."""
-    return -float(special.stdtrit(freedom, alpha / 2))
+    return -float(scipy.special.stdtrit(freedom, alpha / 2))
