@@ -211,6 +211,7 @@ def test_name_that_is_taken_is_refused_and_stays(
     assert cluster.trouble() == ""
 
 
+@pytest.mark.long
 def test_nodes_stay_ready_longer_than_leases_last(cluster: Cluster, portal: Portal) -> None:
     client = portal.client(cluster.access)
     leases = portal.run(client.resource("Lease", "coordination.k8s.io/v1"))

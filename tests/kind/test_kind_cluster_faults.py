@@ -85,6 +85,7 @@ def test_killed_supervisor_leaves_a_node_that_down_removes(state_dir: Path, tmp_
     assert nothing_is_left(cluster.directory)
 
 
+@pytest.mark.long
 def test_node_that_is_restarted_comes_back_with_its_log(state_dir: Path, tmp_path: Path) -> None:
     cluster = kind_clusters.acquire(kind_clusters.definition(tmp_path, nodes=3), NAME)
     engine = kind_clusters.engine()

@@ -85,7 +85,7 @@ STOP = """
 """
 
 
-@pytest.mark.parametrize("when", ["within", "before"])
+@pytest.mark.parametrize("when", ["within", pytest.param("before", marks=pytest.mark.long)])
 def test_a_node_that_stops_for_good_is_told_as_the_reason(
     state_dir: Path, pytester: pytest.Pytester, when: str
 ) -> None:

@@ -93,6 +93,7 @@ def test_container_that_ends_in_a_phase(tmp_path: Path) -> None:
     assert (cpu.restarts, cpu.source) == (1, "clock")
 
 
+@pytest.mark.long
 def test_change_of_leader_in_a_phase(tmp_path: Path) -> None:
     test = run(tmp_path, "delete", replicas="2", leader_election="on")
     assert {phase.outcome for phase in test.phases} == {"passed"}

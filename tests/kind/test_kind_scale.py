@@ -1,4 +1,4 @@
-"""The main job, 1000 pods, on kind: the operator as a process of this machine, and as a pod."""
+"""The main job on kind, at two sizes: the operator as a process of this machine, and as a pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.kind.scale_run import Ran
 
 pytestmark = pytest.mark.kind
 
-PODS = 1000
+SIZES = [100, pytest.param(1000, marks=pytest.mark.long)]
+"""Numbers of pods."""
+PODS_PER_REPLICA = 2
 OPERATORS = ("reference", "reference-pod")
 ARCHIVE = "GROVESCALE_TEST_OPERATOR_ARCHIVE"
 """Environment variable with the path of an archive of the reference operator's image."""
@@ -23,22 +25,30 @@ ARCHIVE = "GROVESCALE_TEST_OPERATOR_ARCHIVE"
 Runs = Callable[[str], Ran]
 
 
+@pytest.fixture(scope="module", params=SIZES)
+def pods(request: pytest.FixtureRequest) -> int:
+    """The number of pods of the runs."""
+    found: int = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Each operator's run, made when it is first asked for."""
+def runs(pods: int, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Each operator's run with so many pods, made by the first test that needs it."""
     made: dict[str, Ran] = {}
+    size = [f"--grovescale-param=replicas={pods // PODS_PER_REPLICA}", "--grovescale-param=hold=5s"]
 
     def of(operator: str) -> Ran:
         if operator not in made:
             image = [f"--grovescale-set=archive={os.environ[ARCHIVE]}"] if operator == "reference-pod" else []
-            made[operator] = scale_run.run(operator, tmp_path_factory.mktemp(operator), *image)
+            made[operator] = scale_run.run(operator, tmp_path_factory.mktemp(operator), *size, *image)
         return made[operator]
 
     return of
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_a_thousand_pods_are_created_left_alone_and_deleted(runs: Runs, operator: str) -> None:
+def test_all_pods_are_created_left_alone_and_deleted(runs: Runs, pods: int, operator: str) -> None:
     ran = runs(operator)
     assert [(phase.name, phase.outcome) for phase in ran.test.phases] == [
         ("deploy", "passed"),
@@ -46,7 +56,7 @@ def test_a_thousand_pods_are_created_left_alone_and_deleted(runs: Runs, operator
         ("delete", "passed"),
     ]
     assert all(phase.traffic_source == "audit" and phase.audit_complete for phase in ran.test.phases)
-    assert ran.created("deploy", "pods") == PODS
+    assert ran.created("deploy", "pods") == pods
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
