@@ -49,3 +49,12 @@ def cache() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GROVESCALE_CACHE_DIR", str(binaries.cache_root()))
         yield
+
+
+@pytest.fixture(autouse=True)
+def children_without_hypothesis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the tests' own pytests without hypothesis' plugin, which at the end of each loads all of the library."""
+    if "pytester" in request.fixturenames:
+        # It clears the variable.
+        request.getfixturevalue("pytester")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")

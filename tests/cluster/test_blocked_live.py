@@ -25,7 +25,6 @@ from pytest_grovescale.recording.workers.windows import spells
 from pytest_grovescale.reference_operator.podcliqueset import waiting
 from tests.waiting import wait_until
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 SCALE_TEST = Path(__file__).parents[1] / "scale" / "test_blocked_workers.py"

@@ -22,7 +22,6 @@ from pytest_grovescale.workload import namespace
 from tests.cluster.recorder.room import config, until
 from tests.waiting import wait_until
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 LABELS = {"app": "op"}

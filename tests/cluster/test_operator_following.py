@@ -18,7 +18,6 @@ from pytest_grovescale.kube.watch import WatchEvent, stream
 from pytest_grovescale.operator import following
 from pytest_grovescale.operator.following import follow
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 LABEL = "test.grovescale.io/followed"

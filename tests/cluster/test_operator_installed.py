@@ -21,7 +21,6 @@ from pytest_grovescale.operator import installed, start
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.installed import wait_established
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"

@@ -30,7 +30,6 @@ from pytest_grovescale.operator.shape import Served
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 SCALE_TESTS = Path(__file__).parents[1] / "scale/test_kube_controller_manager.py"

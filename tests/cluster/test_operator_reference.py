@@ -22,7 +22,6 @@ from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 

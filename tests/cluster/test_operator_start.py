@@ -27,7 +27,6 @@ from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.handle import Operator
 from tests.waiting import wait_until
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"

@@ -18,7 +18,6 @@ from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.handle import Operator
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"

@@ -45,7 +45,6 @@ from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import render
 from tests.cluster.recorder.room import until
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 READY = "status.conditions[type=Ready].status"

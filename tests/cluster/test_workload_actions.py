@@ -20,7 +20,6 @@ from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.pace import Pace
 from pytest_grovescale.workload.template import RUN_LABEL, render
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/workloads"

@@ -19,7 +19,6 @@ from pytest_grovescale.operator.following import follow
 from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import RUN_LABEL
 
-pytest_plugins = ["operator_cluster"]
 pytestmark = pytest.mark.cluster
 
 HOLD = "test.grovescale.io/held"

@@ -14,16 +14,7 @@ from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 
 
-@pytest.fixture(autouse=True)
-def children_without_hypothesis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the tests' own pytests without hypothesis' plugin, which at the end of each loads all of the library."""
-    if "pytester" in request.fixturenames:
-        # It clears the variable.
-        request.getfixturevalue("pytester")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A state folder of this worker's own: its runs then wait for no other worker's turn."""
     folder = tmp_path_factory.mktemp("state")
@@ -36,7 +27,7 @@ def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.environ["GROVESCALE_STATE_DIR"] = before
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running_cluster(state_dir: Path) -> Iterator[Cluster]:
     """A cluster with three nodes that stays between runs."""
     definition = load_definition("default").with_nodes(3)

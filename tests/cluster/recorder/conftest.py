@@ -12,7 +12,7 @@ from .plane import Plane
 from .room import Maps
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory, binaries: Callable[[str], Path]) -> Iterator[Plane]:
     plane = Plane(tmp_path_factory.mktemp("plane"), binaries)
     try:

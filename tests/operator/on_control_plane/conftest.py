@@ -20,7 +20,7 @@ from .workbench import PODS, REPLICAS, Workbench
 NODES = 3
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
     definition = load_definition("default").with_nodes(NODES)
     found = acquire(definition, progress=lambda text: None)
@@ -28,13 +28,13 @@ def cluster() -> Iterator[Cluster]:
     found.release()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def portal() -> Iterator[Portal]:
     with Portal() as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def credentials(cluster: Cluster, portal: Portal, tmp_path_factory: pytest.TempPathFactory) -> Credentials:
     """CRDs and rights are in place, and a kubeconfig of the operator's own identity is there."""
     client = portal.client(cluster.access_as("harness"))

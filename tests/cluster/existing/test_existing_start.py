@@ -19,7 +19,6 @@ from pytest_grovescale.kube.portal import Portal
 from tests.somebodys_cluster import CONTEXT, definition, kubeconfig, left_of, names, unique
 from tests.waiting import wait_until
 
-pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
 
 

@@ -31,7 +31,6 @@ from tests.somebodys_cluster import (
     unique,
 )
 
-pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
 
 

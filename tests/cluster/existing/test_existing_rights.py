@@ -18,7 +18,6 @@ from pytest_grovescale.workload import namespace as namespaces
 from tests.somebodys_cluster import account, definition, harness_roles, kubeconfig, left_of, names, unique
 from tests.waiting import wait_until
 
-pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
 
 

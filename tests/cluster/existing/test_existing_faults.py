@@ -34,7 +34,6 @@ from tests.somebodys_cluster import (
 )
 from tests.waiting import wait_until
 
-pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
 
 

@@ -24,7 +24,6 @@ from pytest_grovescale.operator.manifests import Manifest
 from pytest_grovescale.workload import namespace as namespaces
 from tests.somebodys_cluster import definition, left_of, names, unique
 
-pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
 
 Join = Callable[[str], Cluster]

@@ -36,7 +36,6 @@ from tests.somebodys_cluster import (
 from tests.somebodys_cluster import definition as existing
 from tests.waiting import wait_until
 
-pytest_plugins = ["existing_room"]
 pytestmark = pytest.mark.cluster
 
 HARNESS = [str(role["metadata"]["name"]) for role in cluster_roles()]
