@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pytest_grovescale.cluster import ports
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import to_kubeconfig
 from pytest_grovescale.kube.client import Client
+from tests.waiting import wait_until
 
 _READY_S = 30.0
 _STOP_S = 20.0
@@ -92,10 +92,18 @@ class OperatorProcess:
         self._wait("/readyz")
 
     def _wait(self, path: str) -> None:
-        end = time.monotonic() + _READY_S
-        while not self._answers(path):
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < end, self.log.read_text()
+        def answers() -> bool:
+            assert self.process.poll() is None, "it has ended"
+            return self._answers(path)
+
+        self._wait_until(answers, f"{path} of the operator")
+
+    def _wait_until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait, and fail with the operator's log."""
+        try:
+            wait_until(holds, what, _READY_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log.read_text()}") from None
 
     def _answers(self, path: str) -> bool:
         try:
@@ -111,10 +119,14 @@ class OperatorProcess:
 
     def wait_counts(self, check: Callable[[dict[str, int]], bool]) -> dict[str, int]:
         """Return /debug/counts once they are as ``check`` wants them."""
-        end = time.monotonic() + _READY_S
-        while not check(counts := self.counts()):
-            assert time.monotonic() < end, f"{counts}\n{self.log.read_text()}"
-        return counts
+        found: dict[str, int] = {}
+
+        def holds() -> bool:
+            found.update(self.counts())
+            return check(found)
+
+        self._wait_until(holds, "counts as they should be")
+        return found
 
     def settle(self, *, more_than: int = -1) -> None:
         """Return when the set controller has done more than so many reconciles and nothing waits or is at work."""
