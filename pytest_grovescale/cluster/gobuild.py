@@ -12,8 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import GrovescaleError
@@ -22,21 +21,8 @@ from . import versions
 Progress = Callable[[str], None]
 
 _MODULES = Path(__file__).parent / "gomodules"
-_TELL_EVERY_S = 10.0
+_REPORT_EVERY_S = 10.0
 
-# Seconds, cold, on two cores, as measured; they halve with twice the cores.
-_EXPECTED_S = {
-    "kube-apiserver": 200,
-    "kube-controller-manager": 51,
-    "kube-scheduler": 5,
-    "kubectl": 18,
-    "kubeadm": 12,
-    "kubelet": 18,
-    "etcd": 24,
-    "kwok": 93,
-    "prometheus": 130,
-    "kind": 12,
-}
 _PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
@@ -45,6 +31,9 @@ _PACKAGES = {
 }
 # Without the clients of two dozen clouds: its targets are told to it in files.
 _TAGS = {"prometheus": "remove_all_sd"}
+# `go build -n` writes this above the commands of each package that the build cache lacks.
+_TO_COMPILE = re.compile(r"^#\n# (\S+)\n#$", re.MULTILINE)
+_DOWNLOADING = "go: downloading "
 _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -64,11 +53,11 @@ def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Pro
         for part in ("go.mod", "go.sum"):
             shutil.copy(source / part, copy / part)
         made = copy / name
-        argv = [go, "build", "-o", str(made), "-ldflags", _ldflags(name, version)]
+        arguments = ["-o", str(made), "-ldflags", _ldflags(name, version)]
         if name in _TAGS:
-            argv += ["-tags", _TAGS[name]]
-        argv.append(_PACKAGES.get(name, f"k8s.io/kubernetes/cmd/{name}"))
-        _run(argv, copy, f"{name} {version}", _expected_s(name), progress)
+            arguments += ["-tags", _TAGS[name]]
+        arguments.append(_PACKAGES.get(name, f"k8s.io/kubernetes/cmd/{name}"))
+        go_build(go, arguments, copy, f"{name} {version}", progress=progress)
         target = work / f"{name}.built"
         made.replace(target)
     finally:
@@ -118,11 +107,48 @@ def _ldflags(name: str, version: str) -> str:
     return " ".join(flags)
 
 
-def _expected_s(name: str) -> float:
-    return _EXPECTED_S[name] * 2 / max(os.cpu_count() or 2, 1)
+def go_build(
+    go: str,
+    arguments: Sequence[str],
+    folder: Path,
+    what: str,
+    *,
+    progress: Progress,
+    report_every_s: float = _REPORT_EVERY_S,
+) -> None:
+    """Run ``go build`` with the arguments in ``folder`` and report its progress in packages.
+
+    How many packages the build cache lacks is read from a dry run, ``go build -n``; the build's ``-v`` then names each
+    one as its compilation begins (both: ``go help build``). Raises BuildFailed with the last lines of Go's output.
+    """
+    began = time.monotonic()
+    progress(f"building {what} from Go modules: downloading what it needs")
+
+    def downloading(output: str) -> str:
+        return f"{output.count(_DOWNLOADING)} modules to download so far"
+
+    planned = _run([go, "build", "-n", *arguments], folder, what, downloading, progress, report_every_s)
+    packages = frozenset(_TO_COMPILE.findall(planned))
+    progress(f"building {what}: {len(packages):,} packages to compile")
+
+    def compiling(output: str) -> str:
+        started = len(packages.intersection(output.splitlines()))
+        linking = ", then it is linked" if started == len(packages) else ""
+        return f"package {started:,} of {len(packages):,}{linking}"
+
+    _run([go, "build", "-v", *arguments], folder, what, compiling, progress, report_every_s)
+    progress(f"built {what} in {time.monotonic() - began:.0f} s")
 
 
-def _run(argv: list[str], folder: Path, what: str, expected_s: float, progress: Progress) -> None:
+def _run(
+    argv: Sequence[str],
+    folder: Path,
+    what: str,
+    state: Callable[[str], str],
+    progress: Progress,
+    report_every_s: float,
+) -> str:
+    """Return a command's output; every ``report_every_s`` report what ``state`` makes of the output so far."""
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -131,23 +157,25 @@ def _run(argv: list[str], folder: Path, what: str, expected_s: float, progress: 
         "GOWORK": "off",
     }
     began = time.monotonic()
-    progress(f"building {what} from Go modules: about {expected_s:.0f} s if nothing of it was built before")
-    with tempfile.TemporaryFile("w+", dir=folder) as output:
-        process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=output, stderr=output)
+    # A file, not a pipe: a build that is not read does not stall. It is read by its name, for the position in it
+    # belongs to the command.
+    with tempfile.NamedTemporaryFile("w", dir=folder) as file:
+        output = Path(file.name)
+        process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=file, stderr=file)
         try:
             while True:
                 try:
-                    process.wait(_TELL_EVERY_S)
+                    process.wait(report_every_s)
                     break
                 except subprocess.TimeoutExpired:
-                    progress(f"building {what}: {time.monotonic() - began:.0f} s of about {expected_s:.0f} s")
+                    so_far = output.read_text(errors="replace")
+                    progress(f"building {what}: {state(so_far)}, {time.monotonic() - began:.0f} s")
         finally:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-        output.seek(0)
-        lines = deque(output, maxlen=8)
+        text = output.read_text(errors="replace")
     if process.returncode != 0:
-        text = " / ".join(line.strip() for line in lines if line.strip())
-        raise BuildFailed(f"go build of {what} failed ({process.returncode}): {text}")
-    progress(f"built {what} in {time.monotonic() - began:.0f} s")
+        lines = [line.strip() for line in text.splitlines() if line.strip()][-8:]
+        raise BuildFailed(f"go build of {what} failed ({process.returncode}): {' / '.join(lines)}")
+    return text

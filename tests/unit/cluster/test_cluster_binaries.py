@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,3 +198,46 @@ def test_program_is_asked_again_once_it_was_replaced(places: Path) -> None:
     assert (binaries.probe(path), binaries.probe(path)) == ("3.6.1", "3.6.1")
     program(places / "a", "etcd", "3.6.11")
     assert binaries.probe(path) == "3.6.11"
+
+
+@pytest.fixture
+def go_module(tmp_path: Path) -> Path:
+    """A module of a program and two packages that no build cache has."""
+    unique = tmp_path.name + str(time.time_ns())
+    (tmp_path / "go.mod").write_text("module example.com/built\n\ngo 1.22\n")
+    (tmp_path / "main.go").write_text(
+        'package main\n\nimport ("example.com/built/one"; "example.com/built/two")\n\n'
+        f'func main() {{ println(one.Text, two.Text, "{unique}") }}\n'
+    )
+    for package in ("one", "two"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "text.go").write_text(f'package {package}\n\nconst Text = "{unique}"\n')
+    return tmp_path
+
+
+def go_build(folder: Path, package: str = ".") -> list[str]:
+    go = shutil.which("go") or pytest.skip("needs a Go toolchain on PATH")
+    said: list[str] = []
+    arguments = ["-o", str(folder / "program"), package]
+    gobuild.go_build(go, arguments, folder, "program 1.2", progress=said.append, report_every_s=0.02)
+    return said
+
+
+def test_progress_of_a_build_is_in_packages(go_module: Path) -> None:
+    said = go_build(go_module)
+    assert "building program 1.2: 3 packages to compile" in said
+    reported = [int(match[1]) for line in said if (match := re.search(r"package (\d) of 3", line))]
+    assert reported == sorted(reported)
+    assert reported[-1] == 3
+    assert any("package 3 of 3, then it is linked" in line for line in said)
+    assert said[-1].startswith("built program 1.2 in ")
+    again = go_build(go_module)
+    assert "building program 1.2: 0 packages to compile" in again
+
+
+def test_a_build_that_fails_says_why(go_module: Path) -> None:
+    (go_module / "two" / "text.go").write_text("package two\n\nconst Text = missing\n")
+    with pytest.raises(gobuild.BuildFailed, match=r"go build of program 1\.2 failed \(1\): .*undefined: missing"):
+        go_build(go_module)
+    with pytest.raises(gobuild.BuildFailed, match=r"no required module provides package|cannot find|not in std"):
+        go_build(go_module, "example.com/elsewhere")
