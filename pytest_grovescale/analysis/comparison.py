@@ -45,7 +45,7 @@ __all__ = [
     "overall",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
 """``broken``: a variant failed its milestones; how fast it failed says nothing."""

@@ -31,15 +31,14 @@ class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None = None
     """Geometric mean of the pairs' ratios."""
     low: float | None = None
-    """Interval of the ratio by itself, at the level of this look."""
+    """Interval of the ratio that the verdict is made from, at this look. The ends of a gated metric have the levels
+    that Holm's procedure gives it among the gated, except for an upper end that decides about ``ok``, which is
+    not adjusted."""
     high: float | None = None
-    adjusted_low: float | None = None
-    """Bounds at the level that Holm's procedure gives this metric among the gated; None for others."""
-    adjusted_high: float | None = None
     difference: float | None = None
     """Mean of B - A."""
     difference_low: float | None = None
-    """Its interval, at the level of `low`."""
+    """Its interval, at the levels of `low` and `high`."""
     difference_high: float | None = None
     p: float | None = None
     """Two-sided, of the paired t test that nothing differs; None where no test is needed or possible."""
@@ -116,54 +115,67 @@ def describe_metric(
     )
     if method == "exact":
         return _as_fact(shared)
-    return _with_intervals(shared, a, b, levels)
+    return _with_intervals(shared, a, b, levels, bounds)
 
 
 def _as_fact(metric: MetricComparison) -> MetricComparison:
     """Give a count that never varies its ratio, which is its own interval; none where A has none of it."""
     a, b = metric.a or 0.0, metric.b or 0.0
     ratio = 1.0 if a == b else b / a if a else None
-    adjusted = ratio if metric.gated else None
     return msgspec.structs.replace(
         metric,
         ratio=ratio,
         low=ratio,
         high=ratio,
-        adjusted_low=adjusted,
-        adjusted_high=adjusted,
         difference_low=metric.difference,
         difference_high=metric.difference,
     )
 
 
-def _with_intervals(metric: MetricComparison, a: Floats, b: Floats, levels: MetricLevels) -> MetricComparison:
+def _with_intervals(
+    metric: MetricComparison, a: Floats, b: Floats, levels: MetricLevels, bounds: Bounds
+) -> MetricComparison:
     differences = b - a
     tested = log_ratio(a, b) if metric.method == "ratio" else differences
-    low, high = (_finite(end) for end in bound(moments(differences), levels.alone))
+    low_level = levels.alone if levels.adjusted_low is None else levels.adjusted_low
+    high_level = _high_level(metric, tested, levels, bounds)
     found = msgspec.structs.replace(
         metric,
-        difference_low=low,
-        difference_high=high,
+        difference_low=_bound(differences, low_level, 0),
+        difference_high=_bound(differences, high_level, 1),
         p=_two_sided(tested),
         wilcoxon_p=signed_rank_p(tested) if tested.size > 1 else None,
     )
     if metric.method != "ratio":
         return found
-    ratio = moments(tested)
     return msgspec.structs.replace(
         found,
-        ratio=math.exp(float(ratio.mean)),
-        low=_ratio_bound(tested, levels.alone, 0),
-        high=_ratio_bound(tested, levels.alone, 1),
-        adjusted_low=_ratio_bound(tested, levels.adjusted_low, 0),
-        adjusted_high=_ratio_bound(tested, levels.adjusted_high, 1),
+        ratio=math.exp(float(tested.mean())),
+        low=_exp(_bound(tested, low_level, 0)),
+        high=_exp(_bound(tested, high_level, 1)),
     )
 
 
-def _ratio_bound(log_ratios: Floats, level: float | None, side: int) -> float | None:
-    if level is None:
-        return None
-    end = _finite(bound(moments(log_ratios), level)[side])
+def _high_level(metric: MetricComparison, tested: Floats, levels: MetricLevels, bounds: Bounds) -> float:
+    """Return the level of the upper end that the verdict is made from.
+
+    ``ok`` is decided without an adjustment. Holm's bound is further out: where it lies below the bound of ``ok`` too,
+    it says of an ``ok`` also why it is no ``improvement``.
+    """
+    if levels.adjusted_high is None:
+        return levels.alone
+    if metric.verdict in ("regression", "improvement"):
+        return levels.adjusted_high
+    adjusted = _bound(tested, levels.adjusted_high, 1)
+    holds = metric.method == "ratio" and adjusted is not None and adjusted < math.log(bounds.ok)
+    return levels.adjusted_high if holds else levels.alone
+
+
+def _bound(values: Floats, level: float, side: int) -> float | None:
+    return _finite(bound(moments(values), level)[side])
+
+
+def _exp(end: float | None) -> float | None:
     return None if end is None else math.exp(end)
 
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..analysis.comparison import Comparison, ComparisonVerdict, MetricComparison, MetricVerdict, overall
+from ..analysis.comparison import (
+    Comparison,
+    ComparisonPlan,
+    ComparisonVerdict,
+    MetricComparison,
+    MetricVerdict,
+    overall,
+)
 from ..analysis.run_metrics import Unit, describe
-from .wording import NONE, bytes_, seconds, three
+from .wording import NONE, bytes_, percent, seconds, three
 
 _NAMED = 3
 """Metrics that the answer names: the most telling."""
@@ -105,14 +112,11 @@ def _signed(figure: float, unit: Unit) -> str:
 
 
 def interval(metric: MetricComparison) -> str:
-    """Return the interval of the change; of a gated metric the one that its verdict is by."""
+    """Return the interval of the change, the one that its verdict is made from."""
     if metric.exact:
         return "always so"
-    low, high = metric.low, metric.high
-    if metric.gated:
-        low, high = metric.adjusted_low, metric.adjusted_high
-    if low is not None and high is not None:
-        return f"{ratio(low)} to {ratio(high)}"
+    if metric.low is not None and metric.high is not None:
+        return f"{ratio(metric.low)} to {ratio(metric.high)}"
     if metric.difference_low is not None and metric.difference_high is not None:
         return f"{_signed(metric.difference_low, metric.unit)} to {_signed(metric.difference_high, metric.unit)}"
     return NONE
@@ -124,6 +128,17 @@ def verdict(metric: MetricComparison) -> str:
     if metric.verdict == "inconclusive" and metric.gated and metric.more_pairs:
         text += f", {metric.more_pairs} more pair{'s' if metric.more_pairs > 1 else ''}"
     return text if metric.gated else f"({text})"
+
+
+def legend(plan: ComparisonPlan) -> str:
+    """Return how to read the rows."""
+    return (
+        f"Slower: the whole interval lies above {ratio(plan.regression)}; better: below {ratio(1 / plan.regression)};"
+        f" ok: it ends below {ratio(plan.ok)}. Each interval is the one that decided: {percent(1 - plan.alpha)} over"
+        " all looks, adjusted over the gated metrics (Holm), but for an upper end that decides ok: all must be ok, so"
+        " that end is not adjusted. Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the"
+        f" geometric mean of B / A ({plan.b} / {plan.a}); less is better."
+    )
 
 
 def answer(comparisons: Sequence[Comparison]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.comparison import Comparison, overall
 from ..analysis.profiles.compared import ProfilesCompared
-from .comparison_rows import SECTIONS, Row, answer, ratio, rows
+from .comparison_rows import SECTIONS, Row, answer, legend, rows
 from .function_difference import differences_markdown, not_profiled, write_differences
 from .tables import Column, Sheet
-from .wording import bytes_, escape, percent
+from .wording import bytes_, escape
 
 _HEADING = "bold"
 _ANSWER = {
@@ -48,7 +48,7 @@ def render(
         for remark in remarks:
             sheet.item(remark, "yellow")
     sheet.line()
-    sheet.line(_legend(comparisons[0]), "dim")
+    sheet.line(legend(comparisons[0].plan), "dim")
     return sheet.text()
 
 
@@ -65,7 +65,7 @@ def render_markdown(comparisons: Sequence[Comparison], profiles: ProfilesCompare
         lines += ["", f"### {_FUNCTIONS}", "", tables.rstrip("\n")]
     if remarks := list(_remarks(comparisons, profiles)):
         lines += ["", *(f"- {escape(remark)}" for remark in remarks)]
-    return "\n".join([*lines, "", escape(_legend(comparisons[0])), ""])
+    return "\n".join([*lines, "", escape(legend(comparisons[0].plan)), ""])
 
 
 def _names(comparisons: Sequence[Comparison]) -> tuple[str, str]:
@@ -131,12 +131,3 @@ def _remarks(comparisons: Sequence[Comparison], profiles: ProfilesCompared) -> I
                 notes.setdefault(row.metric.note, []).append(row.what)
     for note, metrics in notes.items():
         yield f"{', '.join(metrics)}: {note}"
-
-
-def _legend(comparison: Comparison) -> str:
-    plan = comparison.plan
-    return (
-        f"Slower: the whole interval lies above {ratio(plan.regression)}; ok: it ends below {ratio(plan.ok)}."
-        f" Intervals hold {percent(1 - plan.alpha)} over all looks, those of gated metrics together (Holm)."
-        " Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the geometric mean of B / A."
-    )

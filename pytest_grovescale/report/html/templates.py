@@ -70,6 +70,7 @@ def environment() -> jinja2.Environment:
         "link": link,
         "figure": figure,
         "change": comparison_rows.ratio,
+        "legend": comparison_rows.legend,
         "span_of": span_of,
     }
     return found
