@@ -29,6 +29,7 @@ from .metric_comparison import (
 from .run_metrics import is_wall_time, phase_of
 from .statistics.decision import Decision, Levels, decide, levels_of_look
 from .statistics.paired import Evidence, Floats
+from .work_alone import WorkAlone, changed_work, work_alone
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -78,6 +79,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     look: int | None = None
     """Pairs, with the warm-up, of the planned look that the figures are of; None before the first."""
     broken: tuple[Broken, ...] = ()
+    alone: tuple[WorkAlone, ...] = ()
+    """Requests and reconciles beside those of the run of each variant that had the machine to itself; empty where the
+    pairs had it to themselves too, or there is no such run."""
     warnings: tuple[str, ...] = ()
     weaker: str = ""
     """Why this is weaker than planned, interleaved runs; empty for these."""
@@ -96,6 +100,7 @@ def compare(
     plan: ComparisonPlan,
     pairs: Sequence[Pair],
     *,
+    alone: Mapping[str, VariantRun] | None = None,
     machine: Machine | None = None,
     facts: Mapping[str, str] | None = None,
     weaker: str = "",
@@ -103,7 +108,8 @@ def compare(
     """Return what the pairs amount to. ``pairs`` are in the order of their runs, the warm-up included.
 
     The figures are those of the last planned look that has all its pairs; before the first look, of the pairs there
-    are, and nothing is decided. Raises UsageError for a plan that cannot be.
+    are, and nothing is decided. ``alone``: of each variant (``a``, ``b``) a run that had the machine to itself. Raises
+    UsageError for a plan that cannot be.
     """
     check(plan)
     reached = [look for look in plan.looks if look <= len(pairs)]
@@ -111,6 +117,7 @@ def compare(
     used = [pair for pair in pairs[plan.warmup : look] if not (pair.a.broken or pair.b.broken)]
     broken = _broken(plan, pairs)
     metrics = _metrics(plan, used, look)
+    work = work_alone(used, alone or {}) if plan.side_by_side else ()
     return Comparison(
         plan=plan,
         verdict=_verdict(metrics, broken),
@@ -118,7 +125,8 @@ def compare(
         pairs=len(pairs),
         look=look,
         broken=broken,
-        warnings=tuple(_warnings(plan, pairs, metrics, look)),
+        alone=work,
+        warnings=(*_warnings(plan, pairs, metrics, look), *changed_work(plan, work)),
         weaker=weaker,
         machine=machine,
         facts=dict(facts or {}),

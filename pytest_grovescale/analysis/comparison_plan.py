@@ -48,6 +48,8 @@ class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the test asserted that did not hold. Its figures count all the same; there are none of what came later."""
     saturated: tuple[str, ...] = ()
     """Phases in which the machine was saturated, as `run_metrics.saturated_phases`."""
+    objects: int | None = None
+    """The largest number of objects that a milestone of it counts; None where none counts any."""
     recording: str = ""
     """Path of its recording, relative to the comparison's folder."""
 

@@ -14,9 +14,9 @@ from ..errors import RecordingError
 from ..report.html import files as pages
 from ..report.html.background import Background, RunLink, RunRow, ShownRun
 from ..report.html.profiles import link
-from .profiled_runs import PROFILE, Profiled
+from .profiled_runs import Profiled
 from .recorded import RecordedPair
-from .schedule import DEPLOY, NOOP, Slot
+from .schedule import DEPLOY, NOOP, PROFILE, Slot
 from .store import Plan, Sample, Store
 
 _PARTS = {NOOP: "no-op windows", DEPLOY: "deploy and delete", PROFILE: "with a profiler"}

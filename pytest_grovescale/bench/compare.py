@@ -18,8 +18,8 @@ from .bench import Bench, cluster_definition
 from .in_turn import InTurn
 from .noop_windows import Windows
 from .parts import is_over, so_far, to_come
-from .profiled_runs import PROFILE, run_profiled
-from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, Slot, interleaved, left, looks
+from .profiled_runs import run_profiled
+from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, PROFILE, Slot, interleaved, left, looks
 from .screen import Screen, time_left
 from .side_by_side import SideBySide
 from .store import Plan, Sample, Store, WindowPlan

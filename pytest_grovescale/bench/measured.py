@@ -69,6 +69,7 @@ def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> t
         broken=broken(test),
         failure=test.failure,
         saturated=saturated_phases(test),
+        objects=test.objects,
         recording=_recording(reports, test, base),
     )
 

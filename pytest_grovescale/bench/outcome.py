@@ -63,7 +63,8 @@ def page_of(folder: Path) -> Path:
 
 def write_comparison(folder: Path, found: ComparisonFile, background: Background) -> list[Path]:
     """Write a comparison as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
-    written = _write(folder, COMPARISON, found, comparison_table.render_markdown(found.parts, found.profiles))
+    text = comparison_table.render_markdown(found.parts, found.profiles, found.in_force)
+    written = _write(folder, COMPARISON, found, text)
     return [*written, pages.write_comparison(folder, found.parts, background, to=page_of(folder))]
 
 

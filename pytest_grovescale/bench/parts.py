@@ -9,7 +9,7 @@ import msgspec
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, compare
 from ..analysis.run_metrics import default_gated
 from ..errors import UsageError
-from .schedule import Slot, left
+from .schedule import PROFILE, Slot, left
 from .store import Plan, Sample, pairs
 
 # A comparison gates on something, also where every run is broken.
@@ -42,6 +42,7 @@ def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> Comparison:
     return compare(
         plan_with_gates(plan.comparisons[part], found),
         found,
+        alone={slot.arm: sample.run for slot, sample in samples.items() if slot.part == PROFILE},
         machine=next(iter(machines.values())) if len(machines) == 1 else None,
         facts=_facts(plan, samples),
     )

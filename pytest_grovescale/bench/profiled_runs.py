@@ -18,11 +18,8 @@ from . import measured
 from .bench import Bench
 from .in_turn import InTurn
 from .recorded import RecordedPair
-from .schedule import left
+from .schedule import PROFILE, left
 from .store import Plan, Store
-
-PROFILE = "profile"
-"""Part of the plan; its runs are compared with nothing."""
 
 
 class Profiled(NamedTuple):

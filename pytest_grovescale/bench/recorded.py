@@ -93,6 +93,7 @@ def _run(file: Path, test: TestResult) -> RecordedRun:
         broken=broken(test),
         failure=test.failure,
         saturated=saturated_phases(test),
+        objects=test.objects,
         recording=str(file.parent / test.recording) if test.recording else "",
     )
     return RecordedRun(file.parent, test, run)

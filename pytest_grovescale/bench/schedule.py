@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-NOOP, DEPLOY = "noop", "deploy"
+NOOP, DEPLOY, PROFILE = "noop", "deploy", "profile"
+"""Parts of a comparison. The runs of the last, one of each variant with the machine to itself, are profiled in a second
+pass; the verdict is not about them."""
 PAIRS: Mapping[str, int] = {NOOP: 16, DEPLOY: 16}
 """Part of a comparison → its pairs, the warm-up included. `grovescale selftest power` says what they can tell; each
 part takes less than 20 minutes with them on two cores, at 1000 pods."""

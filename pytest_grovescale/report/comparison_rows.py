@@ -14,6 +14,7 @@ from ..analysis.comparison import (
     overall,
 )
 from ..analysis.run_metrics import Unit, describe
+from ..analysis.work_alone import ARMS
 from .wording import NONE, bytes_, percent, seconds, three
 
 _NAMED = 3
@@ -56,6 +57,45 @@ def rows(comparisons: Sequence[Comparison], kinds: Iterable[str]) -> list[Row]:
     wanted = list(kinds)
     chosen = [metric for metric in found.values() if metric.key.partition(":")[0] in wanted]
     return [_row(metric) for metric in sorted(chosen, key=lambda m: (_phase_order(m.key), wanted.index(_kind(m.key))))]
+
+
+class WorkRow(NamedTuple):
+    """A count of both variants, each in parallel with the other and alone."""
+
+    what: str
+    a: str
+    a_alone: str
+    a_change: str
+    b: str
+    b_alone: str
+    b_change: str
+
+
+WORK_HEADING = "Requests and reconciles in parallel and alone"
+
+
+def work_rows(comparisons: Sequence[Comparison]) -> list[WorkRow]:
+    """Return the counts of the pairs' runs beside those of the runs that had the machine to themselves."""
+    found = {(row.key, row.arm): row for comparison in comparisons for row in comparison.alone}
+    rows_ = []
+    for key in sorted(dict.fromkeys(key for key, _ in found), key=lambda key: (_phase_order(key), key)):
+        cells = []
+        each = ""
+        for arm in ARMS:
+            row = found.get((key, arm))
+            cells += [NONE] * 3 if row is None else [three(row.parallel), three(row.alone), _work_change(row.ratio)]
+            each = " for each object" if row is not None and row.objects else each
+        rows_.append(WorkRow(f"{describe(key)}{each}", *cells))
+    return rows_
+
+
+def work_columns(plan: ComparisonPlan) -> list[str]:
+    """Return the headings of `work_rows`."""
+    return ["metric", plan.a, "alone", "Δ", plan.b, "alone", "Δ"]
+
+
+def _work_change(of: float | None) -> str:
+    return NONE if of is None else ratio(of)
 
 
 def _kind(key: str) -> str:

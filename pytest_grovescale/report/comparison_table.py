@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.comparison import Comparison, overall
+from ..analysis.in_force import InForce
 from ..analysis.profiles.compared import ProfilesCompared
-from .comparison_rows import SECTIONS, Row, answer, legend, rows
+from .comparison_rows import SECTIONS, WORK_HEADING, Row, answer, legend, rows, work_columns, work_rows
 from .function_difference import differences_markdown, not_profiled, write_differences
 from .tables import Column, Sheet
-from .wording import bytes_, escape
+from .wording import bytes_, escape, fact_values
 
 _HEADING = "bold"
 _ANSWER = {
@@ -22,6 +23,7 @@ _ANSWER = {
 _ROW = {"regression": "bold red", "improvement": "green", "inconclusive": "yellow", "not-measured": "yellow", "ok": ""}
 _FUNCTIONS = "CPU of each function"
 _NO_PROFILES = ProfilesCompared()
+_NO_SETTINGS = InForce()
 
 
 def render(
@@ -42,6 +44,10 @@ def render(
             sheet.line()
             sheet.line(heading, _HEADING)
             sheet.table(_columns(comparisons), [row[:6] for row in found], styles=[_style(row) for row in found])
+    if work := work_rows(comparisons):
+        sheet.line()
+        sheet.line(WORK_HEADING, _HEADING)
+        sheet.table(_work_columns(comparisons), work)
     write_differences(sheet, profiles.functions, _names(comparisons))
     if remarks := list(_remarks(comparisons, profiles)):
         sheet.line()
@@ -52,19 +58,27 @@ def render(
     return sheet.text()
 
 
-def render_markdown(comparisons: Sequence[Comparison], profiles: ProfilesCompared = _NO_PROFILES) -> str:
-    """Return the same as Markdown, ready for a pull request."""
+def render_markdown(
+    comparisons: Sequence[Comparison],
+    profiles: ProfilesCompared = _NO_PROFILES,
+    settings: InForce = _NO_SETTINGS,
+) -> str:
+    """Return the same as Markdown, ready for a pull request, with the ``settings`` that the runs had."""
     lines = [f"**{escape(answer(comparisons))}**", ""]
     lines += [escape(fact) + "  " for fact in _facts(comparisons)]
     for heading, kinds in SECTIONS:
         found = rows(comparisons, kinds)
         if found:
-            lines += ["", f"### {heading}", "", *_markdown_table(_columns(comparisons), found)]
+            lines += ["", f"### {heading}", "", *_markdown_rows(_columns(comparisons), found)]
+    if work := work_rows(comparisons):
+        lines += ["", f"### {WORK_HEADING}", "", *_markdown_table(_work_columns(comparisons), work)]
     if profiles.functions:
         tables = differences_markdown(profiles.functions, names=_names(comparisons))
         lines += ["", f"### {_FUNCTIONS}", "", tables.rstrip("\n")]
     if remarks := list(_remarks(comparisons, profiles)):
         lines += ["", *(f"- {escape(remark)}" for remark in remarks)]
+    if told := list(_settings(comparisons, settings)):
+        lines += ["", "### Settings", "", *(f"- {escape(line)}" for line in told)]
     return "\n".join([*lines, "", escape(legend(comparisons[0].plan)), ""])
 
 
@@ -82,14 +96,37 @@ def _columns(comparisons: Sequence[Comparison]) -> list[Column]:
     ]
 
 
-def _markdown_table(columns: Sequence[Column], found: Sequence[Row]) -> Iterator[str]:
+def _work_columns(comparisons: Sequence[Comparison]) -> list[Column]:
+    metric, *others = work_columns(comparisons[0].plan)
+    return [Column(metric, wraps=True), *(Column(heading, figures=True) for heading in others)]
+
+
+def _markdown_rows(columns: Sequence[Column], found: Sequence[Row]) -> Iterator[str]:
+    (*lines,) = _markdown_table(columns, [row[:6] for row in found])
+    yield from lines[:2]
+    for row, line in zip(found, lines[2:], strict=True):
+        strong = row.metric.gated and row.metric.verdict in ("regression", "improvement")
+        yield f"{line.removesuffix(f'{escape(row.verdict)} |')}**{escape(row.verdict)}** |" if strong else line
+
+
+def _markdown_table(columns: Sequence[Column], found: Sequence[Sequence[str]]) -> Iterator[str]:
     yield "| " + " | ".join(escape(column.heading) for column in columns) + " |"
     yield "|" + "|".join("---:" if column.figures else "---" for column in columns) + "|"
     for row in found:
-        cells = [escape(cell) for cell in row[:6]]
-        if row.metric.gated and row.metric.verdict in ("regression", "improvement"):
-            cells[-1] = f"**{cells[-1]}**"
-        yield "| " + " | ".join(cells) + " |"
+        yield "| " + " | ".join(map(escape, row)) + " |"
+
+
+def _settings(comparisons: Sequence[Comparison], settings: InForce) -> Iterator[str]:
+    """Yield the settings that both variants had, and those in which they differ, a line each."""
+    plan = comparisons[0].plan
+    for name, (a, b) in settings.differing.items():
+        yield f"{_named(name)}: {plan.a} {fact_values(a) or 'none'}, {plan.b} {fact_values(b) or 'none'}"
+    if shared := [f"{_named(name)} {fact_values(found)}" for name, found in settings.shared.items() if found]:
+        yield f"the same in both: {', '.join(shared)}"
+
+
+def _named(setting: str) -> str:
+    return setting.replace("_", " ")
 
 
 def _style(row: Row) -> str:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+
+from ..analysis.result import Scalar
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
+
+_FEW = 3
+"""Numbers that are named one by one."""
 
 NONE = "–"
 """Stands where a figure was not measured or does not apply."""
@@ -74,3 +80,18 @@ def count(value: int) -> str:
 def milliseconds(value: float) -> str:
     """Return a latency given in ms: ``0.84 ms``, ``12.3 ms``, ``1.20 s``."""
     return seconds(value / 1000) if value >= 999.5 else f"{three(value)} ms"
+
+
+def fact(value: Scalar) -> str:
+    """Return a fact about the cluster or a parameter."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return three(value) if isinstance(value, float) else str(value)
+
+
+def fact_values(found: Sequence[Scalar]) -> str:
+    """Return the values that a fact had in several runs; of many numbers only the range."""
+    numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) == len(found) > _FEW:
+        return f"{fact(min(numbers))} to {fact(max(numbers))}"
+    return " or ".join(fact(value) for value in found)

@@ -12,7 +12,7 @@ import msgspec
 
 from ...analysis import figures
 from ...analysis.comparison import MetricComparison
-from ...analysis.result import CpuResult, PhaseResult, Scalar
+from ...analysis.result import CpuResult, PhaseResult
 from .. import bottleneck_table, comparison_rows, metric_table, sources, wording
 from ..terminal import how_far, interval
 from . import answer, assets
@@ -21,9 +21,6 @@ from .profiles import link
 MAX_LATE = 100
 MAX_LINES = 200
 """Of late objects and of log lines that a page holds of each kind; all of them are in the recording."""
-
-_FEW = 3
-"""More different values than these of one fact are not told one by one."""
 
 
 @cache
@@ -65,8 +62,11 @@ def environment() -> jinja2.Environment:
         "scraped_note": sources.scraped_note,
         "processes": processes,
         "cpu_of": cpu_of,
-        "fact": fact,
-        "values": values,
+        "fact": wording.fact,
+        "values": wording.fact_values,
+        "work_rows": comparison_rows.work_rows,
+        "work_columns": comparison_rows.work_columns,
+        "WORK_HEADING": comparison_rows.WORK_HEADING,
         "link": link,
         "figure": figure,
         "change": comparison_rows.ratio,
@@ -79,21 +79,6 @@ def environment() -> jinja2.Environment:
 def _shown(value: Any) -> Any:
     """Return text without control characters: names, messages and log lines come from elsewhere."""
     return wording.plain(value) if type(value) is str else value
-
-
-def fact(value: Scalar) -> str:
-    """Return a fact about the cluster or a parameter."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return wording.three(value) if isinstance(value, float) else str(value)
-
-
-def values(found: Sequence[Scalar]) -> str:
-    """Return the values that a fact had in several runs; of many numbers only how far they reach."""
-    numbers = [value for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) == len(found) > _FEW:
-        return f"{fact(min(numbers))} to {fact(max(numbers))}"
-    return " or ".join(fact(value) for value in found)
 
 
 def processes(phases: Sequence[PhaseResult]) -> list[str]:

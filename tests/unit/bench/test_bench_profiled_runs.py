@@ -14,8 +14,8 @@ from pytest_grovescale.analysis.result import ProfileResult, TestResult
 from pytest_grovescale.bench import profiled_runs
 from pytest_grovescale.bench.bench import Bench
 from pytest_grovescale.bench.measured import NothingMeasured
-from pytest_grovescale.bench.profiled_runs import PROFILE, Profiled, of_comparison, run_profiled
-from pytest_grovescale.bench.schedule import Slot, interleaved
+from pytest_grovescale.bench.profiled_runs import Profiled, of_comparison, run_profiled
+from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved
 from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.bench.store import Plan, Store
 from pytest_grovescale.report import jsonfile

@@ -8,13 +8,14 @@ import random
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.bench.parts import is_over, so_far, to_come
-from pytest_grovescale.bench.schedule import Slot, left
-from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Store, pairs
+from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved, left
+from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Sample, Store, pairs
 from pytest_grovescale.errors import RecordingError, UsageError
 from tests.unit.bench.planned import plan, sample
 
@@ -147,3 +148,26 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(tmp_path: Path, monkeypatch
     with pytest.raises(RecordingError, match=r"No space left on device[\s\S]*--resume"):
         store.keep(sample(planned.slots[0]))
     assert list((store.folder / SAMPLES).iterdir()) == []
+
+
+def test_runs_in_parallel_have_those_that_were_alone_beside_them() -> None:
+    planned = plan(pairs=2, parts=("deploy",))
+    parallel = msgspec.structs.replace(planned.comparisons["deploy"], side_by_side=True)
+    planned = msgspec.structs.replace(
+        planned,
+        slots=(*planned.slots, *interleaved(PROFILE, 1)),
+        comparisons={"deploy": parallel},
+    )
+
+    def counted(slot: Slot) -> Sample:
+        made = sample(slot)
+        requests = 15_600.0 if slot.part == PROFILE else 17_837.0
+        return msgspec.structs.replace(
+            made, run=msgspec.structs.replace(made.run, metrics=made.run.metrics | {"api:deploy": requests}, objects=10)
+        )
+
+    found = so_far(planned, {slot: counted(slot) for slot in planned.slots}, "deploy")
+    assert [(row.arm, row.key, row.parallel, row.alone) for row in found.alone] == [
+        ("a", "api:deploy", 1783.7, 1560.0),
+        ("b", "api:deploy", 1783.7, 1560.0),
+    ]

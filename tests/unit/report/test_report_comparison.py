@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.in_force import InForce
 from pytest_grovescale.analysis.profiles.compared import (
     FunctionsCompared,
     NotProfiled,
@@ -17,7 +18,7 @@ from pytest_grovescale.analysis.profiles.compared import (
 )
 from pytest_grovescale.analysis.profiles.difference import Difference, DifferenceRow
 from pytest_grovescale.analysis.run_metrics import units_of
-from pytest_grovescale.report.comparison_rows import answer, ratio, rows
+from pytest_grovescale.report.comparison_rows import WORK_HEADING, answer, ratio, rows, work_rows
 from pytest_grovescale.report.comparison_table import render, render_markdown
 from pytest_grovescale.report.html.background import Background
 from pytest_grovescale.report.html.page import render_comparison
@@ -248,3 +249,75 @@ def test_a_name_cannot_break_the_markdown() -> None:
 def test_narrow_terminals_keep_every_row() -> None:
     text = render([noop(), deploy()], width=80)
     assert max(map(len, text.splitlines())) <= 80
+
+
+WORK = msgspec.structs.replace(DEPLOY, side_by_side=True)
+COUNTED = {"cpu:deploy": 4.3, "cpu:delete": 2.0, "api:deploy": 17_837.0, "reconciles:deploy": 5_100.0}
+
+
+def alone(**metrics: float) -> VariantRun:
+    counts = {key.replace("__", ":"): value for key, value in metrics.items()}
+    return VariantRun(metrics=counts, objects=1000)
+
+
+def in_parallel(plan: ComparisonPlan = WORK) -> Comparison:
+    """Runs in parallel that made 14 % more requests than the lone run of A, and as many as the lone run of B."""
+    recorded = [
+        Pair(
+            a=msgspec.structs.replace(pair.a, objects=1000),
+            b=msgspec.structs.replace(pair.b, objects=1000),
+            first=pair.first,
+        )
+        for pair in pairs(COUNTED)
+    ]
+    lone = {
+        "a": alone(api__deploy=15_600.0, reconciles__deploy=5_000.0, noop_requests=1.0),
+        "b": alone(api__deploy=17_600.0, reconciles__deploy=5_000.0),
+    }
+    return compare(plan, recorded, alone=lone, machine=MACHINE)
+
+
+def test_work_in_parallel_stands_beside_the_work_alone_and_a_difference_is_said() -> None:
+    found = in_parallel()
+    warning = next(text for text in found.warnings if "changed the work" in text)
+    assert warning == (
+        "running in parallel changed the work of baseline: requests by the operator, deploy for each object: 17.8 in"
+        " parallel, 15.6 alone (+14 %). Compare runs that have the machine to themselves: --in-turn"
+    )
+    assert not any("changed the work of optimized" in text for text in found.warnings)
+    assert [tuple(row) for row in work_rows([found])] == [
+        ("requests by the operator, deploy for each object", "17.8", "15.6", "+14.3 %", "17.8", "17.6", "+1.3 %"),
+        ("reconciles, deploy for each object", "5.10", "5.00", "+2.0 %", "5.10", "5.00", "+2.0 %"),
+    ]
+    for text in (render([found], width=200), render_markdown([found]), render_comparison([found], Background())):
+        assert WORK_HEADING in text
+        assert text.count("changed the work of baseline") == 1
+
+
+def test_runs_that_had_the_machine_to_themselves_have_no_such_table() -> None:
+    for found in (in_parallel(DEPLOY), deploy()):
+        assert not found.alone
+        assert WORK_HEADING not in render_markdown([found])
+
+
+def test_a_lone_run_that_is_broken_or_counts_no_objects() -> None:
+    recorded = pairs(COUNTED)
+    broken = msgspec.structs.replace(alone(api__deploy=1.0), broken="deploy: timeout")
+    uncounted = msgspec.structs.replace(alone(api__deploy=17_000.0), objects=None)
+    found = compare(WORK, recorded, alone={"a": broken, "b": uncounted}, machine=MACHINE)
+    assert [tuple(row) for row in work_rows([found])] == [
+        ("requests by the operator, deploy", "–", "–", "–", "17,837", "17,000", "+4.9 %")
+    ]
+
+
+def test_markdown_lists_the_settings_of_both_variants_and_their_differences() -> None:
+    settings = InForce(
+        shared={"qps": (0,), "burst": (0,), "priority_and_fairness": (True,)},
+        differing={"variant": (("baseline",), ("optimized",)), "threads": ((), (4,))},
+    )
+    text = render_markdown([deploy()], settings=settings).replace("\\", "")
+    assert "### Settings" in text
+    assert "- variant: baseline baseline, optimized optimized\n" in text
+    assert "- threads: baseline none, optimized 4\n" in text
+    assert "- the same in both: qps 0, burst 0, priority and fairness yes\n" in text
+    assert "### Settings" not in render_markdown([deploy()])
