@@ -58,18 +58,27 @@ def json(found: Found) -> str:
 
 
 def summary(found: Found) -> str:
-    """Return how much there is, whose it is, and what is wrong with it, in one line."""
+    """Return what is wrong, of how much that was judged, and how much was not, in one line."""
     lint = found.lint
     faults = len(lint.problems)
     families = len({problem.family for problem in lint.problems} - {""})
     wrong = _many(faults, "fault") + (f" in {_many(families, 'family', 'families')}" if families else "")
     ignored = f", {count(lint.ignored)} ignored" if lint.ignored else ""
     checks = f"; checks: {sums(found.budgets.checks)}" if found.budgets and found.budgets.checks else ""
-    return (
-        f"{lint.target}: {wrong if faults else 'no faults'}{ignored}{checks}; {_many(lint.series, 'series', 'series')}"
-        f" in {_many(lint.families, 'family', 'families')}, {count(lint.own_series)} in {count(lint.own_families)}"
-        " its own"
-    )
+    return f"{lint.target}: {wrong if faults else 'no faults'}{ignored}{checks}; {_judged(lint)}"
+
+
+def _judged(lint: Lint) -> str:
+    """Return how much the rules were applied to: no fault in nothing is no good news."""
+    own, others = _amount(lint.own_families, lint.own_series), lint.families - lint.own_families
+    judged = f"judged {own}" if lint.own_families else "it has no family of its own to judge"
+    if not others:
+        return judged
+    return f"{judged}; of {_amount(others, lint.series - lint.own_series)} of libraries only added labels are judged"
+
+
+def _amount(families: int, series: int) -> str:
+    return f"{_many(families, 'family', 'families')} ({_many(series, 'series', 'series')})"
 
 
 def _checks(found: OneScrape) -> Iterator[str]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from ...analysis.metrics.surface import Surface
 from ...exposition.families import MetricType
-from ...exposition.series import Series
-from .served import Served, served, written
+from ...exposition.series import Series, text
+from .served import Served, served
+
+# client-go's label for the server that a request went to. On a loopback address its port is another one in each run
+# of a test, and none that anything is meant by.
+_HOST = "host"
+_LOOPBACK_PORT = re.compile(r"^(localhost|127(?:\.\d+){3}|\[::1\]):\d+$")
 
 
 class FamilyDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,7 +54,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(before: Surface, after: Surface) -> Difference:
-    """Return what differs. Values do not count, only what there is."""
+    """Return what differs. Values do not count, only what there is, nor does a loopback port in a label ``host``."""
     old, new = _by_name(before), _by_name(after)
     changes = (_of_family(old.get(name), new.get(name)) for name in sorted({*old, *new}))
     families = tuple(found for found in changes if found is not None)
@@ -81,8 +87,8 @@ def _of_family(old: Served | None, new: Served | None) -> FamilyDifference | Non
         series_before=len(old.series) if old and new else 0,
         labels_added=_beyond(values, values_before),
         labels_removed=_beyond(values_before, values) if new else (),
-        series_added=_beyond(texts, texts_before),
-        series_removed=_beyond(texts_before, texts),
+        series_added=_more(texts, texts_before),
+        series_removed=_more(texts_before, texts),
         values_added={
             label: more
             for label in sorted(values.keys() & values_before.keys())
@@ -101,12 +107,25 @@ def _values(family: Served | None) -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for series in _series(family):
         for label, value in series.labels.items():
-            found[label].add(value)
+            found[label].add(_stable(label, value))
     return found
 
 
-def _texts(family: Served | None) -> set[str]:
-    return {written(series) for series in _series(family)}
+def _stable(label: str, value: str) -> str:
+    """Return a label's value, ``127.0.0.1:*`` for a loopback address of a ``host``."""
+    return _LOOPBACK_PORT.sub(r"\1:*", value) if label == _HOST else value
+
+
+def _texts(family: Served | None) -> Counter[str]:
+    """Return the series' texts; several are the same where a process has several servers on loopback addresses."""
+    return Counter(
+        text(series.name, {label: _stable(label, value) for label, value in series.labels.items()})
+        for series in _series(family)
+    )
+
+
+def _more(some: Counter[str], others: Counter[str]) -> tuple[str, ...]:
+    return tuple(sorted((some - others).elements()))
 
 
 def _series(family: Served | None) -> Iterable[Series]:

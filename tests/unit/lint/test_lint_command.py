@@ -123,7 +123,7 @@ def test_an_endpoint_is_read(packed: bool, capsys: pytest.CaptureFixture[str]) -
     headers = PLAIN + b"Content-Encoding: gzip\r\n" if packed else PLAIN
     with serving(reply(gzip.compress(TEXT) if packed else TEXT, headers)) as url:
         assert main(["lint-metrics", url]) == 0
-    assert capsys.readouterr().out == f"{url}: no faults; 1 series in 1 family, 1 in 1 its own\n"
+    assert capsys.readouterr().out == f"{url}: no faults; judged 1 family (1 series)\n"
 
 
 def test_the_token_is_sent(tmp_path: Path) -> None:
@@ -153,7 +153,10 @@ def test_a_certificate_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("path", [HEAD, HEAD_PROTOBUF], ids=lambda path: path.suffix)
 def test_a_real_manager_is_clean(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint-metrics", str(path)]) == 0
-    assert capsys.readouterr().out == f"{path}: no faults; 636 series in 171 families, 0 in 0 its own\n"
+    assert capsys.readouterr().out == (
+        f"{path}: no faults; it has no family of its own to judge; of 171 families (636 series) of libraries only added"
+        " labels are judged\n"
+    )
 
 
 def test_openmetrics_and_gzip_files_and_standard_input(
@@ -169,7 +172,7 @@ def test_openmetrics_and_gzip_files_and_standard_input(
     with os.fdopen(read) as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         assert main(["lint-metrics", "-"]) == 0
-    assert capsys.readouterr().out.endswith("standard input: no faults; 1 series in 1 family, 1 in 1 its own\n")
+    assert capsys.readouterr().out.endswith("standard input: no faults; judged 1 family (1 series)\n")
 
 
 def test_files_and_pipes_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,7 +276,7 @@ def test_what_a_change_adds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         '    + my_things{op="a",part="y"}\n'
         '    - my_things{op="a"}\n'
         "\n"
-        f"{new}: no faults; 3 series in 2 families, 3 in 2 its own\n"
+        f"{new}: no faults; judged 2 families (3 series)\n"
     )
 
 

@@ -70,6 +70,24 @@ def test_as_many_series_are_not_the_same_series() -> None:
     ]
 
 
+def test_another_loopback_port_of_a_host_is_no_new_series() -> None:
+    def requests(*hosts: str) -> str:
+        return family("rest_client_requests_total", "counter", *(f'{{code="200",host="{host}"}}' for host in hosts))
+
+    old, new = (surface(requests(f"127.0.0.1:{port}", f"[::1]:{port}")) for port in (43817, 40001))
+    assert difference(old, new).families == ()
+    # A second server is one series more, whatever its port.
+    two = surface(requests("127.0.0.1:40001", "127.0.0.1:40002", "[::1]:40001"))
+    (found,) = difference(old, two).families
+    assert found.series_added == ('rest_client_requests_total{code="200",host="127.0.0.1:*"}',)
+    assert (found.series_removed, found.values_added) == ((), {})
+    # Elsewhere a port is part of an address, and in another label it may mean something.
+    for before, after in (("10.0.0.1:443", "10.0.0.1:6443"), ("127.0.0.1:80", "10.0.0.1:80")):
+        assert difference(surface(requests(before)), surface(requests(after))).families
+    named = (surface(family("up", "gauge", f'{{instance="127.0.0.1:{port}"}}')) for port in (8080, 9090))
+    assert difference(*named).families
+
+
 TEXTS = st.lists(
     st.sampled_from(
         [
