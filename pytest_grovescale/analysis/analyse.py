@@ -11,8 +11,10 @@ import msgspec
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
-from ..recording.records import AnyRecord, Closed, CpuRead
+from ..recording.records import AnyRecord, Closed, CpuRead, Lines
 from .attempts import last, numbered
+from .blocked.dumps import read_dump
+from .blocked.waiting import stack_groups
 from .contents import Contents
 from .floors import floors_of
 from .gaps import warnings, watch_results
@@ -34,6 +36,9 @@ RECORDINGS = "recordings"
 """Folder in a run's folder that holds its recordings, one for each test."""
 
 RECORDER = "recorder"
+
+STACKS = "stacks:"
+"""How the source of a stack dump begins; the process's name follows."""
 
 TURN_LOST = "turn-lost"
 """Label of the mark that the harness sets when others may have used the cluster meanwhile; its detail says why."""
@@ -70,12 +75,13 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
     phases = tuple(phase_result(contents, phase, traffic, log, happened) for phase in contents.phases)
     objects, resource = _largest_count(contents)
     ended, message = ended_as(contents.ended)
+    outcome = _outcome([phase.outcome for phase in phases], contents.closed)
     result = TestResult(
         test=opened.test,
         recording=recording,
         run=opened.run,
         version=opened.version,
-        scenario_outcome=_outcome([phase.outcome for phase in phases], contents.closed),
+        scenario_outcome=outcome,
         started=iso(opened.at),
         seconds=(contents.last_at - opened.at) / 1e9,
         machine=opened.machine,
@@ -100,10 +106,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         operator_start_s=_operator_start(contents),
         pod_places=pod_places(contents),
         warnings=warnings(contents),
-        evidence=tuple(
-            Evidence(source=lines.source, phase=contents.phase_before(lines.at), lines=tuple(lines.lines))
-            for lines in contents.lines
-        ),
+        evidence=tuple(_evidence(lines, contents, passed=outcome == "passed") for lines in contents.lines),
         objects=objects,
         objects_resource=resource,
     )
@@ -183,6 +186,19 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
         tests=tuple(ordered),
         warnings=tuple(problems),
     )
+
+
+def _evidence(found: Lines, contents: Contents, *, passed: bool) -> Evidence:
+    """Return lines of the recording as evidence; a dump's stacks as groups.
+
+    A dump's own lines are of use to somebody who looks for a failure; of a run that ``passed`` only what the dump
+    itself remarks, after a ``#``, is kept.
+    """
+    lines = tuple(found.lines)
+    stacks = stack_groups(read_dump(lines)) if found.source.startswith(STACKS) else ()
+    if passed and found.source.startswith(STACKS):
+        lines = tuple(line for line in lines if line.startswith("#"))
+    return Evidence(source=found.source, phase=contents.phase_before(found.at), lines=lines, stacks=stacks)
 
 
 def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:

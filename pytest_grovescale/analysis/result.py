@@ -524,13 +524,37 @@ class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     took_p99_ms: float | None = None
 
 
+class StackGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Threads, tasks or goroutines of one dump whose stacks are equal."""
+
+    kind: Literal["reconcile worker", "goroutine", "task", "thread"]
+    count: int
+    of: int
+    """All of that kind in the dump."""
+    waits_for_key: bool = False
+    """Whether they are workers that have nothing to do."""
+    function: str
+    """Where they are: the innermost function of the operator's own code, ``recorder.RecordErrors``."""
+    place: str
+    """Its file and line."""
+    state: str = ""
+    """Of the first one: ``chan receive``; empty where the dump does not say."""
+    frames: tuple[str, ...]
+    """The whole stack, ``function (file:line)``, innermost first."""
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Text kept for the reader: a process's last log lines, a stack dump."""
 
     source: str
+    """``log:operator``, ``stacks:operator``."""
     phase: str
     """The last phase that had begun; empty before the first."""
     lines: tuple[str, ...]
+    """As they were recorded. Of a dump that was read into ``stacks`` in a run whose phases passed only its remarks; all
+    of it is in the recording."""
+    stacks: tuple[StackGroup, ...] = ()
+    """A dump's stacks: those of reconcile workers first, then by how many are equal."""
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):

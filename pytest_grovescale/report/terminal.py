@@ -17,7 +17,7 @@ from .standing import standing
 from .tables import Column, Sheet
 from .traffic_table import write_per_object, write_traffic
 from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
-from .worker_table import write_workers
+from .worker_table import heading, stack_lines, write_workers
 
 _STYLE = {
     "passed": "green",
@@ -303,11 +303,17 @@ def _late(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
 
 def _evidence(sheet: Sheet, test: TestResult) -> None:
     for evidence in test.evidence:
-        during = f" (in {evidence.phase})" if evidence.phase else ""
-        sheet.line()
-        sheet.line(f"{evidence.source}{during}, last {min(len(evidence.lines), _EVIDENCE_LINES)} lines", _HEADING)
-        for line in evidence.lines[-_EVIDENCE_LINES:]:
-            sheet.verbatim(line)
+        if evidence.stacks:
+            sheet.line()
+            sheet.line(heading(evidence), _HEADING)
+            for line in stack_lines(evidence.stacks):
+                sheet.item(line)
+        elif evidence.lines:
+            number = min(len(evidence.lines), _EVIDENCE_LINES)
+            sheet.line()
+            sheet.line(f"{heading(evidence)}, last {number} lines", _HEADING)
+            for line in evidence.lines[-_EVIDENCE_LINES:]:
+                sheet.verbatim(line)
 
 
 def _recorder(sheet: Sheet, test: TestResult) -> None:

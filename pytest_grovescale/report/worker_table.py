@@ -1,15 +1,18 @@
-"""Workers of the controllers that were busy, as a table: whether they worked or waited."""
+"""Workers of the controllers that were busy, as a table: whether they worked or waited; and where their stacks were."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ..analysis.result import PhaseResult, WorkerRow
+from ..analysis.result import Evidence, PhaseResult, StackGroup, WorkerRow
 from .tables import Column, Sheet
 from .wording import NONE, count, percent, seconds, three
 
 _BUSY_SHARE = 0.5
 """Rows with less are on the page only."""
+
+_GROUPS_SHOWN = 5
+"""Groups of equal stacks that are named; result.json has all."""
 
 _HEADINGS = ("workers", "active", "ended", "cores each", "waiting", "longest", "blocked")
 
@@ -43,3 +46,22 @@ def _cells(row: WorkerRow) -> list[str]:
         NONE if row.longest_s is None else seconds(row.longest_s),
         blocked,
     ]
+
+
+def heading(evidence: Evidence) -> str:
+    """Return what lines or stacks are of: ``Stacks of operator in deploy``, ``log:operator in deploy``."""
+    process = evidence.source.removeprefix("stacks:")
+    what = f"Stacks of {process}" if process != evidence.source else evidence.source
+    return what + (f" in {evidence.phase}" if evidence.phase else "")
+
+
+def stack_lines(stacks: Sequence[StackGroup]) -> Iterator[str]:
+    """Yield where most stacks of a dump are: ``11 of 21 reconcile workers in recorder.RecordErrors (…)``."""
+    for group in stacks[:_GROUPS_SHOWN]:
+        several = "s" if group.of > 1 else ""
+        where = "waiting for a key" if group.waits_for_key else f"in {group.function} ({group.place})"
+        state = f", {group.state}" if group.state and not group.waits_for_key else ""
+        yield f"{count(group.count)} of {count(group.of)} {group.kind}{several} {where}{state}"
+    if rest := stacks[_GROUPS_SHOWN:]:
+        number = sum(group.count for group in rest)
+        yield f"{count(number)} more in {count(len(rest))} other {'place' if len(rest) == 1 else 'places'}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
+from ..result import StackGroup
 from .dumps import Frame, Stack
 
 
@@ -27,6 +29,8 @@ class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
     frames: tuple[Frame, ...]
     """The whole stack, innermost first."""
 
+
+Kind = Literal["reconcile worker", "goroutine", "task", "thread"]
 
 _RECONCILE = re.compile(
     r"reconcile|sync_?handler|process_?next_?work_?item|(?:^|[._])(?:_work|_?(?:run_?)?worker)$", re.I
@@ -66,6 +70,52 @@ def waiting_workers(stacks: Iterable[Stack]) -> tuple[WaitingGroup, ...]:
     return tuple(sorted(found, key=lambda group: -group.count))
 
 
+def stack_groups(stacks: Iterable[Stack]) -> tuple[StackGroup, ...]:
+    """Return all stacks of a dump, equal ones together: those of reconcile workers first, then the largest groups."""
+    groups: dict[tuple[Kind, tuple[tuple[str, str, int], ...]], list[Stack]] = defaultdict(list)
+    for stack in stacks:
+        groups[_kind(stack), tuple(frame[:3] for frame in stack.frames)].append(stack)
+    total: Counter[Kind] = Counter()
+    for (kind, _), group in groups.items():
+        total[kind] += len(group)
+    found = (_stack_group(kind, group, total[kind]) for (kind, _), group in groups.items())
+    return tuple(sorted(found, key=lambda one: (one.kind != "reconcile worker", one.waits_for_key, -one.count)))
+
+
+def _stack_group(kind: Kind, group: Sequence[Stack], of: int) -> StackGroup:
+    frames = group[0].frames
+    line = waiting_line(frames)
+    return StackGroup(
+        kind=kind,
+        count=len(group),
+        of=of,
+        waits_for_key=kind == "reconcile worker" and any(_takes_key(frame) for frame in frames),
+        function=_short(line),
+        place=line.place,
+        state=group[0].state.partition(",")[0],
+        frames=tuple(f"{frame.function} ({frame.place})" for frame in frames),
+    )
+
+
+def _kind(stack: Stack) -> Kind:
+    if _is_worker(stack):
+        return "reconcile worker"
+    name = stack.name.partition(" ")[0].lower()
+    return "goroutine" if name == "goroutine" else "task" if name == "task" else "thread"
+
+
+def _short(frame: Frame) -> str:
+    """Return a function with its package or module only: ``recorder.(*Recorder).RecordErrors``, ``waiting.ensure``."""
+    if frame.file.endswith(".go"):
+        return frame.function.rpartition("/")[2]
+    module = frame.file.rpartition("/")[2].removesuffix(".py")
+    return f"{module}.{frame.function}" if module else frame.function
+
+
+def _is_worker(stack: Stack) -> bool:
+    return any(_RECONCILE.search(frame.function) for frame in stack.frames)
+
+
 def waiting_line(frames: Sequence[Frame]) -> Frame:
     """Return the innermost frame of the operator's own code; the innermost of all where none is."""
     own = [frame for frame in frames if _own(frame)]
@@ -73,7 +123,7 @@ def waiting_line(frames: Sequence[Frame]) -> Frame:
 
 
 def _waits_inside(stack: Stack) -> bool:
-    if stack.state.startswith(_WORKS) or not any(_RECONCILE.search(frame.function) for frame in stack.frames):
+    if stack.state.startswith(_WORKS) or not _is_worker(stack):
         return False
     return not any(_takes_key(frame) for frame in stack.frames)
 

@@ -13,7 +13,7 @@ import msgspec
 from ...analysis import figures
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult
-from .. import bottleneck_table, comparison_rows, metric_table, sources, wording
+from .. import bottleneck_table, comparison_rows, metric_table, sources, wording, worker_table
 from ..terminal import how_far, interval
 from . import answer, assets
 from .profiles import link
@@ -72,6 +72,8 @@ def environment() -> jinja2.Environment:
         "change": comparison_rows.ratio,
         "legend": comparison_rows.legend,
         "span_of": span_of,
+        "evidence_heading": worker_table.heading,
+        "stack_lines": worker_table.stack_lines,
     }
     return found
 

@@ -116,3 +116,18 @@ def test_no_path_of_the_machine_is_in_a_result() -> None:
     assert "/var/lib" not in text
     assert "/root" not in text
     assert "…/main.go:3" in text
+
+
+def test_a_dump_is_grouped_and_its_lines_are_left_out_of_a_run_that_passed() -> None:
+    dump = ["# py-spy: not permitted", "", "goroutine 7 [sleep]:", "main.reconcile(0x1)", "\t/src/main.go:3 +0x1", ""]
+    sim = full_run(2)
+    sim.add(rec.Lines(at=sim.at(500), source="stacks:operator", lines=[*dump, *dump]))
+    sim.add(rec.Lines(at=sim.at(501), source="log:operator", lines=["a"]))
+    stacks, log = analyse(sim.records()).evidence
+    assert stacks.lines == ("# py-spy: not permitted",) * 2
+    assert [(group.kind, group.count, group.of) for group in stacks.stacks] == [("reconcile worker", 2, 2)]
+    assert (log.lines, log.stacks) == (("a",), ())
+    sim.add(rec.PhaseStarted(at=sim.at(502), phase="late", timeout_ns=1))
+    (late, _) = analyse(sim.records()).evidence
+    assert len(late.lines) == 12, "where it did not pass"
+    assert late.stacks == stacks.stacks

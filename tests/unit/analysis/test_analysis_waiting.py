@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.blocked.dumps import Frame, Stack, read_dump
-from pytest_grovescale.analysis.blocked.waiting import waiting_line, waiting_workers
+from pytest_grovescale.analysis.blocked.waiting import stack_groups, waiting_line, waiting_workers
 
 GO = """\
 goroutine 1 [select, 3 minutes]:
@@ -182,6 +182,23 @@ def test_no_mixture_of_lines_is_too_much(lines: list[str]) -> None:
 def test_nor_any_text(text: str) -> None:
     waiting_workers(read_dump(text.splitlines()))
     waiting_workers([Stack(name="x", frames=(Frame(text or "reconcile", text, 0),))])
+
+
+def test_a_dump_is_groups_of_equal_stacks_workers_first() -> None:
+    computing = GO.replace("231 [sleep]", "233 [running]").replace("plugins.go:112", "plugins.go:140")
+    another = GO.replace("goroutine 231", "goroutine 232").replace("0x23b6a30", "0xc0ffee0")
+    found = stack_groups(read_dump("\n".join([GO, another, computing, IDLE_GO, PYSPY]).splitlines()))
+    assert [(one.kind, one.count, one.of, one.waits_for_key, one.function, one.state) for one in found] == [
+        ("reconcile worker", 2, 6, False, "controllers.(*Reconciler).ensureNodePlugins", "sleep"),
+        ("reconcile worker", 1, 6, False, "controllers.(*Reconciler).ensureNodePlugins", "running"),
+        ("reconcile worker", 1, 6, False, "plugins.ensure_plugins", "idle"),
+        ("reconcile worker", 1, 6, True, "controller.(*Controller).processNextWorkItem", "sync.Cond.Wait"),
+        ("reconcile worker", 1, 6, True, "controller._work", "idle"),
+        ("goroutine", 3, 3, False, "main.main", "select"),
+        ("thread", 1, 1, False, "__main__.<module>", "idle"),
+    ]
+    assert found[0].place == "example.com/kaito/pkg/controllers/plugins.go:112"
+    assert len(found[0].frames) == 5
 
 
 def test_a_stack_that_is_cut_off_keeps_what_it_has() -> None:

@@ -7,7 +7,8 @@ import re
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.result import MilestoneResult, PhaseResult, TestResult
+from pytest_grovescale.analysis.result import Evidence, MilestoneResult, PhaseResult, StackGroup, TestResult
+from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.terminal import render_result, render_test
 
 from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST, row
@@ -151,3 +152,31 @@ def test_traffic_of_five_thousand_pods_fits_the_default_width() -> None:
     text = render_test(msgspec.structs.replace(TEST, phases=(phase,), evidence=()))
     assert "…" not in text
     assert f"{kcm} 40,157 12 45 100 12,500 5,000 12,500 5,000 5,000 0 0.672 ms" in squeezed(text)
+
+
+def test_stacks_are_counted_by_place_and_no_line_of_a_dump_is_shown() -> None:
+    group = StackGroup(
+        kind="reconcile worker",
+        count=11,
+        of=21,
+        function="recorder.RecordErrors",
+        place="pkg/recorder.go:31",
+        state="chan receive",
+        frames=("recorder.RecordErrors (pkg/recorder.go:31)",),
+    )
+    idle = msgspec.structs.replace(group, count=10, waits_for_key=True)
+    others = tuple(
+        msgspec.structs.replace(group, kind="goroutine", count=1, of=5, function=f"net.f{n}") for n in range(5)
+    )
+    dump = Evidence(source="stacks:operator", phase="deploy", lines=("raw",), stacks=(group, idle, *others))
+    nothing = Evidence(source="stacks:operator", phase="deploy", lines=())
+    text = render_test(msgspec.structs.replace(TEST, evidence=(dump, nothing)))
+    assert (
+        "Stacks of operator in deploy\n"
+        "- 11 of 21 reconcile workers in recorder.RecordErrors (pkg/recorder.go:31), chan receive\n"
+        "- 10 of 21 reconcile workers waiting for a key\n"
+    ) in text
+    assert "- 2 more in 2 other places\n" in text
+    assert "raw" not in text
+    page = render_run(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, evidence=(dump,)),)))
+    assert "11 of 21 reconcile workers in recorder.RecordErrors" in page
