@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.result import ApiRow, PhaseResult, TestResult
 from .sources import OWN_COUNT, OWN_COUNT_HOLDS
 from .tables import Column, Sheet
-from .wording import NONE, count, milliseconds, three
+from .wording import NONE, count, milliseconds, percent, three
 
 OPERATOR = "operator"
+
+Identities = list[tuple[str, list[ApiRow]]]
+"""Identity → its rows, in the order in which they are shown."""
 
 _COLLECTION = "deletecollection"
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", _COLLECTION)
 _SMALL = 0.01
 """Identities with less than this share of a phase's requests are added up in one row."""
+
+_DOMINATES = 0.5
+"""From this share of an identity's requests with a verb on, their resource is named."""
+
+_WORTH_NAMING = 0.05
+"""Verbs with less than this share of the identity's requests are not named."""
+
+_FEW = 10
+"""Nor are those with fewer requests than this."""
 
 
 def write_traffic(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
@@ -69,12 +81,44 @@ def _write_logged(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     columns += [Column(name, figures=True) for name in ("other", "refused", "p99")]
     sheet.table(columns, rows, styles=styles)
     for phase in phases:
+        for line in dominating(phase):
+            sheet.line(f"{phase.name}, {line}", "dim")
+    for phase in phases:
         if not phase.audit_complete:
             sheet.item(f"{phase.name}: {phase.missing.get('audit', '')}", "yellow")
     sheet.line(
         "delete: collections too; other: Leases, Events, reviews, dry runs, non-resource; p99: slowest",
         "dim",
     )
+
+
+def dominating(phase: PhaseResult) -> Iterator[str]:
+    """Yield by identity the resource that most requests with a verb are of: ``operator: create pods 79 %``.
+
+    Identities that the table adds up are left out, and verbs that are a small part of what an identity sends.
+    """
+    for name, rows in _shown(phase)[0]:
+        by_verb = _by_verb(rows)
+        parts = []
+        for verb in _verbs(rows):
+            of_verb = [row for row in rows if row.verb == verb and _of_object(row)]
+            if by_verb[verb] < max(_FEW, _WORTH_NAMING * by_verb.total()) or not of_verb:
+                continue
+            resource, most = _largest(of_verb)
+            if most >= _DOMINATES * by_verb[verb]:
+                parts.append(f"{verb} {resource} {percent(most / by_verb[verb])}")
+        if parts:
+            yield f"{name}: {', '.join(parts)}"
+
+
+def _largest(rows: Iterable[ApiRow]) -> tuple[str, int]:
+    """Return the resource with most requests, without its API group, and how many."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row.resource] += row.count
+    resource, most = found.most_common(1)[0]
+    kind, _, subresource = resource.partition("/")
+    return "/".join(part for part in (kind.partition(".")[0], subresource) if part), most
 
 
 def write_per_object(sheet: Sheet, test: TestResult) -> None:
@@ -97,8 +141,16 @@ def _rows_of(phase: PhaseResult, identity: str) -> list[ApiRow]:
     return [row for row in phase.api if row.identity == identity]
 
 
-def _by_identity(phase: PhaseResult) -> list[tuple[str, list[ApiRow]]]:
+def _by_identity(phase: PhaseResult) -> Identities:
     """Return (identity, rows), the operator first, then by requests; small ones together at the end."""
+    shown, small = _shown(phase)
+    if small:
+        shown.append((f"{len(small)} others", [row for _, rows in small for row in rows]))
+    return shown
+
+
+def _shown(phase: PhaseResult) -> tuple[Identities, Identities]:
+    """Return the identities that are shown by themselves, and those that are added up."""
     found: dict[str, list[ApiRow]] = defaultdict(list)
     for row in phase.api:
         found[row.identity].append(row)
@@ -108,10 +160,7 @@ def _by_identity(phase: PhaseResult) -> list[tuple[str, list[ApiRow]]]:
     small = [name for name in ordered if name != OPERATOR and size[name] < _SMALL * total]
     if len(small) < 2:
         small = []
-    shown = [(name, found[name]) for name in ordered if name not in small]
-    if small:
-        shown.append((f"{len(small)} others", [row for name in small for row in found[name]]))
-    return shown
+    return [(name, found[name]) for name in ordered if name not in small], [(name, found[name]) for name in small]
 
 
 def _cells(rows: Sequence[ApiRow], verbs: Sequence[str]) -> list[str]:
@@ -136,13 +185,17 @@ def _slowest_p99(rows: Iterable[ApiRow]) -> float:
 def _by_verb(rows: Iterable[ApiRow]) -> Counter[str]:
     found: Counter[str] = Counter()
     for row in rows:
-        if row.category == "object" and not row.dry_run:
+        if _of_object(row):
             found[row.verb] += row.count
     return found
 
 
+def _of_object(row: ApiRow) -> bool:
+    return row.category == "object" and not row.dry_run
+
+
 def _verbs(rows: Iterable[ApiRow]) -> list[str]:
-    seen = {row.verb for row in rows if row.category == "object" and not row.dry_run}
+    seen = {row.verb for row in rows if _of_object(row)}
     if _COLLECTION in seen:
         seen.add("delete")
     return [verb for verb in _VERBS if verb in seen] + sorted(seen - set(_VERBS))

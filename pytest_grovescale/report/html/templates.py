@@ -13,7 +13,7 @@ import msgspec
 from ...analysis import figures
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult
-from .. import bottleneck_table, comparison_rows, metric_table, sources, wording, worker_table
+from .. import bottleneck_table, comparison_rows, metric_table, sources, traffic_table, wording, worker_table
 from ..terminal import how_far, interval
 from . import answer, assets
 from .profiles import link
@@ -72,6 +72,7 @@ def environment() -> jinja2.Environment:
         "change": comparison_rows.ratio,
         "legend": comparison_rows.legend,
         "span_of": span_of,
+        "dominating": traffic_table.dominating,
         "evidence_heading": worker_table.heading,
         "stack_lines": worker_table.stack_lines,
     }

@@ -10,6 +10,7 @@ import pytest
 from pytest_grovescale.analysis.result import Evidence, MilestoneResult, PhaseResult, StackGroup, TestResult
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.terminal import render_result, render_test
+from pytest_grovescale.report.traffic_table import dominating
 
 from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST, row
 
@@ -180,3 +181,30 @@ def test_stacks_are_counted_by_place_and_no_line_of_a_dump_is_shown() -> None:
     assert "raw" not in text
     page = render_run(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, evidence=(dump,)),)))
     assert "11 of 21 reconcile workers in recorder.RecordErrors" in page
+
+
+def test_a_resource_that_dominates_a_verb_is_named() -> None:
+    phase = msgspec.structs.replace(
+        DEPLOY,
+        api=(
+            row("create", 900, resource="pods"),
+            row("create", 100, resource="podcliques.grove.io"),
+            row("patch", 500, resource="podcliques.grove.io/status"),
+            row("patch", 500, resource="podcliques.grove.io/status", code=409),
+            row("patch", 900, resource="pods"),
+            # No resource dominates, too few, a small share, and none of an object.
+            *(row("update", 300, resource=name) for name in ("a", "b", "c")),
+            row("list", 9, resource="pods"),
+            row("delete", 20, resource="pods"),
+            row("get", 900, resource="leases.coordination.k8s.io", category="lease"),
+            row("patch", 1000, identity="kwok", resource="pods/status"),
+            row("get", 3, identity="recorder"),
+            row("get", 3, identity="harness"),
+        ),
+    )
+    told = ["operator: create pods 90 %, patch podcliques/status 53 %", "kwok: patch pods/status 100 %"]
+    assert list(dominating(phase)) == told
+    text = render_test(msgspec.structs.replace(TEST, phases=(phase,)))
+    assert all(f"deploy, {line}\n" in text for line in told)
+    page = render_run(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, phases=(phase,)),)))
+    assert all(f"<li>deploy, {line}</li>" in page for line in told)
