@@ -36,3 +36,10 @@ def text(value: float) -> str:
         return f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes}m{rest:02d}s"
+
+
+def rough(estimate: float) -> str:
+    """Return estimated seconds no finer than an estimate is: ``8 s``, ``40 s``, ``4m10s``."""
+    step = 1 if estimate < 10 else 5 if estimate < 60 else 10
+    rounded = max(1, step * round(estimate / step))
+    return f"{rounded} s" if rounded < 120 else text(rounded)

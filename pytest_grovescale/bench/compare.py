@@ -17,7 +17,7 @@ from . import revisions
 from .bench import Bench, cluster_definition
 from .in_turn import InTurn
 from .noop_windows import Windows
-from .parts import is_over, so_far, to_come
+from .parts import fewest_to_come, is_over, so_far, to_come
 from .profiled_runs import run_profiled
 from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, PROFILE, Slot, interleaved, left, looks
 from .screen import Screen, time_left
@@ -177,8 +177,9 @@ def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
     start = f"{slot.part} {slot.round + 1} of {rounds}, {bench.plan.arms[slot.arm].label}"
     sample = samples[slot]
     figure = f"broken: {sample.run.broken}" if sample.run.broken else _figure(sample.run.metrics, slot.part)
-    coming = to_come(bench.plan, samples)
-    return f"{start}: {figure}; {time_left(coming, {done: one.seconds for done, one in samples.items()})}"
+    took = {done: one.seconds for done, one in samples.items()}
+    waiting = time_left(to_come(bench.plan, samples), took, fewest_to_come(bench.plan, samples))
+    return f"{start}: {figure}; {waiting}"
 
 
 def _figure(metrics: dict[str, float], part: str) -> str:

@@ -63,6 +63,19 @@ def to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
     return tuple(slot for slot in left(plan.slots, samples) if slot.part not in over)
 
 
+def fewest_to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
+    """Return those of `to_come` that are still to be made if the next planned look settles each part."""
+    until = {
+        part: _next_look(comparison, len(pairs(dict(samples), plan.slots, part)))
+        for part, comparison in plan.comparisons.items()
+    }
+    return tuple(slot for slot in to_come(plan, samples) if slot.round < until.get(slot.part, slot.round + 1))
+
+
+def _next_look(plan: ComparisonPlan, made: int) -> int:
+    return next((look for look in plan.looks if look > made), plan.pairs)
+
+
 def _facts(plan: Plan, samples: Mapping[Slot, Sample]) -> dict[str, str]:
     cluster = next((sample.facts for sample in samples.values() if sample.facts), {})
     facts = {"test": plan.subject.nodeid}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from .. import durations
@@ -46,17 +47,44 @@ class Screen:
             self._stream.flush()
 
 
-def time_left(left: Sequence[Slot], seconds: Mapping[Slot, float]) -> str:
+def time_left(left: Sequence[Slot], seconds: Mapping[Slot, float], fewest: Sequence[Slot] | None = None) -> str:
     """Return in words how long the runs that are left will take, by those that were made; ``seconds`` is of these.
 
-    Parts of which none was made yet are named instead.
+    ``fewest``: those of them that are left if the next interim analysis settles each part. Parts of which none was made
+    yet are counted instead.
     """
     if not left:
         return "the last one"
-    known: dict[str, list[float]] = {}
-    for slot, took in seconds.items():
-        known.setdefault(slot.part, []).append(took)
-    total = sum(statistics.median(known[slot.part]) for slot in left if slot.part in known)
-    unknown = sorted({slot.part for slot in left} - set(known))
-    parts = [f"{durations.text(total)} left"] if total else []
-    return ", then ".join([*parts, *(f"the {part} runs" for part in unknown)])
+    times = _Times(seconds)
+    known = [slot for slot in left if slot.part in times.parts]
+    parts = []
+    if known:
+        most = durations.rough(times.total(known))
+        least = durations.rough(times.total(slot for slot in (left if fewest is None else fewest) if slot in known))
+        settled = f", {least} if the interim analysis settles it" if least != most else ""
+        parts.append(f"about {most} left{settled}")
+    number = Counter(slot.part for slot in left if slot.part not in times.parts)
+    return ", then ".join([*parts, *(f"{number[part]} {part} runs" for part in sorted(number))])
+
+
+class _Times:
+    """How long the runs of an arm take, by those that were made: the median.
+
+    The first round counts only until there is another: the start of clusters and what they warm up is in it. An arm of
+    which none was made, a larger size of a sweep, takes as long as the slowest of its part.
+    """
+
+    def __init__(self, seconds: Mapping[Slot, float]) -> None:
+        self.parts = {slot.part for slot in seconds}
+        self._arms: dict[tuple[str, str], float] = {}
+        for part, arm in {(slot.part, slot.arm) for slot in seconds}:
+            own = {slot.round: took for slot, took in seconds.items() if (slot.part, slot.arm) == (part, arm)}
+            self._arms[part, arm] = statistics.median([own[n] for n in own if n] or own.values())
+
+    def total(self, slots: Iterable[Slot]) -> float:
+        """Return the seconds that runs take; of each part one was made."""
+        return sum(self._of(slot) for slot in slots)
+
+    def _of(self, slot: Slot) -> float:
+        slowest = max(took for (part, _), took in self._arms.items() if part == slot.part)
+        return self._arms.get((slot.part, slot.arm), slowest)

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .. import durations
 from .wording import count, plain, seconds, three
 
 PLAIN_EVERY_S = 5.0
@@ -23,26 +24,54 @@ PLAIN_EVERY_S = 5.0
 
 _DRAW_EVERY_S = 0.1
 _RATE_OVER_S = 5.0
+_TIME_LEFT_OVER_S = 30.0
+_TELLING = 0.05
+"""Share of the whole way before which a count does not tell how long the rest takes."""
 
 
 class Rate:
-    """How fast a count moves: over the last seconds, per second."""
+    """How fast a count moves, per second, and how long it takes to a goal if it goes on as it did."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, int]] = deque()
+        self._began: tuple[float, int] | None = None
+        """Before it first moved."""
 
     def add(self, at: float, value: int) -> None:
         """Take in the count at a moment, s."""
+        if self._began is None and self._points and self._points[-1][1] != value:
+            self._began = self._points[-1]
         self._points.append((at, value))
-        while len(self._points) > 2 and at - self._points[0][0] > _RATE_OVER_S:
+        while len(self._points) > 2 and at - self._points[0][0] > _TIME_LEFT_OVER_S:
             self._points.popleft()
 
     def per_second(self) -> float | None:
-        """Return the rate, positive for growing and shrinking alike; None until there are two moments."""
-        if len(self._points) < 2 or self._points[-1][0] <= self._points[0][0]:
+        """Return the rate over the last seconds, positive for growing and shrinking alike; None until there are two
+        moments."""
+        last = self._points[-1][0] if self._points else 0.0
+        recent = [point for point in self._points if last - point[0] <= _RATE_OVER_S]
+        return _rate(recent[0], recent[-1]) if recent else None
+
+    def time_left(self, goal: int) -> float | None:
+        """Return the seconds to a goal; None as long as there is too little to say it by.
+
+        By the mean rate since the count first moved, or by that of the last half minute where this is slower: neither
+        follows the pauses and spurts of a few seconds, and a stall is not hidden by what went before.
+        """
+        if self._began is None:
             return None
-        (first, before), (last, after) = self._points[0], self._points[-1]
-        return abs(after - before) / (last - first)
+        last, value = self._points[-1]
+        moved, to_go = abs(value - self._began[1]), abs(goal - value)
+        if last - self._began[0] < _RATE_OVER_S or moved < _TELLING * (moved + to_go):
+            return None
+        first = max(self._began, self._points[0])
+        slower = min(_rate(self._began, (last, value)) or 0.0, _rate(first, (last, value)) or 0.0)
+        return to_go / slower if slower else None
+
+
+def _rate(before: tuple[float, int], after: tuple[float, int]) -> float | None:
+    seconds_ = after[0] - before[0]
+    return abs(after[1] - before[1]) / seconds_ if seconds_ > 0 else None
 
 
 class _Phase:
@@ -75,12 +104,13 @@ class _Phase:
         return min(1.0, max(0.0, 1 - abs(want - have) / whole)) if whole else 0.0
 
     def rate_text(self, name: str) -> str:
-        """Return rate and time left at that rate, or nothing."""
+        """Return rate and time left, or nothing."""
         have, want = self.counts[name]
         rate = self.rates[name].per_second()
         if name in self.met or have == want or not rate:
             return ""
-        return f"{three(rate)}/s, {seconds(abs(want - have) / rate)} to go"
+        to_go = self.rates[name].time_left(want)
+        return f"{three(rate)}/s" + (f", about {durations.rough(to_go)} to go" if to_go is not None else "")
 
 
 class Progress:

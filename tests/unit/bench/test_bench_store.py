@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.bench.parts import is_over, so_far, to_come
+from pytest_grovescale.bench.parts import fewest_to_come, is_over, so_far, to_come
 from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved, left
 from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Sample, Store, pairs
 from pytest_grovescale.errors import RecordingError, UsageError
@@ -171,3 +171,13 @@ def test_runs_in_parallel_have_those_that_were_alone_beside_them() -> None:
         ("a", "api:deploy", 1783.7, 1560.0),
         ("b", "api:deploy", 1783.7, 1560.0),
     ]
+
+
+def test_the_fewest_runs_to_come_are_those_up_to_the_next_look() -> None:
+    planned = plan(pairs=10, parts=("noop",))
+    assert planned.comparisons["noop"].looks == (6, 10)
+    samples = {slot: sample(slot) for slot in planned.slots[:5]}
+    assert len(to_come(planned, samples)) == 15
+    assert fewest_to_come(planned, samples) == planned.slots[5:12]
+    noisy = {slot: sample(slot, 1 + 0.3 * (slot.round % 3) * (slot.arm == "a")) for slot in planned.slots[:12]}
+    assert fewest_to_come(planned, noisy) == to_come(planned, noisy) == planned.slots[12:]
