@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help scale scale-all test test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
+.PHONY: help try scale scale-all test test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(BIN)/pip --quiet --disable-pip-version-check install --require-hashes -r requirements-dev.lock
 	$(BIN)/pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation --editable .
 	@touch $@
+
+try: $(READY) ## a first look, under a minute: 100 pods on a real control plane, measured
+	$(BIN)/python -m pytest --grovescale tests/scale/test_thousand_pods.py --grovescale-nodes=20 \
+	  --grovescale-param replicas=50 --grovescale-param hold=5s $(ARGS)
 
 scale: $(READY) ## the main job: 1000 pods on a real control plane, measured; ARGS="--grovescale-param replicas=100"
 	$(BIN)/python -m pytest --grovescale tests/scale/test_thousand_pods.py $(ARGS)
