@@ -240,7 +240,10 @@ def test_profiles_of_both_are_compared_function_by_function(folder: Path) -> Non
     # Its share of the CPU time, whatever the machine left of that: 80 and 20 %.
     assert listed.before / deploy.difference.before > 0.5 > listed.after / deploy.difference.after
     table = "| function | 80 | 20 | Δ |"
-    assert table in (store / "comparison.md").read_text(encoding="utf-8")
+    markdown = (store / "comparison.md").read_text(encoding="utf-8")
+    assert table in markdown
+    assert "- share: 80 80, 20 20\n" in markdown
+    assert "- the same in both: " in markdown
     assert "CPU of operator: deploy" in done.stdout
     page = (store / "comparison.html").read_text(encoding="utf-8")
     reports = [*store.glob("runs/*/2*/report.html")]
