@@ -25,6 +25,7 @@ KEPT_SERIES = (
     "workqueue_work_duration_seconds_count{",
     "apiserver_terminated_watchers_total{",
     "process_start_time_seconds",
+    "container_cpu_cfs_throttled_seconds_total{",
 )
 """Beginnings of the series that figures are made of; the others of a scrape are not kept."""
 
@@ -50,6 +51,8 @@ class PhaseSpan:
     met: dict[str, rec.MilestoneMet] = field(default_factory=dict)
     cpu_start: dict[str, rec.CpuRead] = field(default_factory=dict)
     cpu_end: dict[str, rec.CpuRead] = field(default_factory=dict)
+    machine_start: rec.MachineRead | None = None
+    machine_end: rec.MachineRead | None = None
     scrape_start: dict[str, Snapshot] = field(default_factory=dict)
     scrape_end: dict[str, Snapshot] = field(default_factory=dict)
     late: list[rec.LateObject] = field(default_factory=list)
@@ -92,6 +95,7 @@ class Contents:
         self.requests: list[rec.Request] = []
         self.failures: list[rec.SourceFailed] = []
         self.reads: dict[str, list[rec.CpuRead]] = defaultdict(list)
+        self.machine_reads: list[rec.MachineRead] = []
         self.seen: dict[tuple[str, int], rec.ProcessSeen] = {}
         """(process, pid) → when it was first measured under that name, and how old it was."""
         self.gone: dict[str, list[rec.ProcessGone]] = defaultdict(list)
@@ -133,6 +137,8 @@ class Contents:
                 self.requests.append(record)
             case rec.CpuRead():
                 self._cpu(record)
+            case rec.MachineRead():
+                self._machine(record)
             case rec.Scraped():
                 self._scraped(record)
             case rec.Opened():
@@ -233,6 +239,14 @@ class Contents:
             self._open_or_next(name).cpu_start[record.process] = record
         elif edge == "end" and (phase := self._last(name)) is not None:
             phase.cpu_end.setdefault(record.process, record)
+
+    def _machine(self, record: rec.MachineRead) -> None:
+        self.machine_reads.append(record)
+        edge, _, name = record.edge.partition(":")
+        if edge == "start":
+            self._open_or_next(name).machine_start = record
+        elif edge == "end" and (phase := self._last(name)) is not None:
+            phase.machine_end = phase.machine_end or record
 
     def _scraped(self, record: rec.Scraped) -> None:
         series = self._series[record.target]

@@ -20,6 +20,7 @@ class _Use(NamedTuple):
     seconds: float
     lower_bound: bool
     window_s: float
+    waiting_s: float | None
 
 
 def cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[CpuResult, ...], dict[str, str]]:
@@ -66,6 +67,7 @@ def _row(contents: Contents, phase: PhaseSpan, process: str, window: Sequence[Cp
         rss_bytes=window[-1].rss_bytes,
         peak_rss_bytes=max(peaks),
         restarts=len(pids) - 1,
+        waiting_s=use.waiting_s,
     )
 
 
@@ -80,13 +82,27 @@ def _use(contents: Contents, phase: PhaseSpan, process: str, window: Sequence[Cp
     start, end = phase.cpu_start.get(process), phase.cpu_end.get(process)
     whole = start is not None and end is not None and start.pid == end.pid
     total_ns, followed = 0, start is not None
+    waiting: list[int | None] = []
     for index, pid in enumerate(dict.fromkeys(read.pid for read in window)):
         mine = [read for read in window if read.pid == pid]
         began_here = index > 0 and followed and _started_in(contents, phase, process, pid)
         total_ns += mine[-1].cpu_ns - (0 if began_here else mine[0].cpu_ns)
+        waiting.append(_waited(mine))
     if len(window) < 2:
         return None
-    return _Use(total_ns / _S, not whole, (window[-1].at - window[0].at) / _S)
+    known = [ns for ns in waiting if ns is not None]
+    return _Use(
+        total_ns / _S,
+        not whole,
+        (window[-1].at - window[0].at) / _S,
+        sum(known) / _S if len(known) == len(waiting) else None,
+    )
+
+
+def _waited(reads: Sequence[CpuRead]) -> int | None:
+    """Return how long one pid was runnable without a core from its first read to its last, ns."""
+    first, last = reads[0].waiting_ns, reads[-1].waiting_ns
+    return None if first is None or last is None else last - first
 
 
 def _started_in(contents: Contents, phase: PhaseSpan, process: str, pid: int) -> bool:

@@ -10,6 +10,7 @@ from .api import api_rows
 from .blocked.rows import workers_of_phase
 from .bottlenecks.table import bottlenecks_of_phase
 from .client_requests import client_requests_of_phase
+from .contention import contention_of_phase
 from .contents import Contents, PhaseSpan
 from .cpu import cpu_of_phase
 from .gaps import audit_hole
@@ -32,6 +33,7 @@ def phase_result(
     reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
     workers, why_no_workers = workers_of_phase(contents.metrics.workers, phase.name)
     saturation, why_no_saturation = saturation_of_phase(contents, phase, cpu)
+    contention, why_no_contention = contention_of_phase(contents, phase, cpu)
     client_requests, why_not_counted = client_requests_of_phase(contents, phase)
     hole = audit_hole(contents, phase)
     for figure, why in (
@@ -40,6 +42,7 @@ def phase_result(
         ("reconciles", why_no_reconciles),
         ("workers", why_no_workers),
         ("saturation", why_no_saturation),
+        ("contention", why_no_contention),
     ):
         if why:
             missing[figure] = why
@@ -67,6 +70,7 @@ def phase_result(
         workers=workers,
         series=series_of(phase),
         saturation=saturation,
+        contention=contention,
         audit_complete=not hole,
         identities_seen=traffic.identities_seen(phase),
         triggers=sum(count for _, count in triggers_of(contents, phase)),

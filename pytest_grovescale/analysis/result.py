@@ -94,6 +94,37 @@ class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
     """By how much memory rose or fell at most between two scrapes: a peak between them may be as much higher. 0 for a
     process whose peak the kernel keeps."""
     restarts: int = 0
+    waiting_s: float | None = None
+    """Seconds that its threads were runnable without a core, all together and children included: ten threads that wait
+    for one second are ten. None where that was not measured."""
+
+
+class Contention(msgspec.Struct, frozen=True, kw_only=True):
+    """Who had the cores of the machine in one phase: averages over the phase, in cores.
+
+    None is "not measured". Where the cluster runs elsewhere, only `throttled_s` may be known.
+    """
+
+    cores: int | None = None
+    """Cores that the run may use on this machine."""
+    run_cores: float | None = None
+    """Used by the processes of the run, recorder and harness included."""
+    others_cores: float | None = None
+    """Used by other programs: the rest of what was busy, the kernel's own work included."""
+    steal_cores: float | None = None
+    """Taken by the hypervisor."""
+    iowait_cores: float | None = None
+    """Idle while something waited for a disk."""
+    idle_cores: float | None = None
+    others_share: float | None = None
+    """(`others_cores` + `steal_cores`) / `cores`."""
+    pressure_share: float | None = None
+    """Share of the phase in which some runnable thread of the machine had no core (``some`` of /proc/pressure/cpu)."""
+    quota_cores: float | None = None
+    """CPU quota of the recorder's cgroup; None without one too, where `throttled_s` is 0."""
+    throttled_s: float | None = None
+    """Seconds that the quota kept the cgroup from running, all cores together; of a cluster elsewhere the containers'
+    that were scraped (``container_cpu_cfs_throttled_seconds_total``)."""
 
 
 class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -390,6 +421,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerRow, ...] = ()
     """Of each controller that did anything, or had anything to do; empty where `missing` says why."""
     saturation: Saturation | None = None
+    contention: Contention | None = None
+    """Who had the machine's cores; None where `missing` says why."""
     audit_complete: bool = False
     """Whether the audit log was read without a break from the phase's start to its end."""
     series: int | None = None
@@ -416,7 +449,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the phase of the same length without a trigger that this steady-state phase is compared with."""
     missing: dict[str, str] = {}
     """What was not measured → why. Keys: ``audit``, ``client_requests``, ``reconciles``, ``workers``, ``saturation``,
-    ``bottlenecks``, ``cpu:<process>``, ``profile:<process>``, and ``cpu`` when no process could be read."""
+    ``contention``, ``bottlenecks``, ``cpu:<process>``, ``profile:<process>``, and ``cpu`` when no process could be
+    read."""
 
 
 class WatchResult(msgspec.Struct, frozen=True, kw_only=True):

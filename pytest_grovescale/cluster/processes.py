@@ -127,18 +127,45 @@ def age_s(ticks: int) -> float:
 
 
 def descendants(pid: int, *, apart: Collection[int] = ()) -> Iterator[int]:
-    """Yield all living descendants, without those ``apart`` and theirs.
+    """Yield all living descendants, without those ``apart`` and theirs."""
+    for member, _ in family(pid, apart=apart):
+        if member != pid:
+            yield member
 
-    Children hang on the thread that forked them, so each thread is asked.
+
+def family(pid: int, *, apart: Collection[int] = ()) -> Iterator[tuple[int, list[str]]]:
+    """Yield a process and all its living descendants, each with the ids of its threads.
+
+    Descendants in ``apart`` and theirs are left out. A process that is gone yields nothing.
     """
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - 30 threads a process, each second
-        for thread in threads:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 - as above
-                children = file.read().split()
-            for child in map(int, children):
-                if child not in apart:
-                    yield child
-                    yield from descendants(child, apart=apart)
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - hundreds of threads, each second
     except (FileNotFoundError, ProcessLookupError):
         return
+    yield pid, threads
+    # The kernel lists a child under the thread that forked it.
+    for thread in threads:
+        for child in map(int, read_bytes(f"/proc/{pid}/task/{thread}/children").split()):
+            if child not in apart:
+                yield from family(child, apart=apart)
+
+
+_CHUNK = 4096
+
+
+def read_bytes(path: str) -> bytes:
+    """Return a file of /proc; nothing when the process or thread is gone. Half the cost of Python's file objects."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+    try:
+        content = chunk = os.read(descriptor, _CHUNK)
+        while len(chunk) == _CHUNK:
+            chunk = os.read(descriptor, _CHUNK)
+            content += chunk
+        return content
+    except ProcessLookupError:
+        return b""
+    finally:
+        os.close(descriptor)

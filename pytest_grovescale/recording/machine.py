@@ -1,13 +1,18 @@
-"""What this machine is, as far as figures depend on it."""
+"""What this machine is, as far as figures depend on it, and who has its cores."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import platform
+from collections.abc import Collection
 from pathlib import Path
 
-from .records import Machine
+from . import cgroup
+from .records import CoreTimes, Machine, MachineRead
+
+_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def machine(proc: Path = Path("/proc")) -> Machine:
@@ -43,3 +48,60 @@ def _memory(path: Path) -> int:
 
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
+
+
+class MachineReader:
+    """Reads who has had the cores of this machine."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._stat = proc / "stat"
+        self._pressure = proc / "pressure" / "cpu"
+        self._cgroups = cgroup.folders_of_self(proc)
+        self._cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+
+    def read(self, at: int, edge: str = "") -> MachineRead:
+        """Return the counters as they are now; what cannot be read here is None. ``at``: the recorder's time."""
+        return MachineRead(
+            at=at,
+            times=_core_times(self._stat, self._cores),
+            pressure_ns=_pressure_ns(self._pressure),
+            cgroup=cgroup.cpu_of(self._cgroups),
+            edge=edge,
+        )
+
+
+def _core_times(path: Path, cores: Collection[str]) -> CoreTimes | None:
+    """Return the sums over these cores, proc_stat(5); None where the file is missing, masked or filled with zeros."""
+    seen, busy, idle, iowait, steal = 0, 0, 0, 0, 0
+    try:
+        with path.open("rb") as file:
+            # The lines of the cores come first; the interrupts behind them may be thousands.
+            for line in itertools.takewhile(lambda text: text.startswith(b"cpu"), file):
+                name, *fields = line.decode("ascii").split()
+                if name in cores:
+                    # Guests are in user and nice already.
+                    user, nice, system, idling, waiting, irq, softirq, stolen = map(int, fields[:8])
+                    seen, busy = seen + 1, busy + user + nice + system + irq + softirq
+                    idle, iowait, steal = idle + idling, iowait + waiting, steal + stolen
+    except (OSError, ValueError):
+        return None
+    if busy + idle == 0:
+        return None
+    return CoreTimes(
+        cores=seen,
+        busy_ns=busy * _TICK_NS,
+        idle_ns=idle * _TICK_NS,
+        iowait_ns=iowait * _TICK_NS,
+        steal_ns=steal * _TICK_NS,
+    )
+
+
+def _pressure_ns(path: Path) -> int | None:
+    """Return ``total`` of the line ``some``, Documentation/accounting/psi.rst; None where the kernel has none."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except OSError:
+        # Not there, or there and switched off (psi=0): then reading it fails.
+        return None
+    found = (line.rpartition("total=")[2] for line in lines if line.startswith("some "))
+    return next((int(total) * 1000 for total in found if total.isdigit()), None)

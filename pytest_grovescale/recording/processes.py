@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
 
-from ..cluster.processes import descendants
+from ..cluster.processes import family, read_bytes
 
 _PROC = Path("/proc")
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
@@ -32,6 +32,9 @@ class Usage(msgspec.Struct, frozen=True):
     rss_bytes: int
     peak_rss_bytes: int
     """Sum of each process' own peak."""
+    waiting_ns: int | None = None
+    """How long their threads have waited for a core; None where that was not asked for or the kernel does not count
+    it."""
 
 
 class _Stat(msgspec.Struct, frozen=True):
@@ -53,35 +56,57 @@ def started_ticks(pid: int) -> int:
     return found.started_ticks
 
 
-def usage(process: Identity, *, apart: Collection[int] = ()) -> Usage | None:
-    """Return what a process has used; None when it is gone (its pid may be somebody else's by now).
+def usage(process: Identity, *, apart: Collection[int] = (), core_wait: CoreWait | None = None) -> Usage | None:
+    """Return what a process has used; None when it is gone (another process may have its pid by now).
 
-    ``apart``: pids of descendants that are no part of it, nor are theirs: they are measured in their own right. A
-    process that has exited but was not reaped yet still answers with its CPU time, and no memory.
+    ``apart``: pids of descendants that are no part of it, nor are theirs: they are measured in their own right.
+    ``core_wait``: the process's own, from read to read. A process that has exited but was not reaped yet still
+    answers with its CPU time, and no memory.
     """
     total = _own_usage(process.pid, process.started_ticks)
     if total is None:
         return None
     cpu, rss, peak = total
-    for child in descendants(process.pid, apart=apart):
-        if part := _own_usage(child, None):
+    members = list(family(process.pid, apart=apart))
+    for pid, _ in members:
+        if pid != process.pid and (part := _own_usage(pid, None)):
             cpu, rss, peak = cpu + part[0], rss + part[1], peak + part[2]
-    return Usage(cpu, rss, peak)
+    return Usage(cpu, rss, peak, core_wait.read(members) if core_wait is not None else None)
 
 
-def ready_ns(process: Identity) -> int | None:
-    """Return for how long its main thread has been ready to run without a core, ns; None where that is not known.
+class CoreWait:
+    """How long the threads of one process and its descendants have been runnable without a core, all together.
 
-    That is ``run_delay`` of /proc/PID/schedstat (Documentation/scheduler/sched-stats). A kernel that does not count
-    it shows three zeros.
+    That is ``run_delay`` of /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst); the kernel adds to
+    it when the thread gets its core. /proc/PID/schedstat is the main thread's alone: next to nothing for a Go program,
+    whose work is on other threads.
     """
-    if identity(process.pid) != process:
-        return None
-    try:
-        _, delay, timeslices = (_PROC / str(process.pid) / "schedstat").read_bytes().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(delay) if int(timeslices) else None
+
+    def __init__(self) -> None:
+        self._living: dict[tuple[int, str], int] = {}
+        self._ended_ns = 0
+        self._counted = False
+
+    def read(self, members: Iterable[tuple[int, list[str]]]) -> int | None:
+        """Return the sum so far, ns, which never falls; None where the kernel does not count it.
+
+        ``members``: each process with its threads, as of `family`. A thread that has ended counts with its last value;
+        one that began and ended between two reads is missed.
+        """
+        living: dict[tuple[int, str], int] = {}
+        for pid, threads in members:
+            for thread in threads:
+                fields = read_bytes(f"/proc/{pid}/task/{thread}/schedstat").split()
+                if len(fields) == 3:
+                    living[pid, thread] = int(fields[1])
+                    # A kernel that does not count shows three zeros, also for a thread that has run.
+                    self._counted = self._counted or fields[2] != b"0"
+        for key, last in self._living.items():
+            # One that shows less than before is another thread, which was given the id of one that ended.
+            if living.get(key, -1) < last:
+                self._ended_ns += last
+        self._living = living
+        return self._ended_ns + sum(living.values()) if self._counted else None
 
 
 def open_pidfd(process: Identity) -> int | None:

@@ -220,11 +220,47 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     cpu_ns: int
     rss_bytes: int
     peak_rss_bytes: int = 0
-    ready_ns: int | None = None
-    """Time since its start that its main thread was ready to run and had no core; None where the kernel does not
-    tell."""
+    waiting_ns: int | None = None
+    """How long its threads and its children's have been runnable without a core, all together, since it is measured or
+    before: only differences count. Threads that ended are in it, so that it never falls; None where the kernel does not
+    count it. (Recordings made before this field have ``ready_ns``, the main thread's alone, which is left unread.)"""
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; empty for the 1 s timeline."""
+
+
+class CoreTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cores did since boot, all together, ns in steps of a clock tick (proc_stat(5))."""
+
+    cores: int
+    """Those that the recorder may run on, and that are online."""
+    busy_ns: int
+    """Running anything, interrupts included."""
+    idle_ns: int
+    """Idle, and not waiting for a disk."""
+    iowait_ns: int
+    steal_ns: int
+    """Taken by the hypervisor for other machines."""
+
+
+class CgroupCpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The CPU limit of the recorder's cgroup, or of the one above it with the lowest limit."""
+
+    quota_cores: float | None = None
+    """How many cores its processes may use together; None: no limit."""
+    throttled_ns: int = 0
+    """For how long the kernel kept it from running because its quota was used up, all cores together."""
+
+
+class MachineRead(Record, tag="machine", frozen=True, kw_only=True):
+    """Who had the cores of the machine that the recorder runs on. What cannot be read there is None, never zero."""
+
+    times: CoreTimes | None = None
+    pressure_ns: int | None = None
+    """Time since boot in which at least one runnable thread of the machine had no core: ``some`` of
+    /proc/pressure/cpu."""
+    cgroup: CgroupCpu | None = None
+    edge: str = ""
+    """As in `CpuRead`."""
 
 
 class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
@@ -389,6 +425,7 @@ AnyRecord = (
     | ProcessSeen
     | ProcessGone
     | CpuRead
+    | MachineRead
     | Scraped
     | TargetSeen
     | TargetGone

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..cluster.processes import age_s
 from .ledger import Ledger
-from .processes import Identity, ProcessesFile, has_ended, open_pidfd, ready_ns, usage
+from .machine import MachineReader
+from .processes import CoreWait, Identity, ProcessesFile, has_ended, open_pidfd, usage
 from .protocol import ProcessExited, ProcessStarted
 from .records import CpuRead, ProcessGone, ProcessSeen
 
@@ -26,6 +27,8 @@ class Roster:
         self._wanted = frozenset(wanted)
         self._running: dict[str, Identity] = {}
         self._pidfds: dict[str, int] = {}
+        self._core_waits: dict[str, CoreWait] = {}
+        self._machine = MachineReader()
         self._file_bad = False
         self.on_seen: Callable[[str], None] = lambda name: None
         """Called when a name has a process from now on."""
@@ -69,10 +72,11 @@ class Roster:
                 self._see(name, process)
 
     def read(self, edge: str = "") -> None:
-        """Journal the CPU clock and memory of every process."""
+        """Journal the CPU clock and memory of every process, then who had the cores of the machine."""
         self.look()
         for name in list(self._running):
             self._read(name, edge)
+        self._ledger.add(self._machine.read(self._ledger.now(), edge))
 
     def close(self) -> None:
         """Watch no longer for exits."""
@@ -87,6 +91,7 @@ class Roster:
             return
         self._running[name] = process
         self._pidfds[name] = pidfd
+        self._core_waits[name] = CoreWait()
         asyncio.get_running_loop().add_reader(pidfd, self._exited, name)
         self._ledger.add(
             ProcessSeen(
@@ -125,7 +130,8 @@ class Roster:
         process = self._running[name]
         at = self._ledger.now()
         # The recorder is a child of the harness; neither may count for both.
-        used = usage(process, apart={other.pid for other in self._running.values()})
+        apart = {other.pid for other in self._running.values()}
+        used = usage(process, apart=apart, core_wait=self._core_waits[name])
         if used is None:
             # Gone between two looks; its pidfd tells.
             return
@@ -137,7 +143,7 @@ class Roster:
                 cpu_ns=used.cpu_ns,
                 rss_bytes=used.rss_bytes,
                 peak_rss_bytes=used.peak_rss_bytes,
-                ready_ns=ready_ns(process),
+                waiting_ns=used.waiting_ns,
                 edge=edge,
             )
         )
@@ -148,3 +154,4 @@ class Roster:
             asyncio.get_running_loop().remove_reader(pidfd)
             os.close(pidfd)
         self._running.pop(name, None)
+        self._core_waits.pop(name, None)

@@ -10,7 +10,7 @@ import msgspec
 
 from ..cluster.handle import ProcessInfo
 from ..errors import OperatorError
-from ..recording.processes import Identity, ready_ns, usage
+from ..recording.processes import CoreWait, Identity, usage
 
 _MARGIN_CORES = 0.01
 """So much above its idle use is still at rest: a lease renewed, a collection of garbage."""
@@ -110,20 +110,33 @@ def _cores(operator: Process, over_s: float, wait: Wait) -> Iterator[float]:
     On a machine whose cores are all taken, one that works gets a small share of them: it is at rest only when it does
     not want more.
     """
-    before, at = _wanted_ns(operator), time.monotonic_ns()
+    demand = _Demand(operator)
+    before, at = demand.ns(), time.monotonic_ns()
     while True:
         wait(over_s)
-        now, then = _wanted_ns(operator), at
+        now, then = demand.ns(), at
         at = time.monotonic_ns()
         yield (now - before) / (at - then)
         before = now
 
 
-def _wanted_ns(operator: Process) -> int:
-    """Return the CPU time that it had, and that its main thread was ready for and did not get, ns."""
-    used, info = cpu_ns(operator), operator.info()
-    ready = ready_ns(Identity(info.pid, info.started_ticks)) if info is not None else None
-    return used + (ready or 0)
+class _Demand:
+    """The CPU time that an operator has had, and that its threads were runnable for and did not get."""
+
+    def __init__(self, operator: Process) -> None:
+        self._operator = operator
+        self._process: Identity | None = None
+        self._core_wait = CoreWait()
+
+    def ns(self) -> int:
+        """Return it, ns since the operator's start. Raises OperatorError when it has died."""
+        self._operator.check()
+        info = self._operator.info()
+        process = Identity(info.pid, info.started_ticks) if info is not None else None
+        if process != self._process:
+            self._process, self._core_wait = process, CoreWait()
+        used = usage(process, core_wait=self._core_wait) if process is not None else None
+        return used.cpu_ns + (used.waiting_ns or 0) if used is not None else cpu_ns(self._operator)
 
 
 def cpu_ns(operator: Process) -> int:

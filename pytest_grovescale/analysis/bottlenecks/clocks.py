@@ -33,12 +33,17 @@ def used_ns(reads: Sequence[CpuRead], window: Window) -> float:
     )
 
 
-def ready_ns(reads: Sequence[CpuRead], window: Window) -> float | None:
-    """Return how long a process was ready to run in a window and had no core; None where the kernel did not tell."""
+def waiting_ns(reads: Sequence[CpuRead], window: Window) -> float | None:
+    """Return how long a process's threads were runnable without a core in a window, all together.
+
+    None where that was not measured.
+    """
     found = [
-        (after.ready_ns - before.ready_ns) * share
+        (after.waiting_ns - before.waiting_ns) * share
         for before, after in pairwise(reads)
-        if (share := _share(before, after, window)) > 0 and before.ready_ns is not None and after.ready_ns is not None
+        if (share := _share(before, after, window)) > 0
+        and before.waiting_ns is not None
+        and after.waiting_ns is not None
     ]
     return sum(found) if found else None
 

@@ -10,7 +10,7 @@ from ..api import roles
 from ..contents import Contents, PhaseSpan
 from ..result import BottleneckRow, Suspect
 from .activity import Activity, Sent, activity, sent
-from .clocks import Window, ready_ns, used_ns, windows_of
+from .clocks import Window, used_ns, waiting_ns, windows_of
 from .rows import row
 from .scrapes import LIMITER, limited_seconds, requests_of_client
 from .turns import OPERATOR, Turns, turns
@@ -46,7 +46,7 @@ def who(contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[R
     way = sent(requests, contents.opened.identities.get(OPERATOR, ""), contents.clock, requests_of_client(phase))
     split = turns(waits, _actors(contents), way.spans, windows)
     reads = contents.reads[OPERATOR] if read else []
-    ready = [ready_ns(reads, window) for window in windows]
+    ready = [waiting_ns(reads, window) for window in windows]
     busy = [(used_ns(reads, window) + (late or 0.0)) / 1e9 for window, late in zip(windows, ready, strict=True)]
     mine = activity(split, busy if read else None, requests_s=way.seconds, limited_s=limited_seconds(phase))
     length = sum(window.ns for window in windows) / 1e9

@@ -120,7 +120,7 @@ def test_an_operator_that_has_no_core() -> None:
     for ms, edge in ((100, "start:deploy"), (5099.5, "end:deploy")):
         sim.add(
             rec.CpuRead(
-                at=sim.at(ms), process="operator", pid=10, cpu_ns=round(ms * 0.25e6), ready_ns=round(ms * 0.5e6),
+                at=sim.at(ms), process="operator", pid=10, cpu_ns=round(ms * 0.25e6), waiting_ns=round(ms * 0.5e6),
                 rss_bytes=1, edge=edge,
             )
         )  # fmt: skip

@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pytest_grovescale.cluster.processes import descendants
+from pytest_grovescale.cluster.processes import descendants, family
 from pytest_grovescale.recording.processes import (
+    CoreWait,
     Identity,
     ProcessesFile,
     identity,
     open_pidfd,
-    ready_ns,
     started_ticks,
     usage,
 )
@@ -188,30 +188,67 @@ def test_the_processes_file_is_read_when_it_was_replaced(tmp_path: Path) -> None
         file.changed()
 
 
-def test_a_process_that_shares_its_core_waits_for_it() -> None:
+# Two threads besides the main one, which only waits; each burns when it gets a line and ends after two.
+THREADS = """
+import sys, threading, time
+def work(go):
+    for _ in range(2):
+        go.acquire()
+        end = time.thread_time() + 0.1
+        while time.thread_time() < end:
+            pass
+        done.release()
+go, done = threading.Semaphore(0), threading.Semaphore(0)
+threads = [threading.Thread(target=work, args=[go]) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for rounds in range(2):
+    print(flush=True)
+    sys.stdin.readline()
+    go.release(2)
+    done.acquire(), done.acquire()
+for thread in threads:
+    thread.join()
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_all_threads_count_that_wait_for_a_core_also_when_they_have_ended() -> None:
     core = min(os.sched_getaffinity(0))
-    pair = [Burner(), Burner()]
+    program = subprocess.Popen([sys.executable, "-c", THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        for one in pair:
-            os.sched_setaffinity(one.identity.pid, {core})
-            one.do("none")
-        before = [ready_ns(one.identity) for one in pair]
-        for one in pair:
-            assert one.process.stdin is not None
-            one.process.stdin.write("burn\n")
-            one.process.stdin.flush()
-        for one in pair:
-            assert one.process.stdout is not None
-            one.process.stdout.readline()
-        after = [ready_ns(one.identity) for one in pair]
+        assert program.stdin is not None
+        assert program.stdout is not None
+        os.sched_setaffinity(program.pid, {core})
+        wait = CoreWait()
+        sums = []
+        main_alone = []
+        for _ in range(3):
+            program.stdout.readline()
+            sums.append(wait.read(family(program.pid)))
+            main_alone.append(int(Path(f"/proc/{program.pid}/schedstat").read_bytes().split()[1]))
+            program.stdin.write(b"\n")
+            program.stdin.flush()
     finally:
-        for one in pair:
-            one.process.kill()
-            one.process.communicate()
-    if None in before:
+        program.kill()
+        program.communicate()
+    if None in sums:
         pytest.skip("this kernel does not count it (CONFIG_SCHED_INFO)")
-    assert sum(filter(None, after)) > sum(filter(None, before))
+    started, burned, ended = map(float, filter(None, sums))
+    # Two threads of one core: each waits while the other one has it. Those that ended keep what they had waited.
+    assert burned - started > 0.05e9
+    assert ended >= burned
+    assert ended > main_alone[-1] + 0.05e9
 
 
-def test_nobody_waits_for_a_core_under_a_pid_that_was_used_again() -> None:
-    assert ready_ns(Identity(os.getpid(), 1)) is None
+def test_a_thread_that_was_given_the_id_of_another_does_not_take_its_wait_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = iter([b"10 500 3\n", b"10 20 1\n", b""])
+    monkeypatch.setattr("pytest_grovescale.recording.processes.read_bytes", lambda path: next(shown))
+    wait = CoreWait()
+    assert [wait.read([(7, ["7"])]) for _ in range(3)] == [500, 520, 520]
+
+
+def test_a_kernel_that_does_not_count_it_is_not_taken_for_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_grovescale.recording.processes.read_bytes", lambda path: b"0 0 0\n")
+    assert CoreWait().read([(7, ["7", "8"])]) is None

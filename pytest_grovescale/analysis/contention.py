@@ -1,0 +1,127 @@
+"""Who had the machine's cores in a phase: the run, other programs, the hypervisor, nothing.
+
+Contention inflates CPU and wall times and does not deflate them: a program that shares its cores waits for them, and
+finds cold caches when it gets them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..recording.records import MachineRead
+from .contents import Contents, PhaseSpan
+from .result import Contention, CpuResult
+
+API_SERVER = "kube-apiserver"
+
+OTHERS_LIMIT = 0.10
+"""Share of the machine's cores that other programs and the hypervisor may take before figures count as inflated."""
+
+THROTTLED = "container_cpu_cfs_throttled_seconds_total"
+"""What cAdvisor counts of each container (kubelet's ``/metrics/cadvisor``)."""
+
+_SHOWN_CORES = 0.05
+"""Less steal than this is 0.0 in the sentence, and left out of it."""
+
+
+def contended(contention: Contention | None, *, limit: float = OTHERS_LIMIT) -> bool:
+    """Return whether CPU and wall times of a phase are inflated: others and steal took more than ``limit``, a share of
+    the cores. What was not measured is not known to be contended."""
+    return contention is not None and contention.others_share is not None and contention.others_share > limit
+
+
+def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS_LIMIT) -> str:
+    """Return what a reader has to know of a phase whose figures are inflated; nothing where they are not.
+
+    ``Other programs used 1.2 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated.``
+    """
+    if contention is None or not contended(contention, limit=limit):
+        return ""
+    steal = contention.steal_cores or 0.0
+    stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
+    used = f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores"
+    return f"Other programs used {used} during {phase}{stolen}: CPU and wall times are inflated."
+
+
+def contention_of_phase(
+    contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult]
+) -> tuple[Contention | None, str]:
+    """Return who had the cores in a phase, or None and why that was not measured. ``cpu``: the phase's rows."""
+    throttled = _throttled_containers(phase)
+    reads = _reads(contents, phase)
+    why = _why_not_this_machine(reads, cpu)
+    if not why:
+        return _of_machine(reads[0], reads[-1], cpu), ""
+    return (Contention(throttled_s=throttled), "") if throttled is not None else (None, why)
+
+
+def _reads(contents: Contents, phase: PhaseSpan) -> list[MachineRead]:
+    """Return the machine's counters from the phase's start to its end, both edges included."""
+    start, end = phase.machine_start, phase.machine_end
+    low = start.at if start is not None else phase.start
+    high = end.at if end is not None else contents.end_of(phase)
+    return [read for read in contents.machine_reads if low <= read.at <= high]
+
+
+def _why_not_this_machine(reads: Sequence[MachineRead], cpu: Sequence[CpuResult]) -> str:
+    if len(reads) < 2:
+        return "the recording has no two readings of the machine's counters in the phase"
+    if reads[0].times is None or reads[-1].times is None:
+        return "/proc/stat cannot be read where the recorder runs"
+    if not any(row.process == API_SERVER and row.source == "clock" for row in cpu):
+        return (
+            "the API server's CPU clock was not read: it runs on another machine, or its load cannot be told from "
+            "that of other programs"
+        )
+    return ""
+
+
+def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult]) -> Contention | None:
+    before, after, seconds = first.times, last.times, (last.at - first.at) / 1e9
+    if before is None or after is None or seconds <= 0:
+        return None
+    busy = _cores(before.busy_ns, after.busy_ns, seconds)
+    steal = _cores(before.steal_ns, after.steal_ns, seconds)
+    run = sum(row.seconds for row in cpu if row.source == "clock") / seconds
+    # The kernel counts busy time in ticks, the processes' clocks are exact: of a machine that only the run uses, the
+    # difference may be a little below zero.
+    others = max(0.0, busy - run)
+    same_limit = first.cgroup is not None and last.cgroup is not None
+    return Contention(
+        cores=after.cores,
+        run_cores=run,
+        others_cores=others,
+        steal_cores=steal,
+        iowait_cores=_cores(before.iowait_ns, after.iowait_ns, seconds),
+        idle_cores=_cores(before.idle_ns, after.idle_ns, seconds),
+        others_share=min(1.0, (others + steal) / after.cores) if after.cores else None,
+        pressure_share=_pressure(first, last, seconds),
+        quota_cores=last.cgroup.quota_cores if last.cgroup is not None else None,
+        throttled_s=(last.cgroup.throttled_ns - first.cgroup.throttled_ns) / 1e9
+        if same_limit and last.cgroup is not None and first.cgroup is not None
+        else None,
+    )
+
+
+def _cores(before_ns: int, after_ns: int, seconds: float) -> float:
+    # Some of the kernel's counters are known to fall (iowait, proc_stat(5)).
+    return max(0, after_ns - before_ns) / 1e9 / seconds
+
+
+def _pressure(first: MachineRead, last: MachineRead, seconds: float) -> float | None:
+    if first.pressure_ns is None or last.pressure_ns is None:
+        return None
+    return min(1.0, max(0, last.pressure_ns - first.pressure_ns) / 1e9 / seconds)
+
+
+def _throttled_containers(phase: PhaseSpan) -> float | None:
+    """Return for how long scraped containers were kept from running by their CPU limits; None where nothing tells."""
+    grown = [
+        max(0.0, value - start.samples.get(series, 0.0))
+        for target, end in phase.scrape_end.items()
+        if (start := phase.scrape_start.get(target)) is not None
+        for series, value in end.samples.items()
+        # The series of a pod's cgroup, without a container, is the sum of its containers' again.
+        if series.startswith(THROTTLED + "{") and 'container=""' not in series and 'container="' in series
+    ]
+    return sum(grown) if grown else None
