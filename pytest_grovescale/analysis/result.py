@@ -345,19 +345,26 @@ class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
 
 Suspect = Literal[
     "operator-cpu",
+    "operator-core-wait",
     "operator-queue",
     "operator-rate-limit",
     "operator-api",
     "api-server",
+    "api-server-core-wait",
     "scheduler",
+    "scheduler-core-wait",
     "kwok",
+    "kwok-core-wait",
     "garbage-collector",
+    "controller-manager-core-wait",
     "machine",
-    "nobody",
+    "unattributed",
 ]
-"""Who a phase's time went to: the operator's own CPU; its keys waiting for a worker; its client-side rate limit; its
+"""What a phase's time went to: the operator's CPU use; its keys waiting for a worker; its client-side rate limit; its
 requests at the API server; the API server's CPU; pods waiting for the scheduler or for kwok; deletions waiting for the
-garbage collector; a saturated machine; nobody (idle gaps)."""
+garbage collector; a saturated machine; nothing known (idle gaps). ``…-core-wait``: the same, while the process that was
+waited for was runnable without a core; ``api-server-core-wait`` is that of API server and etcd, while requests of any
+of them were under way."""
 
 
 class BottleneckRow(msgspec.Struct, frozen=True, kw_only=True):

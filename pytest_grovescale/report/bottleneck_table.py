@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..analysis.bottlenecks.rows import ACROSS
 from ..analysis.result import BottleneckRow, PhaseResult, Suspect
 from .tables import Column, Sheet
 from .wording import NONE, escape, percent, seconds
 
 NAMES: Mapping[Suspect, str] = {
-    "operator-cpu": "operator, CPU-bound",
+    "operator-cpu": "operator, CPU used",
+    "operator-core-wait": "operator, waiting for a core",
     "operator-api": "operator, waiting for its requests",
-    "operator-rate-limit": "operator, held by its rate limit",
+    "operator-rate-limit": "operator, client-side rate limit",
+    "api-server-core-wait": "API server, waiting for a core",
     "scheduler": "scheduler",
-    "kwok": "kwok",
+    "scheduler-core-wait": "scheduler, waiting for a core",
+    "kwok": "simulated kubelet (kwok)",
+    "kwok-core-wait": "simulated kubelet (kwok), waiting for a core",
     "garbage-collector": "garbage collector",
-    "nobody": "nobody",
-    "operator-queue": "keys waited for a worker, at most",
+    "controller-manager-core-wait": "controller manager, waiting for a core",
+    "unattributed": "unattributed",
+    "operator-queue": "work-queue wait (upper bound)",
     "api-server": "API server CPU-bound",
     "machine": "machine saturated",
 }
 """What a reader calls them, in the order in which to show them."""
 
-_ACROSS: tuple[Suspect, ...] = ("operator-queue", "api-server", "machine")
 _SHOWN = 0.005
 """Rows with less than this share in every phase are left out."""
 
@@ -43,9 +48,9 @@ def write_bottlenecks(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     sheet.line()
     sheet.line("Where the time went", "bold")
     columns = [Column("waited for"), *(Column(phase.name, figures=True) for phase in with_rows)]
-    turns = [cells for suspect, cells in rows if suspect not in _ACROSS]
-    across = [cells for suspect, cells in rows if suspect in _ACROSS]
-    heading = [["meanwhile", *[""] * len(with_rows)]] if across else []
+    turns = [cells for suspect, cells in rows if suspect not in ACROSS]
+    across = [cells for suspect, cells in rows if suspect in ACROSS]
+    heading = [["contributing factors (overlapping)", *[""] * len(with_rows)]] if across else []
     sheet.table(columns, [*turns, *heading, *across], styles=_styles(len(turns), len(heading), len(across)))
     for why, names in _missing(with_rows).items():
         sheet.item(f"{', '.join(names)}: {why}", "dim")

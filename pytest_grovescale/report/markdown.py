@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis import figures
+from ..analysis import contention, figures
 from ..analysis.api import OBJECT_WRITES
 from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
@@ -31,6 +31,8 @@ def _test(test: TestResult) -> str:
     for told in filter(None, (*standing(test), reservation(test))):
         lines += [escape(told), ""]
     for phase in test.phases:
+        if inflated := contention.sentence(phase.contention, phase.name):
+            lines += [escape(inflated), ""]
         if phase.saturation is not None and phase.saturation.saturated:
             lines += [
                 f"**Machine saturated in {escape(phase.name)}** ({percent(phase.saturation.busy_share)} of"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis import figures
+from ..analysis import contention, figures
 from ..analysis.idle import over_idle
 from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
@@ -77,6 +77,8 @@ def render_result(result: Result, *, width: int = 100, color: bool = False) -> s
 
 def _saturation(sheet: Sheet, test: TestResult) -> None:
     for phase in test.phases:
+        if inflated := contention.sentence(phase.contention, phase.name):
+            sheet.line(inflated, _WARNING)
         found = phase.saturation
         if found is not None and found.saturated:
             busiest = ", ".join(found.busiest)
@@ -217,6 +219,10 @@ def _cpu_table(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         rows.append([process, *cells, bytes_(present[-1].rss_bytes), bytes_(peak)])
     shares = [NONE if phase.saturation is None else percent(phase.saturation.busy_share) for phase in phases]
     rows.append(["all, of the machine", *shares, "", ""])
+    others = [phase.contention.others_share if phase.contention is not None else None for phase in phases]
+    if any(share is not None for share in others):
+        cells = [NONE if share is None else percent(share) for share in others]
+        rows.append(["other programs and steal", *cells, "", ""])
     if any(phase.saturation is not None and phase.saturation.terminated_watchers for phase in phases):
         cut = [
             NONE if s is None or s.terminated_watchers is None else count(s.terminated_watchers)

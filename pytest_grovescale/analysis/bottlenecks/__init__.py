@@ -7,14 +7,14 @@ the patch that opens its gate, for the operator. So every instant is split among
 equal part each, and goes to those whom they wait for. Objects that a milestone names (the custom resource, whose
 status is the last thing to change) count while no counted object is waited for.
 
-*What the operator was doing* in the time that is its: computing, by its CPU clock, at most one core, as one thread is
-what a Python process computes with and what a lone reconcile of any operator is, and with the time that it was ready
-to run while others had the cores; else, while requests of its were under
-way, waiting for the API server; or, as many of its requests waited for the client's rate limit instead, for that. The
-audit log sees a request from its receipt to its answer; what the client sees beyond that (the network, a proxy) is
-added from the client's own histogram, where it serves one. Time in which it is waited for and does none of this goes
-to whoever else is waited for just then (it waits for them, too), and to nobody if there is none.
+*What it was doing* in the time that is its: using a core, by its CPU clock, or runnable without one, by the run delay
+of all its threads, both as far as they fit into its turn; else, while requests of its were under way, waiting for the
+API server, which may itself have been runnable without a core meanwhile; or, as many of its requests waited for the
+client's rate limit instead, for that. The audit log sees a request from its receipt to its answer; what the operator's
+client sees beyond that (the network, a proxy) is added from its own histogram, where it serves one. Time in which the
+operator is waited for and does none of this goes to what else is waited for just then (it waits for them, too), and is
+unattributed if there is nothing. Of the others only their wait for a core is split off.
 
-These parts add up to the phase. Three rows lie across them, as they say why rather than who: the operator's work
+These parts add up to the phase. Three rows overlap with them, as they say why rather than who: the operator's work
 queue (keys waited, all workers were taken), the API server's CPU, and the machine as a whole.
 """

@@ -1,9 +1,9 @@
-"""What the operator was doing while it was waited for."""
+"""What the operator was doing while it was waited for, and neither had a core nor waited for one."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...recording.records import Request
@@ -16,16 +16,14 @@ from .turns import Turns
 class Activity(NamedTuple):
     """Seconds of a phase that were the operator's, and what of its turns went back to others."""
 
-    cpu: float | None
-    """On CPU, or ready to run while others had the cores; None when its clock was not read."""
     api: float
     """Waiting for answers of the API server."""
     limited: float | None
-    """Waiting for its client's rate limit; None when it serves no metric of it."""
+    """Waiting for its client's rate limit; None when nothing shows one."""
     still: float
-    """None of these, and nobody else was waited for."""
+    """Neither, and nothing else was waited for."""
     passed_on: dict[str, float]
-    """None of these, while others were waited for: their time, by actor."""
+    """Neither, while others were waited for: their time, by actor."""
 
 
 class Sent(NamedTuple):
@@ -39,17 +37,23 @@ class Sent(NamedTuple):
     """How much longer than the API server the client saw each of them, on average; 0 when it does not tell."""
 
 
+def spans_of(requests: Iterable[Request], user: str, clock: WallClock) -> list[tuple[int, int]]:
+    """Return when each request of a user was under way, from its receipt to its answer, watches left out."""
+    spans = []
+    for request in requests:
+        if request.user == user and request.verb != "watch" and counted(request):
+            offset = clock.offset(request.at)
+            spans.append((request.received_wall - offset, request.completed_wall - offset))
+    return spans
+
+
 def sent(requests: Iterable[Request], user: str, clock: WallClock, client: Requests | None) -> Sent:
     """Return the requests of a user, watches left out, as its client saw them.
 
     The audit log has each from its receipt to its answer. What the client saw beyond that lies half before, half
     after: the way there and the way back.
     """
-    spans = []
-    for request in requests:
-        if request.user == user and request.verb != "watch" and counted(request):
-            offset = clock.offset(request.at)
-            spans.append((request.received_wall - offset, request.completed_wall - offset))
+    spans = spans_of(requests, user, clock)
     seconds = sum(end - start for start, end in spans) / 1e9
     if client is None or not spans or client.number <= 0:
         return Sent(spans, seconds, 0.0)
@@ -59,52 +63,37 @@ def sent(requests: Iterable[Request], user: str, clock: WallClock, client: Reque
 
 
 def activity(
-    turns: Sequence[Turns], cpu_s: Sequence[float] | None, *, requests_s: float, limited_s: float | None
+    turns: Sequence[Turns],
+    *,
+    requests_s: float,
+    limited_s: float | None,
+    limited_shares: Sequence[float] | None = None,
 ) -> Activity:
-    """Split the operator's turns.
+    """Split what is left of the operator's turns.
 
-    ``cpu_s``: seconds of each window that it was on CPU or ready to run, None when its clock was not read.
     ``requests_s``: seconds of all its requests together; ``limited_s``: those that all of them waited for the
-    client's rate limit, None if not known.
+    client's rate limit, by its own metrics, None if it has none. Then ``limited_shares`` says for which share of each
+    window the flow of its requests shows such a limit, None if it never does.
     """
-    cpu = in_flight = alone = 0.0
+    in_flight = alone = inferred = 0.0
     beside: defaultdict[str, float] = defaultdict(float)
-    for turn, used in zip(turns, cpu_s or [0.0] * len(turns), strict=True):
-        split = _window(turn, used)
-        cpu, in_flight, alone = cpu + split.cpu, in_flight + split.in_flight, alone + split.alone
-        for actor, seconds in split.beside.items():
-            beside[actor] += seconds
+    shares = limited_shares if limited_shares is not None and limited_s is None else [0.0] * len(turns)
+    for turn, share in zip(turns, shares, strict=True):
+        # The limit is what holds such a flow, however long one request takes.
+        inferred += share * (turn.in_flight + turn.alone + turn.shared)
+        in_flight, alone = in_flight + turn.in_flight * (1 - share), alone + turn.alone * (1 - share)
+        for actor, seconds in turn.beside.items():
+            beside[actor] += seconds * (1 - share)
     limit = limited_s or 0.0
     # At a moment with requests at the API server and requests at the limiter, it is waited for both, in proportion.
     held = min(limit, in_flight * limit / (limit + requests_s) if limit > 0 else 0.0)
     gaps = alone + sum(beside.values())
     in_gaps = min(gaps, limit - held)
     rest = 1 - in_gaps / gaps if gaps > 0 else 0.0
+    known = limited_s is not None or limited_shares is not None
     return Activity(
-        cpu=cpu if cpu_s is not None else None,
         api=in_flight - held,
-        limited=held + in_gaps if limited_s is not None else None,
+        limited=held + in_gaps + inferred if known else None,
         still=alone * rest,
         passed_on={actor: seconds * rest for actor, seconds in beside.items()},
-    )
-
-
-class _Split(NamedTuple):
-    cpu: float
-    in_flight: float
-    alone: float
-    beside: Mapping[str, float]
-
-
-def _window(turn: Turns, used: float) -> _Split:
-    """Take the CPU time out of a window's turns: first of what no request explains, then of the rest."""
-    gaps = turn.alone + turn.shared
-    cpu = min(used, gaps + turn.in_flight)
-    in_gaps = min(cpu, gaps)
-    left = 1 - in_gaps / gaps if gaps > 0 else 0.0
-    return _Split(
-        cpu=cpu,
-        in_flight=turn.in_flight - (cpu - in_gaps),
-        alone=turn.alone * left,
-        beside={actor: seconds * left for actor, seconds in turn.beside.items()},
     )

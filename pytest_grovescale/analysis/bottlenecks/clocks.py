@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,35 +25,42 @@ class Window(NamedTuple):
         return max(0, self.high - self.low)
 
 
-def used_ns(reads: Sequence[CpuRead], window: Window) -> float:
-    """Return the CPU time of a process in a window; between two reads of one pid its use is taken as even."""
-    return sum(
-        (after.cpu_ns - before.cpu_ns) * share
-        for before, after in pairwise(reads)
-        if (share := _share(before, after, window)) > 0
-    )
+class Demand(NamedTuple):
+    """What one process asked of the cores in a window, seconds of all its threads together."""
+
+    used_s: float
+    """On a core."""
+    waiting_s: float | None
+    """Runnable without a core; None where that was not measured."""
+
+    def plus(self, other: Demand) -> Demand:
+        """Return what two processes asked for; how long one waited that was not measured counts for nothing."""
+        waited = [part for part in (self.waiting_s, other.waiting_s) if part is not None]
+        return Demand(self.used_s + other.used_s, sum(waited) if waited else None)
 
 
-def waiting_ns(reads: Sequence[CpuRead], window: Window) -> float | None:
-    """Return how long a process's threads were runnable without a core in a window, all together.
+def demands(reads: Sequence[CpuRead], windows: Sequence[Window]) -> list[Demand]:
+    """Return the demand of a process in each window; between two reads of one pid it is taken as even.
 
-    None where that was not measured.
+    ``windows`` follow each other without gaps.
     """
-    found = [
-        (after.waiting_ns - before.waiting_ns) * share
-        for before, after in pairwise(reads)
-        if (share := _share(before, after, window)) > 0
-        and before.waiting_ns is not None
-        and after.waiting_ns is not None
+    used, waiting = [0.0] * len(windows), [0.0] * len(windows)
+    known = [False] * len(windows)
+    lows = [window.low for window in windows]
+    for before, after in pairwise(reads):
+        if before.pid != after.pid or after.at <= before.at:
+            continue
+        for index in range(max(0, bisect_right(lows, before.at) - 1), bisect_left(lows, after.at)):
+            window = windows[index]
+            share = max(0, min(after.at, window.high) - max(before.at, window.low)) / (after.at - before.at)
+            used[index] += (after.cpu_ns - before.cpu_ns) / 1e9 * share
+            if share > 0 and before.waiting_ns is not None and after.waiting_ns is not None:
+                waiting[index] += (after.waiting_ns - before.waiting_ns) / 1e9 * share
+                known[index] = True
+    return [
+        Demand(on_core, waited if measured else None)
+        for on_core, waited, measured in zip(used, waiting, known, strict=True)
     ]
-    return sum(found) if found else None
-
-
-def _share(before: CpuRead, after: CpuRead, window: Window) -> float:
-    """Return how much of the time between two reads of one pid lies in a window."""
-    if before.pid != after.pid or after.at <= before.at:
-        return 0.0
-    return max(0, min(after.at, window.high) - max(before.at, window.low)) / (after.at - before.at)
 
 
 def windows_of(contents: Contents, phase: PhaseSpan, process: str) -> list[Window]:
@@ -78,11 +86,12 @@ def api_server_seconds(contents: Contents, phase: PhaseSpan) -> float | None:
     if not windows:
         return None
     cores = contents.opened.machine.cores
-    threads = contents.opened.cluster.get(_GOMAXPROCS) or cores
+    threads = float(contents.opened.cluster.get(_GOMAXPROCS) or cores)
+    used = {name: demands(reads, windows) for name, reads in contents.reads.items()}
+    own = used.pop(API_SERVER)
     total = 0.0
-    for window in windows:
-        own = used_ns(contents.reads[API_SERVER], window)
-        others = sum(used_ns(reads, window) for name, reads in contents.reads.items() if name != API_SERVER)
-        possible = min(float(threads) * window.ns, cores * window.ns - others)
-        total += min(window.ns, window.ns * own / possible if possible > own else window.ns)
-    return total / 1e9
+    for index, window in enumerate(windows):
+        seconds, mine = window.ns / 1e9, own[index].used_s
+        possible = min(threads * seconds, cores * seconds - sum(others[index].used_s for others in used.values()))
+        total += min(seconds, seconds * mine / possible if possible > mine else seconds)
+    return total

@@ -7,17 +7,25 @@ from collections.abc import Mapping
 from ..result import BottleneckRow, Suspect
 
 WORDS: Mapping[Suspect, str] = {
-    "operator-cpu": "operator CPU-bound",
-    "operator-queue": "keys waiting for a free worker at most",
-    "operator-rate-limit": "operator held by its client's rate limit",
+    "operator-cpu": "operator using CPU",
+    "operator-core-wait": "operator waiting for a core",
+    "operator-queue": "work-queue wait (upper bound)",
+    "operator-rate-limit": "operator held by its client-side rate limit",
     "operator-api": "operator waiting for its requests",
     "api-server": "API server CPU-bound",
+    "api-server-core-wait": "API server waiting for a core",
     "scheduler": "pods waiting for the scheduler",
-    "kwok": "pods waiting for kwok",
+    "scheduler-core-wait": "scheduler waiting for a core",
+    "kwok": "pods waiting for the simulated kubelet (kwok)",
+    "kwok-core-wait": "simulated kubelet (kwok) waiting for a core",
     "garbage-collector": "objects waiting for the garbage collector",
+    "controller-manager-core-wait": "controller manager waiting for a core",
     "machine": "machine saturated",
-    "nobody": "nobody under test at work",
+    "unattributed": "unattributed",
 }
+
+ACROSS: frozenset[Suspect] = frozenset({"operator-queue", "api-server", "machine"})
+"""Contributing factors: they lie across the rows that add up to the phase."""
 
 AT_MOST: frozenset[Suspect] = frozenset({"operator-queue"})
 """Rows that are upper bounds: how long at most."""

@@ -67,8 +67,12 @@ def _without_source(rows: Sequence[BottleneckRow], contents: Contents, *, hole: 
     if OPERATOR in contents.opened.identities:
         if not hole and "operator-cpu" not in have:
             lacking.append("operator-cpu: its CPU clock does not span the phase")
+        if not hole and "operator-core-wait" not in have:
+            lacking.append("operator-core-wait: the recording does not have how long its threads waited for a core")
         if not hole and "operator-rate-limit" not in have:
-            lacking.append(f"operator-rate-limit: the operator's metrics have no {LIMITER}")
+            lacking.append(
+                f"operator-rate-limit: the operator's metrics have no {LIMITER}, and no flow of its requests is flat"
+            )
         if "operator-queue" not in have:
             lacking.append(f"operator-queue: the operator's metrics lack {QUEUED} or {WORKERS}")
     if "api-server" not in have:

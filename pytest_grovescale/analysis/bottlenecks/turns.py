@@ -25,6 +25,8 @@ class Turns(NamedTuple):
     """Who these others were: `shared`, split among them."""
     others: dict[str, float]
     """Actor → seconds that were its own."""
+    others_in_flight: dict[str, float]
+    """The part of `others` in which at least one request of that actor was under way."""
     idle: float
     """Nobody was waited for."""
 
@@ -32,24 +34,27 @@ class Turns(NamedTuple):
 class _Event(NamedTuple):
     at: int
     kind: int
-    """0: counted objects, 1: named objects, 2: the operator's requests under way."""
+    """0: counted objects, 1: named objects, 2: requests under way."""
     actor: str
     change: int
 
 
 def turns(
-    waits: Waits, actors: Mapping[str, str], in_flight: Iterable[tuple[int, int]], windows: Sequence[Window]
+    waits: Waits,
+    actors: Mapping[str, str],
+    in_flight: Mapping[str, Iterable[tuple[int, int]]],
+    windows: Sequence[Window],
 ) -> list[Turns]:
     """Return the turns of each window. ``actors``: user → actor; a user that is none of them stands for itself.
 
-    ``in_flight``: the operator's requests, (start, end) in ns. ``windows`` follow each other without gaps.
+    ``in_flight``: actor → its requests, (start, end) in ns. ``windows`` follow each other without gaps.
     """
     events = sorted(
         [*_events(waits.counted, 0, actors), *_events(waits.named, 1, actors), *_spans(in_flight)],
         key=lambda event: event.at,
     )
     waiting: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    under_way = 0
+    under_way: Counter[str] = Counter()
     position, found = 0, []
     for window in windows:
         tally = _Tally()
@@ -58,12 +63,12 @@ def turns(
             while position < len(events) and events[position].at <= now:
                 event = events[position]
                 if event.kind == 2:
-                    under_way += event.change
+                    under_way[event.actor] += event.change
                 else:
                     waiting[event.kind][event.actor] += event.change
                 position += 1
             until = min(window.high, events[position].at if position < len(events) else window.high)
-            tally.add(until - now, waiting[0] if any(waiting[0].values()) else waiting[1], under_way > 0)
+            tally.add(until - now, waiting[0] if any(waiting[0].values()) else waiting[1], under_way)
             now = until
             if now >= window.high:
                 break
@@ -78,8 +83,9 @@ class _Tally:
         self._in_flight = self._alone = self._shared = self._idle = 0.0
         self._beside: defaultdict[str, float] = defaultdict(float)
         self._others: defaultdict[str, float] = defaultdict(float)
+        self._others_in_flight: defaultdict[str, float] = defaultdict(float)
 
-    def add(self, ns: int, waiting: Counter[str], under_way: bool) -> None:
+    def add(self, ns: int, waiting: Counter[str], under_way: Counter[str]) -> None:
         seconds, total = ns / 1e9, waiting.total()
         if not total:
             self._idle += seconds
@@ -87,8 +93,10 @@ class _Tally:
         others = {actor: count for actor, count in waiting.items() if count and actor != OPERATOR}
         for actor, count in others.items():
             self._others[actor] += seconds * count / total
+            if under_way[actor]:
+                self._others_in_flight[actor] += seconds * count / total
         own = seconds * waiting[OPERATOR] / total
-        if under_way:
+        if under_way[OPERATOR]:
             self._in_flight += own
         elif not others:
             self._alone += own
@@ -98,7 +106,15 @@ class _Tally:
                 self._beside[actor] += own * count / sum(others.values())
 
     def turns(self) -> Turns:
-        return Turns(self._in_flight, self._alone, self._shared, dict(self._beside), dict(self._others), self._idle)
+        return Turns(
+            self._in_flight,
+            self._alone,
+            self._shared,
+            dict(self._beside),
+            dict(self._others),
+            dict(self._others_in_flight),
+            self._idle,
+        )
 
 
 def _events(waits: Iterable[Wait], kind: int, actors: Mapping[str, str]) -> Iterable[_Event]:
@@ -108,7 +124,8 @@ def _events(waits: Iterable[Wait], kind: int, actors: Mapping[str, str]) -> Iter
         yield _Event(wait.end, kind, actor, -1)
 
 
-def _spans(in_flight: Iterable[tuple[int, int]]) -> Iterable[_Event]:
-    for start, end in in_flight:
-        yield _Event(start, 2, OPERATOR, 1)
-        yield _Event(end, 2, OPERATOR, -1)
+def _spans(in_flight: Mapping[str, Iterable[tuple[int, int]]]) -> Iterable[_Event]:
+    for actor, spans in in_flight.items():
+        for start, end in spans:
+            yield _Event(start, 2, actor, 1)
+            yield _Event(end, 2, actor, -1)

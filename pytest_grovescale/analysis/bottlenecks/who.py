@@ -9,11 +9,13 @@ from ...recording.records import Request
 from ..api import roles
 from ..contents import Contents, PhaseSpan
 from ..result import BottleneckRow, Suspect
-from .activity import Activity, Sent, activity, sent
-from .clocks import Window, used_ns, waiting_ns, windows_of
+from .activity import Activity, Sent, activity, sent, spans_of
+from .clocks import API_SERVER, Demand, Window, demands, windows_of
+from .core_waits import SERVER, Taken, take_out
+from .rate_limit import Spell, limited_spells, shares_of
 from .rows import row
 from .scrapes import LIMITER, limited_seconds, requests_of_client
-from .turns import OPERATOR, Turns, turns
+from .turns import OPERATOR, turns
 from .waits import Waits
 
 _ROLES: Mapping[str, Suspect] = {
@@ -36,22 +38,47 @@ _EVIDENCE: Mapping[Suspect, str] = {
     "kwok": "objects until kwok's write to them was answered, by the audit log",
     "garbage-collector": "objects until the controller manager's write to them was answered, by the audit log",
 }
+
+_PROCESSES: Mapping[str, tuple[str, ...]] = {
+    OPERATOR: (OPERATOR,),
+    "scheduler": ("kube-scheduler",),
+    "kwok": ("kwok",),
+    "garbage-collector": ("kube-controller-manager",),
+    SERVER: (API_SERVER, "etcd"),
+}
+"""Actor → the processes that do its work."""
+
+_CORE_WAITS: Mapping[str, Suspect] = {
+    OPERATOR: "operator-core-wait",
+    "scheduler": "scheduler-core-wait",
+    "kwok": "kwok-core-wait",
+    "garbage-collector": "controller-manager-core-wait",
+    SERVER: "api-server-core-wait",
+}
 _TOLD_S = 0.005
 
 
 def who(contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[Request]) -> list[BottleneckRow]:
-    """Return a row for everybody whom the phase's objects waited for. ``requests``: the phase's, from the audit log."""
-    read = windows_of(contents, phase, OPERATOR)
-    windows = read or [Window(phase.start, contents.end_of(phase))]
+    """Return a row for each of those that the phase's objects waited for. ``requests``: the phase's, by the audit
+    log."""
+    clocked = windows_of(contents, phase, OPERATOR)
+    windows = clocked or windows_of(contents, phase, API_SERVER) or [Window(phase.start, contents.end_of(phase))]
     way = sent(requests, contents.opened.identities.get(OPERATOR, ""), contents.clock, requests_of_client(phase))
-    split = turns(waits, _actors(contents), way.spans, windows)
-    reads = contents.reads[OPERATOR] if read else []
-    ready = [waiting_ns(reads, window) for window in windows]
-    busy = [(used_ns(reads, window) + (late or 0.0)) / 1e9 for window, late in zip(windows, ready, strict=True)]
-    mine = activity(split, busy if read else None, requests_s=way.seconds, limited_s=limited_seconds(phase))
+    actors = _actors(contents)
+    asked = _demands(contents, phase, windows)
+    taken = take_out(turns(waits, actors, _in_flight(contents, requests, actors, way), windows), asked)
+    limited_s = limited_seconds(phase)
+    spells = limited_spells(contents, phase, requests, way.spans) if limited_s is None else []
+    mine = activity(
+        taken.turns,
+        requests_s=way.seconds,
+        limited_s=limited_s,
+        limited_shares=shares_of(spells, windows) if spells else None,
+    )
     length = sum(window.ns for window in windows) / 1e9
-    rows = _of_operator(mine, way, ready, length) if OPERATOR in contents.opened.identities else []
-    return [*rows, *_of_others(split, mine, length, contents)]
+    rows = _of_operator(mine, taken, way, spells, length) if OPERATOR in contents.opened.identities else []
+    rows += _core_waits(taken, asked, length)
+    return [*rows, *_of_others(taken, mine, length, contents)]
 
 
 def _actors(contents: Contents) -> dict[str, str]:
@@ -61,47 +88,82 @@ def _actors(contents: Contents) -> dict[str, str]:
     return found
 
 
-def _of_operator(mine: Activity, way: Sent, ready: Sequence[float | None], length: float) -> list[BottleneckRow]:
+def _demands(contents: Contents, phase: PhaseSpan, windows: Sequence[Window]) -> dict[str, list[Demand]]:
+    """Return actor → its demand in each window, of those whose CPU clocks span the phase."""
+    found: dict[str, list[Demand]] = {}
+    for actor, processes in _PROCESSES.items():
+        for process in processes:
+            if windows_of(contents, phase, process):
+                asked = demands(contents.reads[process], windows)
+                before = found.get(actor)
+                found[actor] = [a.plus(b) for a, b in zip(before, asked, strict=True)] if before else asked
+    return found
+
+
+def _in_flight(
+    contents: Contents, requests: Sequence[Request], actors: Mapping[str, str], way: Sent
+) -> dict[str, list[tuple[int, int]]]:
+    """Return actor → when its requests were under way."""
+    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for user in {request.user for request in requests}:
+        if (actor := actors.get(user, user)) != OPERATOR:
+            found[actor] += spans_of(requests, user, contents.clock)
+    return {**found, OPERATOR: way.spans}
+
+
+def _of_operator(
+    mine: Activity, taken: Taken, way: Sent, spells: Sequence[Spell], length: float
+) -> list[BottleneckRow]:
     rows: list[BottleneckRow] = []
-    if mine.cpu is not None:
-        told = [late for late in ready if late is not None]
-        late = f"{sum(told) / 1e9:.2f} s of the phase" if told else "for a time that the kernel did not tell"
-        evidence = f"its CPU clock while it was waited for; it was ready to run without a core {late}"
-        rows.append(row("operator-cpu", mine.cpu, of=length, evidence=evidence))
-    rows.append(row("operator-api", mine.api, of=length, evidence=_of_requests(mine, way)))
+    if taken.cpu is not None:
+        rows.append(row("operator-cpu", taken.cpu, of=length, evidence="its CPU clock while it was waited for"))
+    evidence = _of_requests(mine, taken, way)
+    rows.append(row("operator-api", mine.api, of=length, evidence=evidence))
     if mine.limited is not None:
-        rows.append(row("operator-rate-limit", mine.limited, of=length, evidence=f"{LIMITER} at the phase's edges"))
+        told = "; ".join(f"inferred: {spell.text}" for spell in spells) or f"{LIMITER} at the phase's edges"
+        rows.append(row("operator-rate-limit", mine.limited, of=length, evidence=told))
     return rows
 
 
-def _of_requests(mine: Activity, way: Sent) -> str:
+def _of_requests(mine: Activity, taken: Taken, way: Sent) -> str:
     found = f"{len(way.spans)} requests in the audit log"
     if way.spans:
         found += f", {way.seconds / len(way.spans) * 1000:.1f} ms each"
     if way.beyond_s:
         found += f", of which {way.beyond_s * 1000:.1f} ms before and after it, by its client's histogram"
-    return found + ("; its time on CPU is taken out" if mine.cpu is not None else "; its time on CPU is not known")
+    return found + ("; its time on CPU is taken out" if taken.cpu is not None else "; its time on CPU is not known")
 
 
-def _of_others(split: Sequence[Turns], mine: Activity, length: float, contents: Contents) -> list[BottleneckRow]:
+def _core_waits(taken: Taken, asked: Mapping[str, Sequence[Demand]], length: float) -> list[BottleneckRow]:
+    rows = []
+    for actor, suspect in _CORE_WAITS.items():
+        if actor in taken.waiting:
+            whole = sum(demand.waiting_s or 0.0 for demand in asked[actor])
+            while_waited_for = "requests were under way" if actor == SERVER else "it was waited for"
+            evidence = f"while {while_waited_for}; its threads waited {whole:.2f} s in the phase, all together"
+            rows.append(row(suspect, taken.waiting[actor], of=length, evidence=evidence))
+    return rows
+
+
+def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) -> list[BottleneckRow]:
     # Without its CPU clock an operator that makes no request may be at work all the same.
-    known = mine.cpu is not None
+    known = taken.cpu is not None
     others: defaultdict[str, float] = defaultdict(float, mine.passed_on if known else {})
-    for turn in split:
+    for turn in taken.turns:
         for actor, seconds in turn.others.items():
             others[actor] += seconds
     suspects = {_ROLES[role] for role in contents.opened.identities if role in _ROLES}
     suspects |= {suspect for suspect in _EVIDENCE if others.get(suspect)}
     rows = [row(suspect, others[suspect], of=length, evidence=_EVIDENCE[suspect]) for suspect in sorted(suspects)]
-    parts = {"no object waited": sum(turn.idle for turn in split)}
+    parts = {"no object waited": sum(turn.idle for turn in taken.turns)}
     if known:
         parts["the operator was still while it was waited for"] = mine.still
     parts |= {f"{actor} was waited for": others[actor] for actor in sorted(others) if actor not in _EVIDENCE}
     left_out = 0.0 if known else mine.still + sum(mine.passed_on.values())
-    return [*rows, row("nobody", sum(parts.values()), of=length, evidence=_of_nobody(parts, left_out))]
+    return [*rows, row("unattributed", sum(parts.values()), of=length, evidence=_unattributed(parts, left_out))]
 
 
-def _of_nobody(parts: Mapping[str, float], left_out: float) -> str:
+def _unattributed(parts: Mapping[str, float], left_out: float) -> str:
     found = [f"{what} {seconds:.2f} s" for what, seconds in parts.items() if seconds >= _TOLD_S]
     if left_out >= _TOLD_S:
         found.append(f"{left_out:.2f} s of the operator's turns are left out: its CPU clock was not read")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from ...analysis import contention
 from ...analysis.result import PhaseResult, TestResult
 from ..checks_table import left_to_sweep
 from ..sources import incident, reservation
@@ -74,6 +75,8 @@ def _failure(phase: PhaseResult) -> str:
 
 def _saturation(test: TestResult) -> Iterator[Line]:
     for phase in test.phases:
+        if inflated := contention.sentence(phase.contention, phase.name):
+            yield Line("warn", inflated)
         if phase.saturation is not None and phase.saturation.saturated:
             yield Line(
                 "warn",

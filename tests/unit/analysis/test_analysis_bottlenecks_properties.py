@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.bottlenecks.activity import activity
-from pytest_grovescale.analysis.bottlenecks.clocks import Window
-from pytest_grovescale.analysis.bottlenecks.turns import turns
+from pytest_grovescale.analysis.bottlenecks.clocks import Demand, Window
+from pytest_grovescale.analysis.bottlenecks.core_waits import SERVER, take_out
+from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
+from pytest_grovescale.analysis.bottlenecks.turns import Turns, turns
 from pytest_grovescale.analysis.bottlenecks.waits import Wait, Waits
 from pytest_grovescale.analysis.result import PhaseResult
 from pytest_grovescale.recording import records as rec
 
 from .simulated import S, Simulation, full_run
 
-ACROSS = {"operator-queue", "api-server", "machine"}
 END = 10 * S
 ACTORS = {name: name for name in ("operator", "scheduler", "kwok")}
 
@@ -32,47 +33,81 @@ cuts = st.lists(st.integers(1, END - 1), max_size=6, unique=True).map(
 )
 
 
-@given(counted=waits, named=waits, in_flight=st.lists(spans, max_size=6), windows=cuts)
+flights = st.dictionaries(st.sampled_from(list(ACTORS)), st.lists(spans, max_size=6))
+asked = st.dictionaries(
+    st.sampled_from([*ACTORS, SERVER]),
+    st.builds(Demand, st.floats(0, 4), st.none() | st.floats(0, 50)),
+)
+
+
+def own(turn: Turns) -> float:
+    return turn.in_flight + turn.alone + turn.shared
+
+
+@given(counted=waits, named=waits, in_flight=flights, windows=cuts)
 def test_turns_add_up_to_their_windows(
-    counted: list[Wait], named: list[Wait], in_flight: list[tuple[int, int]], windows: list[Window]
+    counted: list[Wait], named: list[Wait], in_flight: dict[str, list[tuple[int, int]]], windows: list[Window]
 ) -> None:
     for window, turn in zip(windows, turns(Waits(counted, named), ACTORS, in_flight, windows), strict=True):
-        own = turn.in_flight + turn.alone + turn.shared
-        assert own + sum(turn.others.values()) + turn.idle == pytest.approx(window.ns / 1e9)
+        assert own(turn) + sum(turn.others.values()) + turn.idle == pytest.approx(window.ns / 1e9)
         assert sum(turn.beside.values()) == pytest.approx(turn.shared)
+        assert all(turn.others_in_flight.get(actor, 0.0) <= of + 1e-9 for actor, of in turn.others.items())
+
+
+@given(counted=waits, in_flight=flights, windows=cuts, asks=asked)
+def test_what_is_taken_out_of_turns_and_what_is_left_add_up(
+    counted: list[Wait], in_flight: dict[str, list[tuple[int, int]]], windows: list[Window], asks: dict[str, Demand]
+) -> None:
+    found = turns(Waits(counted, []), ACTORS, in_flight, windows)
+    taken = take_out(found, {actor: [demand] * len(windows) for actor, demand in asks.items()})
+    left = sum(own(turn) + sum(turn.others.values()) for turn in taken.turns)
+    before = sum(own(turn) + sum(turn.others.values()) for turn in found)
+    assert left + (taken.cpu or 0.0) + sum(taken.waiting.values()) == pytest.approx(before)
+    assert taken.waiting.keys() == {actor for actor, demand in asks.items() if demand.waiting_s is not None}
+    for turn in taken.turns:
+        parts = [turn.in_flight, turn.alone, turn.shared, *turn.beside.values(), *turn.others.values()]
+        assert all(part >= -1e-9 for part in parts)
+        assert sum(turn.beside.values()) == pytest.approx(turn.shared)
+    for actor, seconds in taken.waiting.items():
+        assert 0 <= seconds <= len(windows) * (asks[actor].waiting_s or 0.0) + 1e-9
 
 
 @given(
     counted=waits,
     in_flight=st.lists(spans, max_size=6),
     windows=cuts,
-    cores=st.floats(0, 2),
     requests_s=st.floats(0, 100),
     limited_s=st.none() | st.floats(0, 1000),
+    share=st.none() | st.floats(0, 1),
 )
 def test_what_the_operator_did_adds_up_to_its_turns(
     counted: list[Wait],
     in_flight: list[tuple[int, int]],
     windows: list[Window],
-    cores: float,
     requests_s: float,
     limited_s: float | None,
+    share: float | None,
 ) -> None:
-    found = turns(Waits(counted, []), ACTORS, in_flight, windows)
-    cpu_s = [min(1.0, cores) * window.ns / 1e9 for window in windows]
-    mine = activity(found, cpu_s, requests_s=requests_s, limited_s=limited_s)
-    parts = [mine.cpu or 0.0, mine.api, mine.limited or 0.0, mine.still, *mine.passed_on.values()]
+    found = turns(Waits(counted, []), ACTORS, {"operator": in_flight}, windows)
+    shares = None if share is None else [share] * len(windows)
+    mine = activity(found, requests_s=requests_s, limited_s=limited_s, limited_shares=shares)
+    parts = [mine.api, mine.limited or 0.0, mine.still, *mine.passed_on.values()]
     assert all(part >= -1e-9 for part in parts)
-    assert sum(parts) == pytest.approx(sum(turn.in_flight + turn.alone + turn.shared for turn in found))
-    assert (mine.limited or 0.0) <= (limited_s or 0.0) + 1e-9
+    assert sum(parts) == pytest.approx(sum(map(own, found)))
+    assert (mine.limited is None) == (limited_s is None and share is None)
+    if limited_s is not None:
+        assert (mine.limited or 0.0) <= limited_s + 1e-9
+    elif share is not None:
+        assert mine.limited == pytest.approx(share * sum(map(own, found)))
 
 
 @given(counted=waits, in_flight=st.lists(spans, max_size=6), more=st.integers(1, 5 * S))
-def test_idle_time_is_nobodys(counted: list[Wait], in_flight: list[tuple[int, int]], more: int) -> None:
+def test_idle_time_is_unattributed(counted: list[Wait], in_flight: list[tuple[int, int]], more: int) -> None:
     """Ten seconds in which something happens, then some in which nothing does."""
-    once = activity(turns(Waits(counted, []), ACTORS, in_flight, [Window(0, END)]), [0.0], requests_s=1, limited_s=None)
-    longer = turns(Waits(counted, []), ACTORS, in_flight, [Window(0, END), Window(END, END + more)])
-    again = activity(longer, [0.0, 0.0], requests_s=1, limited_s=None)
+    flying = {"operator": in_flight}
+    once = activity(turns(Waits(counted, []), ACTORS, flying, [Window(0, END)]), requests_s=1, limited_s=None)
+    longer = turns(Waits(counted, []), ACTORS, flying, [Window(0, END), Window(END, END + more)])
+    again = activity(longer, requests_s=1, limited_s=None)
     assert again == once
     assert longer[1].idle == pytest.approx(more / 1e9)
 
@@ -110,7 +145,7 @@ def test_a_recording_cut_anywhere_has_no_table_that_it_cannot_prove(cut: int, se
 
 @settings(max_examples=20)
 @given(hold_ms=st.integers(1, 60_000), seed=st.integers(0, 1000))
-def test_a_hold_grows_only_nobodys_row(hold_ms: int, seed: int) -> None:
+def test_a_hold_grows_only_the_unattributed_row(hold_ms: int, seed: int) -> None:
     def deployed(end: float) -> PhaseResult:
         sim = full_run(3, seed=seed)
         sim.items = [item for item in sim.items if not _later(item[2], sim.at(6012))]
@@ -124,7 +159,7 @@ def test_a_hold_grows_only_nobodys_row(hold_ms: int, seed: int) -> None:
     before = {row.suspect: row.seconds for row in short.bottlenecks}
     after = {row.suspect: row.seconds for row in long.bottlenecks}
     assert after.keys() == before.keys()
-    assert after.pop("nobody") - before.pop("nobody") == pytest.approx(hold_ms / 1000)
+    assert after.pop("unattributed") - before.pop("unattributed") == pytest.approx(hold_ms / 1000)
     assert after == pytest.approx(before)
 
 

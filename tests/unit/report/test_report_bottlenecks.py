@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.result import BottleneckRow, Suspect, TestResult
+from pytest_grovescale.analysis.result import BottleneckRow, Contention, Suspect, TestResult
+from pytest_grovescale.report.html.answer import answer
 from pytest_grovescale.report.markdown import summary
 from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report.wording import escape
 
 from .sample import DEPLOY, RESULT, STEADY, TEST
 
@@ -29,7 +31,7 @@ class Given:
 
 
 ROWS = Given((("api-server", 7.95), ("operator-cpu", 5.6), ("scheduler", 2.8), ("kwok", 0.0))).table()
-LINE = "API server CPU-bound 71 % of deploy; operator CPU-bound 50 %"
+LINE = "API server CPU-bound 71 % of deploy; operator using CPU 50 %"
 
 
 @pytest.fixture
@@ -51,8 +53,8 @@ def test_the_answer_stands_above_all_tables(shown: TestResult) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["waited for deploy", "operator, CPU-bound 5.60 s (50 %)", "scheduler 2.80 s (25 %)", "meanwhile",
-     "API server CPU-bound 7.95 s (71 %)", "- deploy: no <metric>"],
+    ["waited for deploy", "operator, CPU used 5.60 s (50 %)", "scheduler 2.80 s (25 %)",
+     "contributing factors (overlapping)", "API server CPU-bound 7.95 s (71 %)", "- deploy: no <metric>"],
 )  # fmt: skip
 def test_the_table(line: str, shown: TestResult) -> None:
     assert line in lines(render_test(shown, width=140))
@@ -76,6 +78,28 @@ def test_it_keeps_to_its_width(width: int, shown: TestResult) -> None:
 
 def test_markdown(shown: TestResult) -> None:
     text = summary(msgspec.structs.replace(RESULT, tests=(shown,)))
-    assert "- **deploy**: API server CPU-bound 71 % of deploy; operator CPU-bound 50 %\n" in text
-    assert "| where the time went | deploy |\n|---|--:|\n| operator, CPU-bound | 5.60 s (50 %) |\n" in text
+    assert "- **deploy**: API server CPU-bound 71 % of deploy; operator using CPU 50 %\n" in text
+    assert "| where the time went | deploy |\n|---|--:|\n| operator, CPU used | 5.60 s (50 %) |\n" in text
     assert "| kwok |" not in text
+
+
+CONTENDED = Contention(
+    cores=2, run_cores=0.7, others_cores=1.2, steal_cores=0.1, iowait_cores=0.0, idle_cores=0.0, others_share=0.65
+)
+INFLATED = "Other programs used 1.2 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated."
+
+
+def test_what_other_programs_took_is_said_above_all_tables(shown: TestResult) -> None:
+    deploy = msgspec.structs.replace(shown.phases[0], contention=CONTENDED)
+    contended = msgspec.structs.replace(shown, phases=(deploy, shown.phases[1]))
+    found = lines(render_test(contended, width=140))
+    assert found.index(INFLATED) < found.index("Phases and milestones")
+    assert "other programs and steal 65 % –" in found
+    assert escape(INFLATED) in summary(msgspec.structs.replace(RESULT, tests=(contended,)))
+    assert INFLATED in [line.text for line in answer(contended)]
+
+
+def test_a_machine_that_the_run_has_to_itself_is_no_news(shown: TestResult) -> None:
+    quiet = msgspec.structs.replace(CONTENDED, others_cores=0.05, steal_cores=0.0, others_share=0.025)
+    deploy = msgspec.structs.replace(shown.phases[0], contention=quiet)
+    assert "Other programs used" not in render_test(msgspec.structs.replace(shown, phases=(deploy,)))

@@ -1,0 +1,266 @@
+"""A client-side rate limit that no metric names, by the flow of requests that it lets through.
+
+client-go's limiter is a token bucket (k8s.io/client-go/util/flowcontrol over golang.org/x/time/rate): after a burst it
+lets requests through at one rate, and a sender that falls behind catches up. So the number of requests so far keeps
+close to a straight line for as long as there is more to send, however many they are. What anything else sets the pace
+of (a CPU, an API server, another component) strays from the line further and further: it never catches up.
+
+Each REST client has a limiter of its own, and controller-runtime makes one per kind
+(sigs.k8s.io/controller-runtime/pkg/client/apiutil): the flow of one resource may be limited beside another that is not.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...recording.records import Request
+from ...recording.workers.history import WorkerHistory
+from ..api import category_of, counted
+from ..clock import WallClock
+from ..contents import Contents, PhaseSpan
+from ..reconciles import LIBRARY_QUEUES
+from ..writes import qualified
+from .clocks import Window, demands
+from .turns import OPERATOR
+
+_S = 1_000_000_000
+_LEAST_S = 8
+"""A flow is flat when it keeps its rate for so many seconds."""
+_LEAST_CORROBORATED_S = 3
+"""So many are enough at the rate that the operator's definition sets."""
+_LEAST_REQUESTS = 40
+_BEHIND_S = 0.3
+"""How long a sender may be held up before it catches up, s: a collection of garbage, a machine that is busy."""
+_BEHIND = 3.0
+"""Requests that it may be off the line besides, at the seconds' borders."""
+_STRAYS_S = 0.01
+"""How far half of the requests may stray from the line: what is sent in this time."""
+_STRAYS = 0.5
+"""And so many requests more: a request is received a little after it was let through."""
+_NEAR_QPS = 0.02
+"""How far a rate may be off the definition's."""
+_NEAR_ROUND = 0.003
+"""How far one may be off a round number where no definition names it: limits are set by people."""
+_QUEUED = 0.5
+"""Share of the scrapes in a spell at which keys waited."""
+_BUSY_CORES = 0.8
+"""An operator that asks for so much of a core may be paced by its CPU."""
+_CLOSED_LOOP = 0.6
+"""With the same number of requests under way for so much of the time, the next one waits for the last one's answer."""
+
+
+class Spell(NamedTuple):
+    """A time in which the requests of one client were let through at one rate."""
+
+    start: int
+    end: int
+    """ns of the recorder's clock."""
+    per_s: float
+    what: str
+    """``delete podcliques``, ``requests``."""
+    why: str
+    """What else says so: ``while keys waited``, ``the definition's qps``."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1e9
+
+    @property
+    def text(self) -> str:
+        """The spell in words: ``delete podcliques at 100/s for 53 s while keys waited``."""
+        return f"{self.what} at {self.per_s:.3g}/s for {self.seconds:.0f} s {self.why}"
+
+
+class _Flat(NamedTuple):
+    start: int
+    end: int
+    per_s: float
+
+
+def limited_spells(
+    contents: Contents, phase: PhaseSpan, requests: Sequence[Request], under_way: Sequence[tuple[int, int]]
+) -> list[Spell]:
+    """Return when the operator's client held its requests back in a phase, in order and without overlaps.
+
+    The flow is flat, and there was more to send: keys waited in the operator's queue. Where its definition sets
+    ``qps``, that has to be the rate, and stands for the queue where that was not measured. Where it sets none, the
+    rate has to be a round number, and neither the operator's CPU nor the API server's answers set the pace.
+    ``under_way``: the operator's requests, (start, end), as its client saw them.
+    """
+    user = contents.opened.identities.get(OPERATOR)
+    value = contents.opened.parameters.get("qps")
+    qps = float(value) if isinstance(value, int | float) and value > 0 else None
+    found: list[Spell] = []
+    for group in _groups(requests, user, contents.clock):
+        for flat in _flat_parts([at for at, _ in group], phase.start, contents.end_of(phase), qps):
+            if any(min(flat.end, other.end) > max(flat.start, other.start) for other in found):
+                continue
+            if why := _why(contents, phase, flat, qps, under_way):
+                inside = [request for at, request in group if flat.start <= at < flat.end]
+                found.append(Spell(flat.start, flat.end, flat.per_s, _what(inside), why))
+    return sorted(found)
+
+
+def shares_of(spells: Sequence[Spell], windows: Sequence[Window]) -> list[float]:
+    """Return which share of each window lies in a spell."""
+    return [
+        sum(max(0, min(spell.end, window.high) - max(spell.start, window.low)) for spell in spells) / window.ns
+        if window.ns
+        else 0.0
+        for window in windows
+    ]
+
+
+def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> list[list[tuple[int, Request]]]:
+    """Return (when received, request) of all that one client may have sent: the whole user, then by resource and verb.
+
+    In order of size: what the largest group explains is not explained again.
+    """
+    groups: defaultdict[tuple[str, ...], list[tuple[int, Request]]] = defaultdict(list)
+    for request in requests:
+        if request.user != user or request.verb == "watch" or not counted(request):
+            continue
+        item = request.received_wall - clock.offset(request.at), request
+        groups[()].append(item)
+        if category_of(request) == "object":
+            resource = qualified(request)
+            groups["object",].append(item)
+            groups["resource", resource].append(item)
+            groups["verb", resource, request.verb].append(item)
+    return sorted(
+        (sorted(group, key=lambda item: item[0]) for group in groups.values() if len(group) >= _LEAST_REQUESTS),
+        key=len,
+        reverse=True,
+    )
+
+
+def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -> list[_Flat]:
+    """Return the parts of a flow that keep to one rate, which is the definition's or a round number."""
+    seconds = (end - start) // _S
+    places = [bisect_left(times, start + second * _S) for second in range(seconds + 1)]
+    found: list[_Flat] = []
+    first = 0
+    while first < seconds:
+        last = _end_of_run(places, first)
+        number = places[last] - places[first]
+        if last - first >= _LEAST_CORROBORATED_S and number >= _LEAST_REQUESTS:
+            rate, strays = _line(times[places[first] : places[last]])
+            least = _LEAST_CORROBORATED_S if _is(rate, qps) else _LEAST_S
+            named = _is(rate, qps) if qps is not None else _round(rate)
+            if named and last - first >= least and strays <= _STRAYS + _STRAYS_S * rate:
+                found.append(_Flat(start + first * _S, start + last * _S, rate))
+        first = max(last, first + 1)
+    return found
+
+
+def _end_of_run(places: Sequence[int], first: int) -> int:
+    """Return the second up to which the requests so far keep close to a line from a second on.
+
+    ``places``: how many there were at the border of each second.
+    """
+    last = first + 1
+    while last + 1 < len(places):
+        rate = (places[last + 1] - places[first]) / (last + 1 - first)
+        slack = _BEHIND + _BEHIND_S * rate
+        if any(
+            abs(places[second] - places[first] - rate * (second - first)) > slack
+            for second in range(first + 1, last + 1)
+        ):
+            break
+        last += 1
+    return last
+
+
+def _line(times: Sequence[int]) -> tuple[float, float]:
+    """Return the rate of a flow, 1/s, and how far the number of requests so far strays from a line: half of them by
+    no more."""
+    points = [((at - times[0]) / 1e9, number) for number, at in enumerate(times)]
+    if points[-1][0] <= 0:
+        return 0.0, math.inf
+    line = statistics.linear_regression(*zip(*points, strict=True))
+    strays = [abs(number - line.slope * at - line.intercept) for at, number in points]
+    # Requests that were held up lie below it and bend it: without them it is straight.
+    limit = max(1.0, statistics.median(strays))
+    near = [point for point, stray in zip(points, strays, strict=True) if stray <= limit]
+    if len(near) >= len(points) / 2:
+        line = statistics.linear_regression(*zip(*near, strict=True))
+    return line.slope, statistics.median(abs(number - line.slope * at - line.intercept) for at, number in points)
+
+
+def _is(rate: float, qps: float | None) -> bool:
+    return qps is not None and abs(rate - qps) <= _NEAR_QPS * qps
+
+
+def _round(rate: float) -> bool:
+    """Return whether a rate is a number of one digit, or of two of which the second is 5: 8, 15, 20, 100, 250."""
+    if rate <= 0:
+        return False
+    step: float = 5 * 10.0 ** (math.floor(math.log10(rate * (1 + _NEAR_ROUND))) - 1)
+    return abs(rate - round(rate / step) * step) <= _NEAR_ROUND * rate
+
+
+def _why(
+    contents: Contents, phase: PhaseSpan, flat: _Flat, qps: float | None, under_way: Sequence[tuple[int, int]]
+) -> str:
+    """Return what else says that a flat flow was limited by its client; nothing where something speaks against it."""
+    queued = _keys_waited(contents.metrics.workers, phase.name, flat)
+    if queued is False:
+        return ""
+    if qps is not None:
+        waited = "while keys waited" if queued else "with an unknown queue"
+        return f"{waited}, as the definition's qps of {qps:g}"
+    paced = _cpu_bound(contents, flat) or _closed_loop(under_way, flat)
+    return "while keys waited" if queued and not paced else ""
+
+
+def _closed_loop(under_way: Sequence[tuple[int, int]], flat: _Flat) -> bool:
+    """Return whether the same number of requests was under way nearly all the time, as of workers that wait."""
+    changes: list[tuple[int, int]] = []
+    for start, end in under_way:
+        if start < flat.end and end > flat.start:
+            changes += [(max(start, flat.start), 1), (min(end, flat.end), -1)]
+    spent: Counter[int] = Counter()
+    now, number = flat.start, 0
+    for at, change in sorted(changes):
+        spent[number] += at - now
+        now, number = at, number + change
+    spent[number] += flat.end - now
+    del spent[0]
+    return max(spent.values(), default=0) >= _CLOSED_LOOP * (flat.end - flat.start)
+
+
+def _keys_waited(history: WorkerHistory, phase: str, flat: _Flat) -> bool | None:
+    """Return whether keys waited in some queue of the operator; None where no scrape in the spell tells."""
+    waited: dict[int, bool] = {}
+    for controller, readings in history.readings.items():
+        if controller.startswith(LIBRARY_QUEUES):
+            continue
+        for reading in readings:
+            if reading.phase == phase and flat.start <= reading.at < flat.end:
+                waited[reading.at] = waited.get(reading.at, False) or reading.depth > 0
+    return sum(waited.values()) >= _QUEUED * len(waited) if waited else None
+
+
+def _cpu_bound(contents: Contents, flat: _Flat) -> bool:
+    """Return whether the operator's CPU may have set the pace; also where it was not measured."""
+    reads = contents.reads.get(OPERATOR, [])
+    if not reads or reads[0].at > flat.start or reads[-1].at < flat.end:
+        return True
+    (asked,) = demands(reads, [Window(flat.start, flat.end)])
+    return asked.used_s + (asked.waiting_s or 0.0) >= _BUSY_CORES * (flat.end - flat.start) / 1e9
+
+
+def _what(requests: Sequence[Request]) -> str:
+    """Return the name of what nearly all requests did: ``delete podcliques``, ``podcliques requests``, ``requests``."""
+    kinds = Counter((request.verb, request.resource) for request in requests)
+    resources = Counter(request.resource for request in requests)
+    (verb, resource), number = kinds.most_common(1)[0]
+    if number >= 0.9 * len(requests):
+        return f"{verb} {resource}"
+    resource, number = resources.most_common(1)[0]
+    return f"requests for {resource}" if number >= 0.9 * len(requests) else "requests"
