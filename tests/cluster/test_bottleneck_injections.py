@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.injections import DATA, phases_of
+from benchmarks.injections import CORE_WAITS, DATA, phases_of, seconds_of
+from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
+from pytest_grovescale.analysis.contention import sentence
 from pytest_grovescale.analysis.result import PhaseResult, Suspect
 
 pytestmark = pytest.mark.cluster
 
 REPLICAS = 20
 PODS = 2 * REPLICAS
-ACROSS = {"operator-queue", "api-server", "machine"}
-"""Rows that lie across those of who was waited for."""
 QPS = 4
 OPERATOR_QPS = 12
 """It makes some ten requests for each replica."""
 PODS_READY_MS = 15_000
+HOGS = 4
+"""On each core."""
 
 
 def cluster(folder: Path, of: str, changed: Mapping[str, Any]) -> str:
@@ -41,11 +43,16 @@ def slow_scheduler(folder: Path) -> Sequence[str]:
 
 
 def slow_pods(folder: Path) -> Sequence[str]:
+    """And while they are taken away, other programs want all cores: no time of that is kwok's."""
     stage = (DATA / "late-ready.yaml").read_text(encoding="utf-8")
     assert "durationMilliseconds: 3000" in stage
     later = stage.replace("durationMilliseconds: 3000", f"durationMilliseconds: {PODS_READY_MS}")
     (folder / "late-ready.yaml").write_text(later, encoding="utf-8")
-    return [cluster(folder, "slow-start.yaml", {})]
+    return [
+        cluster(folder, "slow-start.yaml", {}),
+        f"--grovescale-param=hogs={HOGS}",
+        "--grovescale-param=hogged=delete",
+    ]
 
 
 def slow_operator(folder: Path) -> Sequence[str]:
@@ -83,7 +90,16 @@ def test_who_is_slowed_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "state"))
-    found = phases_of(test, slowed(tmp_path), replicas=REPLICAS)[phase]
+    phases = phases_of(test, slowed(tmp_path), replicas=REPLICAS)
+    found = phases[phase]
     assert waited_for(found) == suspect
     assert next(row.seconds for row in found.bottlenecks if row.suspect == suspect) >= least_s
     assert found.bottleneck
+    if slowed is slow_pods:
+        hogged = phases["delete"]
+        assert hogged.contention is not None
+        assert hogged.contention.others_share is not None
+        assert hogged.contention.others_share >= 0.5
+        assert "Other programs used" in sentence(hogged.contention, "delete")
+        assert seconds_of(hogged, CORE_WAITS) >= hogged.seconds / 2
+        assert seconds_of(hogged, ["kwok"]) <= hogged.seconds / 4

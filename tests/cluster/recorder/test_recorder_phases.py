@@ -41,6 +41,7 @@ from pytest_grovescale.recording.recorder import ScrapeTarget
 from pytest_grovescale.recording.records import (
     CpuRead,
     LateObject,
+    MachineRead,
     MilestoneMet,
     ObjectSeen,
     PhaseEnded,
@@ -103,10 +104,15 @@ def test_edges_stand_around_the_phase(plane: Plane, tmp_path: Path) -> None:
     kinds = [
         f"{type(record).__name__} {getattr(record, 'edge', '')}".strip()
         for record in found
-        if isinstance(record, PhaseStarted | PhaseEnded) or (isinstance(record, CpuRead | Scraped) and record.edge)
+        if isinstance(record, PhaseStarted | PhaseEnded)
+        or (isinstance(record, CpuRead | MachineRead | Scraped) and record.edge)
     ]
-    cpu = [f"CpuRead {edge}:p" for edge in ("start", "start", "end", "end")]
-    assert kinds == [*cpu[:2], "Scraped start:p", "PhaseStarted", *cpu[2:], "Scraped end:p", "PhaseEnded"]
+    start, end = ([f"CpuRead {edge}:p"] * 2 + [f"MachineRead {edge}:p"] for edge in ("start", "end"))
+    assert kinds == [*start, "Scraped start:p", "PhaseStarted", *end, "Scraped end:p", "PhaseEnded"]
+    machine = [read.times for read in of(found, MachineRead) if read.edge]
+    assert None not in machine, "this machine does not show /proc/stat"
+    waited = [read.waiting_ns for read in of(found, CpuRead) if read.process == "recorder" and read.edge]
+    assert None not in waited, "this kernel does not count how long threads wait for a core"
     first, second = of(found, Scraped)
     assert any(series.startswith("apiserver_request_total{") for series in first.samples)
     assert 0 < len(second.samples) < len(first.samples)

@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pytest_grovescale import Scale, count, gone
+
+# Burns a core until its standard input ends, which it does with this process, however that ends.
+_HOG = """
+import select
+while not select.select([0], [], [], 0)[0]:
+    for _ in range(100_000):
+        pass
+"""
+# Starts hogs and ends: then they are no children of the harness, and their CPU time is not counted as its own.
+_LAUNCHER = f"""
+import subprocess, sys
+for _ in range(int(sys.argv[1])):
+    subprocess.Popen([sys.executable, "-c", {_HOG!r}], start_new_session=True)
+"""
 
 
 def test_pods(scale: Scale) -> None:
     replicas = scale.parameter("replicas", 60)
+    hogs, hogged = scale.parameter("hogs", 0), scale.parameter("hogged", "deploy")
     pcs = scale.workload("pcs.yaml.j2", replicas=replicas, pods_per_replica=2)
-    with scale.phase("deploy", timeout="2m") as deploy:
+    with _hogs(hogs if hogged == "deploy" else 0), scale.phase("deploy", timeout="4m") as deploy:
         deploy.milestone("pods-ready", count("pods", 2 * replicas, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
-    with scale.phase("delete", timeout="2m") as delete:
+    with _hogs(hogs if hogged == "delete" else 0), scale.phase("delete", timeout="4m") as delete:
         delete.milestone("pods-gone", count("pods", 0))
         delete.milestone("pcs-gone", gone(pcs))
         pcs.delete()
+
+
+@contextmanager
+def _hogs(each: int) -> Iterator[None]:
+    """Let so many other programs want each core."""
+    if not each:
+        yield
+        return
+    ends, keeps = os.pipe()
+    closed_when_gone, held_by_hogs = os.pipe()
+    launcher = [sys.executable, "-c", _LAUNCHER, str(each * len(os.sched_getaffinity(0)))]
+    try:
+        try:
+            subprocess.run(launcher, check=True, stdin=ends, stdout=held_by_hogs)
+        finally:
+            os.close(ends)
+            os.close(held_by_hogs)
+        yield
+    finally:
+        os.close(keeps)
+        os.read(closed_when_gone, 1)
+        os.close(closed_when_gone)
 
 
 def test_collection(scale: Scale) -> None:
