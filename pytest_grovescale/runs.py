@@ -97,9 +97,11 @@ class Run:
                     cluster, lambda: self._session.portal, alone=measured, operator=uses_operator, say=self.say
                 )
                 self._lost_turn = held.enter_context(turn)
+            cluster.note_test(item.nodeid)
             try:
                 yield cluster
             finally:
+                cluster.note_test("")
                 self._lost_turn = never_lost
 
     def _find_cluster(self, item: pytest.Function) -> Cluster:

@@ -47,6 +47,11 @@ def json_document(content: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
+def json_text(content: Any) -> str:
+    """Return JSON as a command prints it: indented."""
+    return json_document(content).decode().rstrip("\n")
+
+
 def write_private(path: Path, content: str | bytes) -> None:
     """Write a file that only its owner may read: a reader never meets half a token. Raises OSError."""
     with replacing(path, mode=0o600) as file:

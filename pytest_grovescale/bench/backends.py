@@ -12,7 +12,7 @@ from ..analysis.result import TestResult
 from ..errors import UsageError
 from ..report import backends_table as report
 from ..report import jsonfile
-from ..whole_files import json_document
+from ..whole_files import json_text
 
 EQUAL, UNEQUAL = 0, 1
 """Exit codes; a table in which too few runs tell the counts is no failure."""
@@ -44,7 +44,7 @@ def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: boo
 
 def _rendered(found: BackendsTable, wanted: BackendsWanted, *, color: bool) -> str:
     if wanted.json:
-        return json_document(found).decode().rstrip("\n")
+        return json_text(found)
     return report.render_markdown(found) if wanted.markdown else report.render(found, color=color)
 
 

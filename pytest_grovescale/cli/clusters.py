@@ -29,12 +29,19 @@ def add(commands: Any) -> None:
     add_allow_context(up)
     up.set_defaults(run=_up)
 
-    status = commands.add_parser("status", help="list the clusters on this machine and their processes")
+    status = commands.add_parser("status", help="list the clusters on this machine, their users and processes")
+    status.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one (default: all)")
+    status.add_argument("--json", action="store_true", help="as JSON")
     status.set_defaults(run=_status)
 
     down = commands.add_parser("down", help="stop a cluster and remove what it left")
-    down.add_argument("name", nargs="?", default="", metavar="NAME")
-    down.add_argument("--all", action="store_true", help="every cluster of this user, and what killed runs left")
+    down.add_argument(
+        "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
+    )
+    down.add_argument(
+        "--all", action="store_true", help="every cluster of this user that is not in use, and what killed runs left"
+    )
+    down.add_argument("--force", action="store_true", help="also a cluster that a live run uses: the run fails")
     down.add_argument(
         "--context",
         metavar="CONTEXT",
@@ -46,7 +53,10 @@ def add(commands: Any) -> None:
     down.set_defaults(run=_down)
 
     kubeconfig = commands.add_parser("kubeconfig", help="print a running cluster's kubeconfig file's path")
-    kubeconfig.add_argument("name", nargs="?", default="", metavar="NAME")
+    kubeconfig.add_argument(
+        "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
+    )
+    kubeconfig.add_argument("--json", action="store_true", help="as JSON")
     kubeconfig.set_defaults(run=_kubeconfig)
 
 
@@ -73,7 +83,7 @@ def _up(options: argparse.Namespace) -> int:
 def _status(options: argparse.Namespace) -> int:
     from ..cluster import commands
 
-    return commands.status(write=write)
+    return commands.status(options.name, json=options.json, write=write)
 
 
 def _down(options: argparse.Namespace) -> int:
@@ -83,7 +93,11 @@ def _down(options: argparse.Namespace) -> int:
     if not options.context:
         if options.dry_run:
             raise UsageError("--dry-run is for --context", next_step="See: grovescale status")
-        return commands.down(options.name, everything=options.all, say=say)
+        return commands.down(options.name, everything=options.all, force=options.force, say=say)
+    if options.force:
+        raise UsageError(
+            "--force means a cluster of this machine, --context another's", next_step="Leave one of them out."
+        )
     if options.all:
         raise UsageError(
             "--all means this machine, --context another's cluster", next_step="Give a NAME with --context."
@@ -101,4 +115,4 @@ def _down(options: argparse.Namespace) -> int:
 def _kubeconfig(options: argparse.Namespace) -> int:
     from ..cluster import commands
 
-    return commands.kubeconfig(options.name, write=write)
+    return commands.kubeconfig(options.name, json=options.json, write=write)

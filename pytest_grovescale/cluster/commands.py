@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from .. import durations
-from ..errors import ClusterError, UsageError
-from . import binaries, handle, lease, platforms, processes, state, versions
+from ..errors import UsageError
+from ..whole_files import json_text
+from . import binaries, handle, inventory, platforms, versions
 from .definition import load_definition
+from .inventory import ClusterStatus
 
 Say = Callable[[str], None]
 """Takes progress and remarks, one line each."""
 Write = Callable[[str], None]
 """Takes the command's result, to be read by people or programs."""
+
+
+class KubeconfigFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``grovescale kubeconfig --json`` prints."""
+
+    schema_version: int = inventory.SCHEMA_VERSION
+    cluster: str
+    """Name."""
+    kubeconfig: str
+    """File."""
 
 
 def setup(*, kubernetes: str = "", say: Say, write: Write) -> int:
@@ -41,7 +55,9 @@ def up(
         definition = definition.with_version(kubernetes)
     if nodes is not None:
         definition = definition.with_nodes(nodes)
-    running = handle.acquire(definition, name=name or definition.name, allowed_contexts=allowed_contexts, progress=say)
+    running = handle.acquire(
+        definition, name=name or definition.name, allowed_contexts=allowed_contexts, standing=True, progress=say
+    )
     running.release(keep=True)
     say(f"cluster {running.name} stays until: grovescale down {running.name}")
     say(f"use it in tests with: pytest --grovescale --grovescale-cluster={running.name}")
@@ -49,27 +65,42 @@ def up(
     return 0
 
 
-def status(*, write: Write) -> int:
-    """Write one line per cluster, its users and its processes; 0 also when there is none."""
-    names = state.names()
-    if not names:
+def status(name: str = "", *, json: bool = False, write: Write) -> int:
+    """Write each cluster, or the named one, its users and its processes; 0 also when there is none."""
+    clusters = inventory.read()
+    if name:
+        clusters = [inventory.select(clusters, name)]
+    if json:
+        write(json_text(inventory.StatusFile(clusters=tuple(clusters))))
+        return 0
+    if not clusters:
         write("no clusters")
-    for name in names:
-        write(_describe(name))
+    for one in clusters:
+        write(_describe(one))
     return 0
 
 
-def down(name: str = "", *, everything: bool = False, say: Say) -> int:
-    """Stop a cluster, or all and whatever killed runs left; without a name, the only one there is."""
-    if everything:
-        for found in state.names():
-            _stop(found, say)
-        handle.clear_stale(progress=say)
+def down(name: str = "", *, everything: bool = False, force: bool = False, say: Say) -> int:
+    """Stop a cluster, or all and whatever killed runs left; without a name, the only one that ``up`` made.
+
+    ``force``: also one that a live process uses. Without it, ``everything`` stops the others first and then raises
+    UsageError for those in use.
+    """
+    if not everything:
+        _stop(inventory.select(inventory.read(), name).name, say, force=force)
         return 0
-    chosen = name or _only(state.names())
-    if chosen not in state.names():
-        raise ClusterError(f"there is no cluster {chosen}", next_step="See: grovescale status")
-    _stop(chosen, say)
+    refused = []
+    for found in inventory.read():
+        try:
+            _stop(found.name, say, force=force)
+        except UsageError as error:
+            refused.append(error)
+    handle.clear_stale(progress=say)
+    if refused:
+        raise UsageError(
+            "\n".join(error.message for error in refused),
+            next_step="Wait for their end, or stop them all the same: grovescale down --all --force",
+        )
     return 0
 
 
@@ -94,26 +125,24 @@ def down_elsewhere(
     )
 
 
-def kubeconfig(name: str = "", *, write: Write) -> int:
-    """Write the path of a running cluster's kubeconfig; without a name, of the only one there is."""
-    chosen = name or _only(handle.names())
-    if not handle.is_running(chosen):
-        raise ClusterError(f"no cluster {chosen} is running", next_step=f"Start it with: grovescale up --name {chosen}")
-    write(str(state.directory(chosen) / "kubeconfig"))
+def kubeconfig(name: str = "", *, json: bool = False, write: Write) -> int:
+    """Write the path of a running cluster's kubeconfig; without a name, of the only one that ``up`` made."""
+    chosen = inventory.select(inventory.read(), name)
+    if chosen.kubeconfig is None:
+        raise UsageError(f"cluster {chosen.name} is not running: {chosen.state}", next_step="See: grovescale status")
+    write(json_text(KubeconfigFile(cluster=chosen.name, kubeconfig=chosen.kubeconfig)) if json else chosen.kubeconfig)
     return 0
 
 
-def _stop(name: str, say: Say) -> None:
-    for line in handle.stop(name):
+def _stop(name: str, say: Say, *, force: bool) -> None:
+    def refuse() -> None:
+        if not force:
+            inventory.refuse_in_use(inventory.status_of(name))
+
+    # At once, not when its start is over; and again when nothing can join it any more.
+    refuse()
+    for line in handle.stop(name, refuse=refuse):
         say(line)
-
-
-def _only(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise ClusterError("no cluster is running", next_step="Start one with: grovescale up")
-    raise UsageError(f"which one of {', '.join(names)}?", next_step="Give its name.")
 
 
 def _wanted_optional(version: str) -> tuple[str, ...]:
@@ -121,36 +150,24 @@ def _wanted_optional(version: str) -> tuple[str, ...]:
     return tuple(name for name in versions.OPTIONAL if binaries.is_present(name, version))
 
 
-def _describe(name: str) -> str:
-    folder = state.directory(name)
-    facts = state.facts(folder)
-    if state.owner(folder) is None:
+def _describe(cluster: ClusterStatus) -> str:
+    name = cluster.name
+    users = [f"  used by {user.text}" for user in cluster.users]
+    if cluster.state == "stale":
         return f"{name}: stale, its supervisor was killed or could not clear up; clear it with: grovescale down {name}"
-    if facts is None:
-        return f"{name}: starting"
-    kept = "kept until down" if (folder / "kept").exists() else "ends with its last user"
-    lines = [f"{name}: {facts.backend}, Kubernetes {facts.kubernetes}, {facts.nodes} nodes, {facts.server}, {kept}"]
-    if facts.container is not None:
-        lines.append(f"  {_container(facts.container)}")
-    for lease_name in lease.names(folder):
-        holder = lease.holder(folder, lease_name)
-        if holder is not None and lease.is_held(folder, lease_name):
-            run = f" (run {holder.run_id})" if holder.run_id else ""
-            lines.append(f"  used by pid {holder.pid}{run}: {holder.command}")
+    if cluster.state == "starting":
+        return "\n".join([f"{name}: starting", *users])
+    made_by = "made by `grovescale up`" if cluster.made_by == "up" else "made by a run"
+    kept = "kept until down" if cluster.kept else "ends with its last user"
+    head = f"{name}: {cluster.backend}, Kubernetes {cluster.kubernetes}, {cluster.nodes} nodes, {cluster.server}"
+    lines = [f"{head}, {made_by}, {kept}", *([f"  {cluster.container}"] if cluster.container else []), *users]
     rows = []
-    for info in state.process_list(folder).values():
-        running = f"{processes.memory_bytes(info.pid) / 1e6:.0f} MB" if info.running else f"ended: {info.exit_code}"
-        age = durations.text(processes.age_s(info.started_ticks)) if info.running else ""
-        rows.append((info.name, str(info.pid), running, age, str(info.restarts)))
+    for info in cluster.processes:
+        memory = f"ended: {info.exit_code}" if info.memory_bytes is None else f"{info.memory_bytes / 1e6:.0f} MB"
+        age = "" if info.age_seconds is None else durations.text(info.age_seconds)
+        rows.append((info.name, str(info.pid), memory, age, str(info.restarts)))
     table = _table(("PROCESS", "PID", "MEMORY", "AGE", "RESTARTS"), rows)
     return "\n".join([*lines, *(f"  {line}" for line in table.splitlines())])
-
-
-def _container(container: state.Container) -> str:
-    # Only a cluster in a container needs an engine to be asked.
-    from .kind import node_container
-
-    return node_container.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

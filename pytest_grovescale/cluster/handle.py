@@ -62,6 +62,10 @@ class Cluster:
         """Under which this process uses it; namespaces are labelled with it, to be found should the process die."""
         return self._lease.id
 
+    def note_test(self, test: str) -> None:
+        """Record which test uses the cluster now, for ``grovescale status`` and ``down``; empty: none."""
+        self._lease.note_test(test)
+
     def access_as(self, role: str) -> Access:
         """Return the access of ``harness`` (as ``access``) or ``recorder``; raises UsageError for another role."""
         if role not in ROLES:
@@ -164,13 +168,15 @@ def acquire(
     name: str | None = None,
     run_id: str = "",
     allowed_contexts: Sequence[str] = (),
+    standing: bool = False,
     progress: Progress,
 ) -> Cluster:
     """Return a cluster as the definition says: the running one of that name, or a new one.
 
     ``name`` None makes one up. ``run_id``: namespaces labelled ``grovescale.io/run=<run_id>`` are removed from a
     cluster that stays, should this process die without releasing it. ``allowed_contexts``: those of a kubeconfig that
-    may be used although they are not on this machine. Raises ClusterError, BinaryError, UsageError.
+    may be used although they are not on this machine. ``standing``: a new one is no run's (``grovescale up``).
+    Raises ClusterError, BinaryError, UsageError.
     """
     platforms.require_linux()
     chosen = name or f"c-{secrets.token_hex(4)}"
@@ -191,6 +197,7 @@ def acquire(
                 binaries=found,
                 run_id=run_id,
                 allowed_contexts=tuple(allowed_contexts),
+                standing=standing,
             )
             facts, held = launch.start(plan, progress)
             return Cluster(folder, facts, held)
@@ -244,11 +251,15 @@ def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
     return None
 
 
-def stop(name: str) -> list[str]:
-    """Stop a cluster, whoever uses it, and clear what is left of it; return what was done, in words."""
+def stop(name: str, *, refuse: Callable[[], None] = lambda: None) -> list[str]:
+    """Stop a cluster and clear what is left of it; return what was done, in words.
+
+    ``refuse`` is called when nothing can join or start the cluster any more; it raises if the cluster has to stay.
+    """
     folder = state.directory(name)
     done = []
     with locks.held(state.start_lock(folder), remove=True):
+        refuse()
         owner = state.owner(folder)
         if owner is not None:
             launch.end(folder, owner)

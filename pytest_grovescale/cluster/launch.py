@@ -36,6 +36,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str = ""
     allowed_contexts: tuple[str, ...] = ()
     """Contexts of a kubeconfig that may be used although they are not on this machine."""
+    standing: bool = False
+    """Whether it is made by ``grovescale up``."""
 
 
 Backend = Callable[[Plan, Progress], state.Facts]
@@ -96,7 +98,7 @@ def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[stat
     # Before there is a supervisor: it ends as soon as it sees none.
     held = lease.take(plan.folder, run_id=plan.run_id)
     try:
-        facts = bring_up(plan, progress)
+        facts = msgspec.structs.replace(bring_up(plan, progress), standing=plan.standing)
         state.write(plan.folder / "cluster.json", facts)
     except BaseException:
         held.release()

@@ -1,4 +1,8 @@
-"""Leases: who uses a cluster. A locked file each, so that the kernel gives it back when its holder dies."""
+"""Leases: who uses a cluster. A locked file each, so that the kernel gives it back when its holder dies.
+
+Its content is lines of JSON, each a whole `Holder`; the last complete one holds. Appended, since replacing the file
+would drop its lock.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +21,35 @@ FOLDER = "leases"
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who took a lease; the content of its file."""
+    """Who took a lease."""
 
     pid: int
+    user: str = ""
+    """Login name."""
     run_id: str = ""
     """Run whose namespaces are removed when the holder dies without giving the lease back."""
     command: str = ""
     since: float = 0.0
     """Seconds since the epoch."""
+    test: str = ""
+    """Id of the test that uses the cluster now; empty between tests."""
 
 
 class Lease:
     """A lease that this process holds."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: BinaryIO, holder: Holder) -> None:
         self.id = path.name
         self.path = path
         self._file = file
+        self._holder = holder
+
+    def note_test(self, test: str) -> None:
+        """Record which test uses the cluster now; empty: none. Does nothing on a lease that was released."""
+        if self.released or test == self._holder.test:
+            return
+        self._holder = msgspec.structs.replace(self._holder, test=test)
+        _append(self._file, self._holder)
 
     def release(self) -> None:
         """Give it back. Idempotent. Gone before it is unlocked: that tells a release from a death."""
@@ -53,12 +69,11 @@ def take(directory: Path, *, run_id: str = "") -> Lease:
     hidden = folder / f".{name}"
     file = locks.take(hidden)
     assert file is not None
-    holder = Holder(pid=os.getpid(), run_id=run_id, command=" ".join(sys.argv)[:200], since=time.time())
-    file.write(msgspec.json.encode(holder))
-    file.flush()
+    holder = Holder(pid=os.getpid(), user=_user(), run_id=run_id, command=" ".join(sys.argv)[:200], since=time.time())
+    _append(file, holder)
     # Under its final name it is locked from the first moment on: unlocked there means dead.
     path = hidden.rename(folder / name)
-    return Lease(path, file)
+    return Lease(path, file, holder)
 
 
 def names(directory: Path) -> list[str]:
@@ -73,11 +88,29 @@ def names(directory: Path) -> list[str]:
 def holder(directory: Path, name: str) -> Holder | None:
     """Return who took a lease; None when its file is gone."""
     try:
-        return msgspec.json.decode((directory / FOLDER / name).read_bytes(), type=Holder)
+        lines = (directory / FOLDER / name).read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return None
+    # The first line is whole before the file has its name; a later one may be half written.
+    return msgspec.json.decode([line for line in lines if line.endswith(b"\n")][-1], type=Holder)
 
 
 def is_held(directory: Path, name: str) -> bool:
     """Return whether the holder lives and has not given the lease back."""
     return locks.is_held(directory / FOLDER / name)
+
+
+def _append(file: BinaryIO, holder: Holder) -> None:
+    file.write(msgspec.json.encode(holder) + b"\n")
+    file.flush()
+
+
+def _user() -> str:
+    # Imported late: like fcntl in locks.py, this module is missing where the package only has to be importable.
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        # A container's user often has no entry.
+        return str(os.getuid())

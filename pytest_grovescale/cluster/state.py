@@ -74,6 +74,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Prefix → number of the simulated nodes, ``<prefix>-0`` and so on, of a cluster that has other nodes as well."""
     on_loopback: bool = True
     """Whether its API server is on this machine: only then does it reach what listens on loopback here."""
+    standing: bool = False
+    """Made by ``grovescale up``. Any other cluster belongs to the run that made it."""
     container: Container | None = None
     """Where its processes, and those of its real pods, can be looked at from outside."""
 
