@@ -1,6 +1,27 @@
-"""The one exception hierarchy. Every message ends with what the user can do next."""
+"""The one exception hierarchy, and the exit codes of all commands.
+
+Every message ends with what the user can do next.
+"""
 
 from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+
+class ExitCode(enum.IntEnum):
+    """What a command ends with. Ctrl-C ends it with 130, as a shell says of SIGINT."""
+
+    PASSED = 0
+    """Done; where the command judges: nothing failed."""
+    FAILED = 1
+    """A verdict: a bound exceeded, a regression, counts that differ, a rule broken."""
+    USAGE = 2
+    """The command line, a definition or a file that it names is wrong. Nothing was measured."""
+    INFRASTRUCTURE = 3
+    """Cluster, build, disk or network: nothing is known of the operator."""
+    INCONCLUSIVE = 4
+    """There is no verdict, and the options make that a failure."""
 
 
 class GrovescaleError(Exception):
@@ -8,6 +29,9 @@ class GrovescaleError(Exception):
 
     ``message`` says what happened, ``next_step`` what to do about it; both are shown to the user.
     """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INFRASTRUCTURE
+    """What a command ends with that this error ends."""
 
     def __init__(self, message: str, *, next_step: str = "") -> None:
         super().__init__(message)
@@ -21,12 +45,16 @@ class GrovescaleError(Exception):
 class UsageError(GrovescaleError):
     """The test, an option or a command line asks for something that cannot be."""
 
+    exit_code = ExitCode.USAGE
+
 
 class DefinitionError(GrovescaleError):
     """A definition file (cluster, operator, workload) is missing or wrong.
 
     The message starts with ``file:line: path.to.value:``.
     """
+
+    exit_code = ExitCode.USAGE
 
 
 class BinaryError(GrovescaleError):
@@ -40,13 +68,23 @@ class ClusterError(GrovescaleError):
 class OperatorError(GrovescaleError):
     """The operator under test did not start, become ready or stay alive."""
 
+    exit_code = ExitCode.FAILED
+
 
 class WorkloadError(GrovescaleError):
     """A workload could not be rendered, applied or deleted."""
 
+    exit_code = ExitCode.FAILED
+
 
 class RecordingError(GrovescaleError):
     """A recording cannot be written or read."""
+
+
+class MissingFileError(RecordingError):
+    """A file or folder of a run, where the user says it is, is not there."""
+
+    exit_code = ExitCode.USAGE
 
 
 class ExpositionError(GrovescaleError):
@@ -68,6 +106,8 @@ class ExpositionLineError(ExpositionError):
 class PhaseError(GrovescaleError):
     """A phase did not reach its milestones: timeout, dead operator, lost recorder."""
 
+    exit_code = ExitCode.FAILED
+
 
 class PrometheusError(GrovescaleError):
     """A Prometheus could not be started or reached, or did not answer."""
@@ -80,6 +120,8 @@ class CheckFailed(GrovescaleError, AssertionError):
 class CheckInconclusive(CheckFailed):
     """Whether a run exceeded a bound could not be decided, and the options say that this fails it."""
 
+    exit_code = ExitCode.FAILED
+
 
 class InconclusiveWarning(UserWarning):
     """Whether a run exceeded a bound could not be decided, and the options say that this is no failure."""
@@ -91,3 +133,5 @@ class PrometheusWarning(UserWarning):
 
 class NotMeasuredError(GrovescaleError):
     """A figure was asked for that the recording does not hold. It is never answered with zero."""
+
+    exit_code = ExitCode.INCONCLUSIVE

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from .errors import RecordingError
+from .errors import MissingFileError, RecordingError
 
 T = TypeVar("T")
 
@@ -61,8 +61,8 @@ def write_private(path: Path, content: str | bytes) -> None:
 def read_document(path: Path, content: type[T], *, schema_version: int, what: str, next_step: str) -> T:
     """Return what a JSON file holds. ``what`` says in words what it should be: ``a result``.
 
-    Raises RecordingError, with ``next_step``, for a file that cannot be read or is something else; and for one of a
-    newer version than ``schema_version``.
+    Raises MissingFileError for a file that is not there; RecordingError, with ``next_step``, for one that cannot be
+    read or is something else, and for one of a newer version than ``schema_version``.
     """
     version = schema_version
     try:
@@ -70,6 +70,8 @@ def read_document(path: Path, content: type[T], *, schema_version: int, what: st
         version = msgspec.json.decode(data, type=_Header).schema_version
         if version <= schema_version:
             return msgspec.json.decode(data, type=content)
+    except FileNotFoundError:
+        raise MissingFileError(f"{path}: no such file", next_step=next_step) from None
     except OSError as error:
         raise RecordingError(f"{path} cannot be read: {error.strerror}", next_step=next_step) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

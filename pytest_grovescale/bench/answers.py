@@ -21,7 +21,7 @@ import aiohttp
 
 from .. import __version__
 from ..endpoints import Address, Credentials, addressed, authorization, ssl_context
-from ..errors import ExpositionError, GrovescaleError
+from ..errors import ExpositionError, GrovescaleError, UsageError
 from ..exposition.body import ACCEPT_ENCODING, Body
 from ..exposition.limits import Limits
 from ..exposition.reader import ACCEPT
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits: Limits | None = None) -> Answer:
-    """Return what a URL, a file or ``-`` holds. Raises AnswerError."""
+    """Return what a URL, a file or ``-`` holds. Raises AnswerError, UsageError."""
     bounds = limits or Limits()
     try:
         if source.startswith(("http://", "https://")):
@@ -66,6 +66,8 @@ def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits
             f"{source}: {error.certificate_error}",
             next_step="For a certificate that nobody here vouches for: --ca FILE, or --insecure.",
         ) from None
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise UsageError(f"{source}: {_reason(error)}", next_step=_hint(source)) from None
     except (aiohttp.ClientError, OSError) as error:
         raise AnswerError(f"{source}: {_reason(error)}", next_step=_hint(source)) from None
 
@@ -96,7 +98,7 @@ async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer
 
 
 def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]:
-    """Return TLS settings and headers to be let in with. Raises AnswerError for a file that cannot be used."""
+    """Return TLS settings and headers to be let in with. Raises UsageError for a file that cannot be used."""
     try:
         let_in = authorization(address)
     except (OSError, ValueError) as error:
@@ -108,13 +110,13 @@ def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]
         raise _unusable(files, error) from None
 
 
-def _unusable(files: Mapping[str, str], error: Exception) -> AnswerError:
+def _unusable(files: Mapping[str, str], error: Exception) -> UsageError:
     """Return the error that names the file at fault; all that it may be, where Python does not say which."""
     missing = getattr(error, "filename", None)
     blamed = [f"{option} {file}" for option, file in files.items() if file and missing in (None, file)]
     if missing:
-        return AnswerError(f"{' or '.join(blamed)}: {_reason(error)}")
-    return AnswerError(
+        return UsageError(f"{' or '.join(blamed)}: {_reason(error)}")
+    return UsageError(
         f"{' or '.join(blamed)}: not what is needed ({error})", next_step="Certificates and keys are PEM."
     )
 

@@ -9,13 +9,10 @@ from typing import NamedTuple
 from ..analysis.attempts import last
 from ..analysis.backends import BackendsTable, backends_table, short
 from ..analysis.result import TestResult
-from ..errors import UsageError
+from ..errors import ExitCode, UsageError
 from ..report import backends_table as report
 from ..report import jsonfile
 from ..whole_files import json_text
-
-EQUAL, UNEQUAL = 0, 1
-"""Exit codes; a table in which too few runs tell the counts is no failure."""
 
 
 class BackendsWanted(NamedTuple):
@@ -39,7 +36,8 @@ def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: boo
     floors = dict(_floor(text) for text in wanted.floors)
     found = backends_table([_of(tests, test) for tests in runs], [name for name, _ in named], floors=floors)
     write(_rendered(found, wanted, color=color))
-    return UNEQUAL if found.verdict == "unequal" else EQUAL
+    # A table in which too few runs tell the counts is no failure.
+    return ExitCode.FAILED if found.verdict == "unequal" else ExitCode.PASSED
 
 
 def _rendered(found: BackendsTable, wanted: BackendsWanted, *, color: bool) -> str:
@@ -53,14 +51,16 @@ def _named(text: str) -> tuple[str, Path]:
     name, _, rest = text.partition("=")
     # A folder may have any name.
     path = Path(text) if Path(text).exists() or not rest else Path(rest)
+    if not path.exists():
+        raise UsageError(f"{text}: no such run", next_step="Write it as RUN or NAME=RUN, as kind=reports/latest.")
     return ("" if path == Path(text) else name), path / jsonfile.NAME if path.is_dir() else path
 
 
 def _floor(text: str) -> tuple[str, TestResult]:
     """Return the name of a column and the run that is its floor: of ``NAME=RUN``, with one test."""
     name, path = _named(text)
-    if not name or not path.exists():
-        raise UsageError(f"--floor {text}: no such run", next_step="Write it as --floor kind=reports/bare.")
+    if not name:
+        raise UsageError(f"--floor {text}: not for any column", next_step="Write it as --floor kind=reports/bare.")
     tests = _usable(jsonfile.read(path).tests)
     if len(tests) != 1:
         found = ", ".join(short(test.test) for test in tests) or "none"

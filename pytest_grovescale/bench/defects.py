@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from .. import bundled
-from ..errors import UsageError
+from ..errors import ExitCode, UsageError
 from . import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table, subject
 from .matrix import CLEAN, Cell
 from .matrix_checks import Asked
@@ -24,8 +24,8 @@ def selftest_defects(
 ) -> int:
     """Run the bundled operator clean and with each defect, and judge every run by every check.
 
-    ``again``: a defect of which a cell differs is measured a second time, and that time counts. Returns 0 when all say
-    what the matrix expects, else 1. Raises UsageError for a defect in ``only`` that is none.
+    ``again``: a defect of which a cell differs is measured a second time, and that time counts. Returns PASSED when all
+    say what the matrix expects, else FAILED. Raises UsageError for a defect in ``only`` that is none.
     """
     expected = matrix.read()
     if unknown := sorted({*only} - {*expected.defects, CLEAN}):
@@ -50,7 +50,7 @@ def selftest_defects(
         screen.close()
     write(matrix_table.render(expected, cells, color=color).rstrip("\n"))
     screen.say("wrote " + ", ".join(os.path.relpath(file) for file in matrix_table.write(folder, expected, cells)))
-    return int(not all(cell.holds for cell in cells))
+    return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED
 
 
 def _cells(runs: Runs, asked: Mapping[str, Sequence[Asked]], names: Sequence[str], screen: Screen) -> list[Cell]:

@@ -17,12 +17,9 @@ from ..checks.lint.difference import difference
 from ..checks.lint.lint import Wanted, lint
 from ..checks.lint.problem import Problem, Rule
 from ..endpoints import Credentials
-from ..errors import ExpositionError, GrovescaleError, UsageError
+from ..errors import ExitCode, ExpositionError, UsageError
 from ..report import lint as report
 from .answers import STDIN, AnswerError, answer_of
-
-CLEAN, FAULTS, UNREADABLE = 0, 1, 2
-"""Exit codes."""
 
 
 class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,27 +37,23 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
     json: bool = False
 
 
-def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None], say: Callable[[str], None]) -> int:
-    """Write the faults of an endpoint; return 0 where there are none, 1 for faults, 2 where it could not be read.
+def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
+    """Write the faults of an endpoint; return 0 where there are none, 1 for faults.
 
-    And 2 for what cannot be wanted: an unknown rule, a wrong file of checks.
+    Raises AnswerError for what cannot be fetched or read, UsageError and DefinitionError for what cannot be wanted.
     """
-    try:
-        declared = _declared(wanted.budgets)
-        surface, faults = _read(wanted.source, wanted.credentials, wanted.timeout_s)
-        _refuse_unknown(wanted.rules, surface)
-        # The token is for the endpoint alone.
-        before = _read(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
-    except GrovescaleError as error:
-        say(f"grovescale: {error}")
-        return UNREADABLE
+    declared = _declared(wanted.budgets)
+    surface, faults = _read(wanted.source, wanted.credentials, wanted.timeout_s)
+    _refuse_unknown(wanted.rules, surface)
+    # The token is for the endpoint alone.
+    before = _read(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
     found = report.Found(
         lint=lint(surface, wanted.rules, syntax=faults),
         against=difference(before, surface) if before is not None else None,
         budgets=one_scrape.judge(declared, surface) if wanted.budgets else None,
     )
     write(report.json(found) if wanted.json else report.text(found))
-    return FAULTS if found.faults else CLEAN
+    return ExitCode.FAILED if found.faults else ExitCode.PASSED
 
 
 def _declared(file: str) -> list[budgets.Declared]:

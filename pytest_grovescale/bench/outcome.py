@@ -14,6 +14,7 @@ from ..analysis.in_force import InForce
 from ..analysis.profiles.compared import ProfilesCompared
 from ..analysis.result import CheckResult
 from ..analysis.scaling import Sweep
+from ..errors import ExitCode
 from ..report import comparison_table, scaling_table
 from ..report.html import files as pages
 from ..report.html.background import Background
@@ -85,11 +86,11 @@ def _write(folder: Path, name: str, content: msgspec.Struct, markdown: str) -> l
     return [json, text]
 
 
-def exit_code(parts: Sequence[Comparison], fail_on: FailOn) -> int:
-    """Return 1 where a CI job is to fail: a broken variant is as bad as a slower one."""
-    bad: dict[FailOn, tuple[ComparisonVerdict, ...]] = {
-        "never": (),
-        "regression": ("regression", "broken"),
-        "inconclusive": ("regression", "broken", "inconclusive"),
-    }
-    return int(overall(parts) in bad[fail_on])
+def exit_code(parts: Sequence[Comparison], fail_on: FailOn) -> ExitCode:
+    """Return what a CI job is decided by: a broken variant is as bad as a slower one."""
+    verdict = overall(parts)
+    if verdict in ("regression", "broken") and fail_on != "never":
+        return ExitCode.FAILED
+    if verdict == "inconclusive" and fail_on == "inconclusive":
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.PASSED

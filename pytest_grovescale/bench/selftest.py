@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..analysis.run_metrics import COUNTS, units_of
+from ..errors import ExitCode
 from ..report.tables import Column, Sheet
 from ..report.wording import count, percent
 from . import noise
@@ -24,11 +25,11 @@ FALSE_ALARMS = 0.03
 def selftest_power(
     path: Path | None, *, write: Write, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int | None = None
 ) -> int:
-    """Print the shares; return 0 when they are as they should be in all that was recorded, else 1."""
+    """Print the shares; return PASSED when they are as they should be in all that was recorded, else FAILED."""
     recorded = noise.read(path or noise.RECORDED)
     found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs)
     write(text(found, recorded).rstrip("\n"))
-    return 0 if good_enough(found) else 1
+    return ExitCode.PASSED if good_enough(found) else ExitCode.FAILED
 
 
 def selftest_noise(folders: Sequence[Path], path: Path, *, how: str, write: Write) -> int:
@@ -36,7 +37,7 @@ def selftest_noise(folders: Sequence[Path], path: Path, *, how: str, write: Writ
     gathered = noise.from_comparisons(folders, how=how)
     noise.write(gathered, path)
     write(f"wrote {path}: {len(gathered.blocks)} comparisons, {sum(len(b.pairs) for b in gathered.blocks)} pairs")
-    return 0
+    return ExitCode.PASSED
 
 
 def good_enough(found: Power) -> bool:

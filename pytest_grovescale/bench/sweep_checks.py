@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from ..analysis.result import CheckResult, Verdict
+from ..analysis.result import CheckResult
 from ..analysis.scaling import Sweep
 from ..checks import scaling
 from ..checks.shape import Scales, decode
-from ..errors import UsageError
+from ..errors import ExitCode, UsageError
 from .store import Sample
 
 SweepFailOn = Literal["fail", "inconclusive", "never"]
@@ -48,11 +48,11 @@ def _declared(samples: Iterable[Sample]) -> Iterator[tuple[Scales, str]]:
                 yield check, one.source
 
 
-def exit_code(checks: Sequence[CheckResult], fail_on: SweepFailOn) -> int:
-    """Return 1 where a CI job is to fail."""
-    bad: dict[SweepFailOn, tuple[Verdict, ...]] = {
-        "never": (),
-        "fail": ("fail",),
-        "inconclusive": ("fail", "inconclusive"),
-    }
-    return int(any(check.verdict in bad[fail_on] for check in checks))
+def exit_code(checks: Sequence[CheckResult], fail_on: SweepFailOn) -> ExitCode:
+    """Return what a CI job is decided by: a check that fails counts before one that cannot be decided."""
+    verdicts = {check.verdict for check in checks}
+    if "fail" in verdicts and fail_on != "never":
+        return ExitCode.FAILED
+    if "inconclusive" in verdicts and fail_on == "inconclusive":
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.PASSED

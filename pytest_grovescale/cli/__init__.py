@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-import argparse
+import signal
 import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from ..errors import GrovescaleError
+from ..errors import ExitCode, GrovescaleError
 from . import clusters, comparing, lint_metrics, runs, selftest
+from .arguments import Parser
 from .out import say
+
+_INTERRUPTED = 128 + signal.SIGINT
+_EXIT_CODES = (
+    "Exit codes of all commands: 0 passed, 1 a verdict failed, 2 usage, 3 infrastructure (cluster, build, disk), "
+    "4 inconclusive where that is a failure."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, or 1 after an error that was told, or 130 after Ctrl-C."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    """Run one command; return an `ExitCode`, or 130 after Ctrl-C. Exits with 2 for arguments that are wrong."""
+    options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except GrovescaleError as error:
         say(f"grovescale: {error}")
-        return 1
+        return error.exit_code
     except BrokenPipeError:
         # `grovescale show … | head`: the reader has seen enough.
         sys.stderr.close()
-        return 0
+        return ExitCode.PASSED
+    except OSError as error:
+        # A full disk, say; what the user named is checked where it is read.
+        say(f"grovescale: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+        return ExitCode.INFRASTRUCTURE
     except KeyboardInterrupt:
         say("grovescale: interrupted")
-        return 130
+        return _INTERRUPTED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="grovescale", description="Scale tests for Kubernetes operators.")
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> Parser:
+    """Return the parser of all commands."""
+    made = Parser(prog="grovescale", description="Scale tests for Kubernetes operators.", epilog=_EXIT_CODES)
+    made.add_argument("--version", action="version", version=__version__)
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
     for group in (clusters, runs, comparing, lint_metrics, selftest):
         group.add(commands)
-    return parser
+    return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .out import say, write
+from .out import write
 
 
 def add(commands: Any) -> None:
@@ -13,7 +13,7 @@ def add(commands: Any) -> None:
     lint = commands.add_parser(
         "lint-metrics",
         help="hold what a metrics endpoint serves to the rules that need no cluster",
-        description="Names, labels, duplicates of built-ins, buckets. Exit code: 0 no faults, 1 faults, 2 unreadable.",
+        description="Names, labels, duplicates of built-ins, buckets. Exit code 1: faults; 3: no readable answer.",
     )
     lint.add_argument("source", metavar="URL|FILE|-", help="an endpoint, a saved answer of one, or standard input")
     lint.add_argument("--against", default="", metavar="FILE", help="the same before a change: show what differs")
@@ -75,4 +75,4 @@ def _lint_metrics(options: argparse.Namespace) -> int:
         timeout_s=options.timeout,
         json=options.json,
     )
-    return lint_metrics(wanted, write=write, say=say)
+    return lint_metrics(wanted, write=write)

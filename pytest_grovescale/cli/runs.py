@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import GrovescaleError
+from ..errors import ExitCode, UsageError
+from .arguments import existing
 from .out import say, write
 
 if TYPE_CHECKING:
@@ -18,23 +19,25 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     """Declare them. ``commands``: the parser's subparsers."""
     show = commands.add_parser("show", help="print the tables of a recording again")
-    show.add_argument("recording", type=Path, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
     show.set_defaults(run=_show)
 
     analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
-    analyse.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    analyse.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
     # What a recorder does whose test process was killed: if all of the run was, nobody else is left to do it.
     analyse.add_argument("--unless-open", action="store_true", help=argparse.SUPPRESS)
     analyse.set_defaults(run=_analyse)
 
     report = commands.add_parser("report", help="write a run's page anew: one HTML file, to be opened from disk")
-    report.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
+    report.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
     report.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of report.html in that folder")
     report.set_defaults(run=_report)
 
     profile = commands.add_parser("profile", help="print a run's function tables, or how those of two differ")
-    profile.add_argument("folder", type=Path, metavar="RUN", help="the run's folder, as reports/latest")
-    profile.add_argument("after", type=Path, nargs="?", metavar="RUN2", help="another run's: print before, after and Δ")
+    profile.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
+    profile.add_argument(
+        "after", type=existing, nargs="?", metavar="RUN2", help="another run's: print before, after and Δ"
+    )
     profile.add_argument("--phase", default="", help="only of this phase")
     profile.add_argument("--process", default="", help="only of this process, as operator")
     profile.add_argument("--module", default="", help="only of this file, folder or package; * and ? match any")
@@ -57,7 +60,7 @@ def _show(options: argparse.Namespace) -> int:
     judged = judge_run(result, _baselines(), lambda test: read_of[test.recording].metrics, profiles_in(folder))
     for test in judged.tests:
         write(terminal.render_test(test))
-    return 0
+    return ExitCode.PASSED
 
 
 def _baselines() -> Callable[[TestResult], Callable[[str], Sequence[Mapping[str, float]]]]:
@@ -74,7 +77,7 @@ def _recordings(path: Path) -> list[Path]:
         return [path]
     found = sorted((path / "recordings").glob("*.jsonl"))
     if not found:
-        raise GrovescaleError(
+        raise UsageError(
             f"{path}: no recording, and no folder of a run",
             next_step="Name reports/latest, or a .jsonl file in a run's recordings/ folder.",
         )
@@ -92,15 +95,16 @@ def _analyse(options: argparse.Namespace) -> int:
 
     if options.unless_open:
         if is_open(options.folder):
-            return 0
+            return ExitCode.PASSED
         # All of the run was killed: the recorders of its other workers are closing theirs.
         wait_closed(_recordings(options.folder))
+    _recordings(options.folder)
     run = analyse_run_over_time(options.folder)
     result = judge_run(run.result, _baselines(), run.metrics_of, profiles_in(options.folder))
     jsonfile.write(result, options.folder / "result.json")
     say(f"wrote {options.folder / 'result.json'}")
     say(f"wrote {files.write_run(options.folder, result, run.timelines)}")
-    return 0
+    return ExitCode.PASSED
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -113,7 +117,7 @@ def _report(options: argparse.Namespace) -> int:
     run = analyse_run_over_time(options.folder)
     judged = judge_run(run.result, _baselines(), run.metrics_of, profiles_in(options.folder))
     say(f"wrote {files.write_run(options.folder, judged, run.timelines, to=options.output)}")
-    return 0
+    return ExitCode.PASSED
 
 
 def _profile(options: argparse.Namespace) -> int:
@@ -125,11 +129,11 @@ def _profile(options: argparse.Namespace) -> int:
         render = function_table.tables_markdown if options.markdown else function_table.tables_text
         profiles = _profiles(options, options.folder, module=options.module)
         write(render(profiles, top=options.top, trunk=bool(options.module)))
-        return 0
+        return ExitCode.PASSED
     compare = function_difference.differences_markdown if options.markdown else function_difference.differences_text
     pairs = paired(_profiles(options, options.folder), _profiles(options, options.after))
     write(compare(functions_compared(pairs, module=options.module), top=options.top))
-    return 0
+    return ExitCode.PASSED
 
 
 def _profiles(options: argparse.Namespace, folder: Path, *, module: str = "") -> list[PhaseProfile]:

@@ -1,4 +1,4 @@
-"""What ``grovescale setup | up | status | down | kubeconfig`` do: values in, exit code out, nothing printed here."""
+"""What ``grovescale setup | up | status | down | kubeconfig`` do: values in, `ExitCode` out, nothing printed here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from .. import durations
-from ..errors import UsageError
+from ..errors import ExitCode, UsageError
 from ..whole_files import json_text
 from . import binaries, handle, inventory, platforms, versions
 from .definition import load_definition
@@ -36,7 +36,7 @@ def setup(*, kubernetes: str = "", say: Say, write: Write) -> int:
     version = versions.kubernetes(kubernetes or versions.DEFAULT_KUBERNETES)
     rows = binaries.setup(version, given={}, progress=say, optional=_wanted_optional(version))
     write(_table(("NAME", "VERSION", "FROM", "SHA256"), [(r.name, r.version, r.source, r.sha256) for r in rows]))
-    return 0
+    return ExitCode.PASSED
 
 
 def up(
@@ -62,7 +62,7 @@ def up(
     say(f"cluster {running.name} stays until: grovescale down {running.name}")
     say(f"use it in tests with: pytest --grovescale --grovescale-cluster={running.name}")
     write(str(running.kubeconfig))
-    return 0
+    return ExitCode.PASSED
 
 
 def status(name: str = "", *, json: bool = False, write: Write) -> int:
@@ -72,12 +72,12 @@ def status(name: str = "", *, json: bool = False, write: Write) -> int:
         clusters = [inventory.select(clusters, name)]
     if json:
         write(json_text(inventory.StatusFile(clusters=tuple(clusters))))
-        return 0
+        return ExitCode.PASSED
     if not clusters:
         write("no clusters")
     for one in clusters:
         write(_describe(one))
-    return 0
+    return ExitCode.PASSED
 
 
 def down(name: str = "", *, everything: bool = False, force: bool = False, say: Say) -> int:
@@ -88,7 +88,7 @@ def down(name: str = "", *, everything: bool = False, force: bool = False, say: 
     """
     if not everything:
         _stop(inventory.select(inventory.read(), name).name, say, force=force)
-        return 0
+        return ExitCode.PASSED
     refused = []
     for found in inventory.read():
         try:
@@ -101,7 +101,7 @@ def down(name: str = "", *, everything: bool = False, force: bool = False, say: 
             "\n".join(error.message for error in refused),
             next_step="Wait for their end, or stop them all the same: grovescale down --all --force",
         )
-    return 0
+    return ExitCode.PASSED
 
 
 def down_elsewhere(
@@ -131,7 +131,7 @@ def kubeconfig(name: str = "", *, json: bool = False, write: Write) -> int:
     if chosen.kubeconfig is None:
         raise UsageError(f"cluster {chosen.name} is not running: {chosen.state}", next_step="See: grovescale status")
     write(json_text(KubeconfigFile(cluster=chosen.name, kubeconfig=chosen.kubeconfig)) if json else chosen.kubeconfig)
-    return 0
+    return ExitCode.PASSED
 
 
 def _stop(name: str, say: Say, *, force: bool) -> None:

@@ -91,14 +91,14 @@ def test_a_floor_that_is_not_there_is_told(
     tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], floor: str
 ) -> None:
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
-    assert cli.main(["backends", *runs, "--floor", floor]) == 1
+    assert cli.main(["backends", *runs, "--floor", floor]) == 2
     assert "no such run" in capsys.readouterr().err
 
 
 def test_a_floor_has_one_test(tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]) -> None:
     other = msgspec.structs.replace(sample, test="t.py::test_bare", parameters={"operator": "none"})
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
-    assert cli.main(["backends", *runs, "--floor", f"local={saved(tmp_path / 'two', other, sample)}"]) == 1
+    assert cli.main(["backends", *runs, "--floor", f"local={saved(tmp_path / 'two', other, sample)}"]) == 2
     assert "has not one test that was measured" in capsys.readouterr().err
 
 
@@ -125,7 +125,7 @@ def test_profiled_passes_are_left_out_and_several_tests_are_asked_for(
     runs = [saved(tmp_path / "a", sample, profiled), saved(tmp_path / "b", sample, profiled)]
     assert cli.main(["backends", *runs]) == 0
     runs = [saved(tmp_path / "c", sample, other), saved(tmp_path / "d", sample, other)]
-    assert cli.main(["backends", *runs]) == 1
+    assert cli.main(["backends", *runs]) == 2
     assert "several tests in common" in capsys.readouterr().err
     assert cli.main(["backends", *runs, "--test", "test_other"]) == 0
 
@@ -149,7 +149,7 @@ def test_what_cannot_be_compared(
     saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)
     (tmp_path / "missing").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["backends", *arguments]) == 1
+    assert cli.main(["backends", *arguments]) == 2
     assert says in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ from pytest_grovescale.bench.commands import Environment
 from pytest_grovescale.bench.outcome import FailOn, exit_code
 from pytest_grovescale.bench.parts import so_far
 from pytest_grovescale.bench.recorded import WEAKER, compare_recorded, pairs_in
-from pytest_grovescale.errors import UsageError
+from pytest_grovescale.errors import ExitCode, UsageError
 from pytest_grovescale.report import jsonfile
 from tests.unit.bench.planned import plan, sample
 
@@ -55,7 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["compare", "test_one.py", "--gate=cpu:deploy", "--what=noop"], "cpu:deploy is not measured by noop runs"),
         (["compare", "test_one.py", "--cluster=nowhere.yaml"], "nowhere.yaml: no such file"),
         (["compare", "--resume"], "holds nothing of grovescale compare"),
-        (["compare", "--resume", "nowhere"], "cannot be read"),
+        (["compare", "--resume", "nowhere"], "no such file"),
         (["compare", "--pairs=3", "--resume"], "--pairs cannot change it"),
         (["compare", "--allow-context=far", "--resume"], "--allow-context cannot change it"),
         (["compare", "--one-look", "--same-process", "--resume"], "--one-look, --same-process cannot change it"),
@@ -79,7 +79,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_cannot_be_is_told_and_nothing_is_started(
     arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(arguments) == 1
+    assert cli.main(arguments) == ExitCode.USAGE
     assert message in capsys.readouterr().err
     assert not (folder / "reports").exists()
 
@@ -103,7 +103,7 @@ def test_recorded_runs_are_compared_and_called_weaker(folder: Path, capsys: pyte
     assert "Weaker than interleaved runs" in capsys.readouterr().out
     written = {file.name for file in (folder / "reports" / "compared-sample-sample").iterdir()}
     assert written == {"comparison.json", "comparison.md", "comparison.html"}
-    assert cli.main(["compare", SAMPLE, SAMPLE, "--fail-on=inconclusive"]) == 1
+    assert cli.main(["compare", SAMPLE, SAMPLE, "--fail-on=inconclusive"]) == ExitCode.INCONCLUSIVE
 
 
 def test_recorded_runs_of_one_folder_each_are_one_pair() -> None:

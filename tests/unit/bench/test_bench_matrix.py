@@ -314,7 +314,7 @@ def test_the_folder_to_go_on_with(tmp_path: Path) -> None:
 def test_an_unknown_defect_is_refused_before_anything_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["selftest", "defects", "--only", "hot-lop", "--reports", str(tmp_path)]) == 1
+    assert main(["selftest", "defects", "--only", "hot-lop", "--reports", str(tmp_path)]) == 2
     assert "no defect hot-lop" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

@@ -62,7 +62,8 @@ def test_without_a_check_nothing_is_judged() -> None:
     ("verdicts", "codes"),
     [
         (["pass"], {"never": 0, "fail": 0, "inconclusive": 0}),
-        (["pass", "inconclusive"], {"never": 0, "fail": 0, "inconclusive": 1}),
+        (["pass", "inconclusive"], {"never": 0, "fail": 0, "inconclusive": 4}),
+        (["inconclusive", "fail"], {"never": 0, "fail": 1, "inconclusive": 1}),
         (["fail", "pass"], {"never": 0, "fail": 1, "inconclusive": 1}),
     ],
 )

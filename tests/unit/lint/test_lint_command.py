@@ -113,7 +113,7 @@ def test_endpoints_that_are_none_are_told(
     answer: Answer, options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(answer) as url:
-        assert main(["lint-metrics", url, *options]) == 2
+        assert main(["lint-metrics", url, *options]) == 3
     out, err = capsys.readouterr()
     assert (out, says in err, err.count("\n") <= 2) == ("", True, True), err
 
@@ -134,7 +134,7 @@ def test_the_token_is_sent(tmp_path: Path) -> None:
         reply(TEXT, status=b"200 OK" if let_in else b"401 Unauthorized")(connection, asked)
 
     with serving(answer) as url:
-        assert main(["lint-metrics", url]) == 2
+        assert main(["lint-metrics", url]) == 3
         assert main(["lint-metrics", url, "--bearer-token-file", str(tmp_path / "token")]) == 0
 
 
@@ -143,7 +143,7 @@ def test_a_certificate_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixtur
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     with serving(reply(TEXT), tls) as url:
-        assert main(["lint-metrics", url]) == 2
+        assert main(["lint-metrics", url]) == 3
         assert "For a certificate that nobody here vouches for: --ca FILE, or --insecure." in capsys.readouterr().err
         assert main(["lint-metrics", url, "--ca", str(tmp_path / "ca.crt")]) == 0
         assert main(["lint-metrics", url, "--insecure"]) == 0
@@ -183,7 +183,7 @@ def test_files_and_pipes_that_cannot_be_read(tmp_path: Path, capsys: pytest.Capt
     os.mkfifo(tmp_path / "pipe")
     # Somebody has it open to write, and writes nothing.
     writer = os.open(tmp_path / "pipe", os.O_RDWR)
-    assert main(["lint-metrics", str(tmp_path / "pipe"), "--timeout", "0.2"]) == 2
+    assert main(["lint-metrics", str(tmp_path / "pipe"), "--timeout", "0.2"]) == 3
     os.close(writer)
     assert "no end of an answer within 0.2 s" in capsys.readouterr().err
 
@@ -230,7 +230,7 @@ def test_a_file_at_fault_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_a_wrong_line_is_told_where_there_is_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.prom").write_text("my_things{ 1\n", "utf-8")
-    assert main(["lint-metrics", str(tmp_path / "m.prom")]) == 2
+    assert main(["lint-metrics", str(tmp_path / "m.prom")]) == 3
     assert "no metrics at all; line 1: " in capsys.readouterr().err
 
 

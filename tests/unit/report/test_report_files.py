@@ -54,7 +54,7 @@ def test_something_else_is_no_result(tmp_path: Path, text: str) -> None:
 
 
 def test_a_result_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="cannot be read"):
+    with pytest.raises(RecordingError, match="no such file"):
         jsonfile.read(tmp_path / "no.json")
 
 

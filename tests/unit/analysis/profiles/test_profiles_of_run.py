@@ -257,7 +257,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "| Runner.run (asyncio/runners.py) |" in capsys.readouterr().out
     assert main(["profile", str(folder), str(folder), "--phase", "deploy"]) == 0
     assert "within sampling error" in capsys.readouterr().out
-    assert main(["profile", str(folder), "--phase", "delete"]) == 1
+    assert main(["profile", str(folder), "--phase", "delete"]) == 2
     assert "It has: operator in deploy" in capsys.readouterr().err
 
 

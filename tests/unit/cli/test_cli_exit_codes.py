@@ -1,0 +1,135 @@
+"""What every command ends with, and how it answers a typing error."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_grovescale import cli, errors
+from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, ComparisonVerdict
+
+# Modules that define errors of their own, and so that their subclasses are known here.
+from pytest_grovescale.bench import answers, measured, outcome, revisions  # noqa: F401
+from pytest_grovescale.bench.outcome import FailOn
+from pytest_grovescale.cluster import debian, download, gobuild, platforms, ports, protocol  # noqa: F401
+from pytest_grovescale.errors import ExitCode, GrovescaleError
+from pytest_grovescale.kube import errors as _api
+from pytest_grovescale.kube import resources
+from pytest_grovescale.report.html import files
+
+CODES = {
+    errors.UsageError: ExitCode.USAGE,
+    errors.DefinitionError: ExitCode.USAGE,
+    errors.MissingFileError: ExitCode.USAGE,
+    resources.UnknownResource: ExitCode.USAGE,
+    errors.OperatorError: ExitCode.FAILED,
+    errors.WorkloadError: ExitCode.FAILED,
+    errors.PhaseError: ExitCode.FAILED,
+    errors.CheckFailed: ExitCode.FAILED,
+    errors.NotMeasuredError: ExitCode.INCONCLUSIVE,
+    errors.BinaryError: ExitCode.INFRASTRUCTURE,
+    errors.ClusterError: ExitCode.INFRASTRUCTURE,
+    errors.RecordingError: ExitCode.INFRASTRUCTURE,
+    errors.ExpositionError: ExitCode.INFRASTRUCTURE,
+    errors.PrometheusError: ExitCode.INFRASTRUCTURE,
+    gobuild.BuildFailed: ExitCode.INFRASTRUCTURE,
+    download.DownloadFailed: ExitCode.INFRASTRUCTURE,
+    debian.PackageFailed: ExitCode.INFRASTRUCTURE,
+    revisions.BuildError: ExitCode.INFRASTRUCTURE,
+    answers.AnswerError: ExitCode.INFRASTRUCTURE,
+    files.PageError: ExitCode.INFRASTRUCTURE,
+    _api.ApiError: ExitCode.INFRASTRUCTURE,
+}
+
+
+def every(kind: type[GrovescaleError]) -> Iterator[type[GrovescaleError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from every(one)
+
+
+def test_each_error_has_the_code_of_what_it_is() -> None:
+    ours = [one for one in every(GrovescaleError) if one.__module__.startswith("pytest_grovescale.")]
+    assert {one.__name__ for one in ours} > {"SupervisorGone", "PortTaken", "NotFound", "NothingMeasured"}
+    for one in ours:
+        nearest = next(base for base in one.__mro__ if base in CODES)
+        assert one.exit_code is CODES[nearest], one.__name__
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (errors.UsageError("which?", next_step="That."), 2, "grovescale: which?\n  → That."),
+        (errors.ClusterError("no etcd"), 3, "grovescale: no etcd"),
+        (errors.OperatorError("it exited"), 1, "grovescale: it exited"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/r/result.json"), 3, "/r/result.json: No space left"),
+        (KeyboardInterrupt(), 130, "grovescale: interrupted"),
+    ],
+)
+def test_what_ends_a_command_is_its_exit_code(
+    error: BaseException, code: int, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> int:
+        raise error
+
+    monkeypatch.setattr("pytest_grovescale.cluster.commands.status", lambda *_, **__: fail())
+    assert cli.main(["status"]) == code
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verdict", "codes"),
+    [
+        ("ok", {"never": 0, "regression": 0, "inconclusive": 0}),
+        ("inconclusive", {"never": 0, "regression": 0, "inconclusive": 4}),
+        ("regression", {"never": 0, "regression": 1, "inconclusive": 1}),
+        ("broken", {"never": 0, "regression": 1, "inconclusive": 1}),
+    ],
+)
+def test_a_comparison_ends_with_its_verdicts_code(verdict: ComparisonVerdict, codes: dict[FailOn, int]) -> None:
+    plan = ComparisonPlan(a="a", b="b", gated=(), pairs=1, warmup=0, looks=(1,))
+    part = Comparison(plan=plan, verdict=verdict, pairs=1, metrics=())
+    assert {fail_on: outcome.exit_code([part], fail_on) for fail_on in codes} == codes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["shwo", "x"], "no 'shwo'; did you mean show?"),
+        (["selftest", "powr"], "no 'powr'; did you mean power?"),
+        (["status", "--jsn"], "unrecognized arguments: --jsn; did you mean --json?"),
+        (["compare", "a", "--pars=4", "--quik"], "did you mean --pairs or --param?; did you mean --quick"),
+        (["down", "a", "b"], "unrecognized arguments: b"),
+        (["compare", "--fail-on", "regresion"], "no 'regresion'; did you mean regression?"),
+        (["show", "nowhere"], "nowhere: no such file or folder"),
+        (["analyse", "nowhere"], "nowhere: no such file or folder"),
+        (["report", "nowhere"], "nowhere: no such file or folder"),
+        (["profile", "nowhere"], "nowhere: no such file or folder"),
+        ([], "COMMAND"),
+    ],
+)
+def test_a_wrong_command_line_is_usage(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    assert left.value.code == ExitCode.USAGE
+    assert says in capsys.readouterr().err
+
+
+def test_a_folder_without_recordings_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("show", "analyse", "report", "profile"):
+        assert cli.main([command, str(tmp_path)]) == ExitCode.USAGE
+        assert "no recording" in capsys.readouterr().err
+
+
+def test_each_command_says_what_it_is_for() -> None:
+    parser = cli.parser()
+    [commands] = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    assert {one.dest: bool(one.help) for one in commands._choices_actions} == dict.fromkeys(commands.choices, True)
