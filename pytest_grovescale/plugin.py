@@ -23,7 +23,7 @@ from .fixtures import (
     grovescale_turn,
     scale,
 )
-from .stash import BUDGET
+from .stash import BUDGET, INFRASTRUCTURE
 
 __all__ = [
     "grovescale_cluster",
@@ -81,6 +81,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[RUN] = Run(config, settings, run_id=run_id)
         if not hasattr(config, "workerinput"):
             termination.interrupts()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    # Not when this plugin is configured: pytest's own JUnit XML is later.
+    if RUN in session.config.stash:
+        from .session.telling import JUnitErrors
+
+        JUnitErrors.register(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -196,29 +204,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         return (yield)
     except (Exception, pytest.fail.Exception) as error:
         run = pyfuncitem.config.stash.get(RUN, None)
-        if run is not None and run.passes_although(pyfuncitem, error):
-            return True
+        if run is not None:
+            error = run.cause_of(error)
+            if run.passes_although(pyfuncitem, error):
+                return True
         if not isinstance(error, GrovescaleError):
             raise
-        from .session.telling import without_internal_frames
+        from .session.telling import is_infrastructure, shown, without_internal_frames
 
+        if is_infrastructure(error):
+            raise shown(error) from None
         raise without_internal_frames(error) from error.__cause__
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the recording hold what pytest made of its test, and a failure's summary begin with figure and bound."""
-    report = yield
-    error = call.excinfo.value if call.excinfo is not None else None
-    if isinstance(error, GrovescaleError) and report.failed:
-        from .session.telling import show_message_first
-
-        show_message_first(report, error, item)
-    if RUN in item.config.stash:
-        item.config.stash[RUN].note_outcome(report, error)
-    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -232,6 +228,35 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     yield
     if RUN in item.config.stash:
         item.config.stash[RUN].hold_to_budget(item)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let a report of one of our errors begin with its message, and the recording hold what pytest made of the test.
+
+    What the infrastructure has ended, wherever that was, is an error of the test, not a failure.
+    """
+    report = yield
+    if RUN not in item.config.stash:
+        return report
+    from .session.telling import cause_of, is_infrastructure, show_message_first
+
+    error = cause_of(call.excinfo.value) if call.excinfo is not None else None
+    if report.failed and isinstance(error, GrovescaleError):
+        show_message_first(report, error, item)
+        if is_infrastructure(error):
+            # An attribute, since a report goes from an xdist worker to its controller as it is.
+            setattr(report, INFRASTRUCTURE, True)
+    item.config.stash[RUN].note_outcome(report, error)
+    return report
+
+
+def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -> tuple[str, str, str] | None:
+    if report.failed and getattr(report, INFRASTRUCTURE, False):
+        return "error", "E", "ERROR"
+    return None
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:

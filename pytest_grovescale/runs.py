@@ -107,6 +107,7 @@ class Run:
     def _find_cluster(self, item: pytest.Function) -> Cluster:
         wanted = Wanted.of(item, self.settings)
         if (cluster := self._clusters.current(wanted)) is not None:
+            cluster.check_running()
             return cluster
         # Checked before anything starts: a wrong file must not cost a cluster.
         needs_one = {"scale", "grovescale_operator"} & set(item.fixturenames)
@@ -142,11 +143,22 @@ class Run:
         with told():
             name = namespaces.make(portal, client, cluster, test=item.name, run_id=self.id)
         yield name
+        if self._ended(cluster):
+            return
         if self.settings.keep:
             self.progress.say(f"kept: namespace {name} on cluster {cluster.name}")
             return
         with told():
             namespaces.remove(portal, client, cluster, name, run_id=self.id, say=self.progress.say)
+
+    def _ended(self, cluster: Cluster) -> bool:
+        """Return whether the cluster has ended, with all that was on it; the test has said so, or does now."""
+        try:
+            cluster.check_running()
+        except GrovescaleError as error:
+            self.progress.say(error.message)
+            return True
+        return False
 
     @contextlib.contextmanager
     def scale(self, request: pytest.FixtureRequest, cluster: Cluster, *, profiled: bool) -> Iterator[Scale]:
@@ -168,6 +180,14 @@ class Run:
         judging.give_figures(item, scale)
 
     # ---- a test that has run; a debugger
+
+    def cause_of(self, error: BaseException) -> BaseException:
+        """Return what has really ended a test's function: the end of its cluster, where there was one."""
+        try:
+            self._clusters.check_running()
+        except GrovescaleError as ended:
+            return ended
+        return error
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
         """Return whether a test passes although something has ended its function; see ``judging.leaves_unjudged``."""

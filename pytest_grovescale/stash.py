@@ -11,3 +11,6 @@ if TYPE_CHECKING:
 
 BUDGET = pytest.StashKey[tuple["Declared", ...]]()
 """On a test: its declared checks."""
+
+INFRASTRUCTURE = "grovescale_infrastructure"
+"""Attribute of a report: true where a test was ended by its cluster, a build or the disk."""

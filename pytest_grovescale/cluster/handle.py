@@ -105,6 +105,19 @@ class Cluster:
 
         return node_container.trouble(self.container)
 
+    def check_running(self) -> None:
+        """Raise ClusterError when the cluster has ended, or is ending, although this process holds a lease on it."""
+        if self._lease.released:
+            return
+        # The first thing that a supervisor does when it ends, and before it stops anything.
+        stopping = not (self.directory / protocol.SOCKET).exists()
+        if not stopping and state.owner(self.directory) is not None:
+            return
+        how = "it was stopped from outside (grovescale down --force)" if stopping else "its supervisor was killed"
+        raise ClusterError(
+            f"cluster {self.name} ended while this session used it: {how}", next_step="Run the tests again."
+        )
+
     def keep(self) -> None:
         """Let the cluster stay when nobody holds a lease on it, until ``grovescale down``."""
         protocol.ask(self.directory, protocol.Keep(on=True))

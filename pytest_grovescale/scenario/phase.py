@@ -74,8 +74,9 @@ class Phase:
 
     Used as a context manager: declare milestones, act, and leave the block; leaving waits until all milestones are
     met and every hold is over. It raises PhaseError at its timeout, when the operator dies, or when a source of
-    the recording is lost that a milestone needs. After the block, ``api``, ``cpu``, ``reconciles``, ``rss`` and
-    ``milestone`` answer with figures, and raise NotMeasuredError rather than answer for what was not measured.
+    the recording is lost that a milestone needs; ClusterError when the cluster ends meanwhile. After the block,
+    ``api``, ``cpu``, ``reconciles``, ``rss`` and ``milestone`` answer with figures, and raise NotMeasuredError rather
+    than answer for what was not measured.
     """
 
     def __init__(
@@ -223,6 +224,9 @@ class Phase:
     def look(self, timeout: float = _TICK_S) -> None:
         """Take in what the recorder has to say, for at most ``timeout`` seconds; raise on what ends the phase."""
         update = self._scale.recorder.wait(timeout)
+        if not isinstance(update, MilestoneReached | Progress | PhaseComplete):
+            # Before the end of the operator or of a watch is taken for the cause.
+            self._scale.cluster.check_running()
         if update is not None:
             self._take(update)
         if self._allowance is not None and self._allowance.left() <= 0 and not self._complete:

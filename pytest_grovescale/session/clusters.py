@@ -55,6 +55,11 @@ class Clusters:
         self._current = (wanted.cluster_key, cluster)
         return cluster
 
+    def check_running(self) -> None:
+        """Raise ClusterError when the one at hand has ended, or is ending."""
+        if self._current is not None:
+            self._current[1].check_running()
+
     def leave(self) -> None:
         """Give back the one at hand, if there is one; with ``--grovescale-keep`` it stays."""
         if self._current is not None:

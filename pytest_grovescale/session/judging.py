@@ -22,7 +22,7 @@ from ..recording.records import TestOutcome
 from ..report import junit
 from ..scenario.budget import TEST
 from ..scenario.scale import Scale
-from .telling import told
+from .telling import is_infrastructure, told
 
 _DID_NOT_HOLD = (AssertionError, NotMeasuredError, pytest.fail.Exception)
 """What says of a test that something in it did not hold; anything else that ends it is an error."""
@@ -71,7 +71,7 @@ def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed
     if not report.failed or error is None:
         # A strict xfail that passes has no exception.
         return ("failed", str(report.longrepr)) if report.failed else ("passed", "")
-    if report.when == "call":
+    if report.when == "call" and not is_infrastructure(error):
         if isinstance(error, _UNDECIDED):
             return "inconclusive", _first_line(error)
         if isinstance(error, _DID_NOT_HOLD) or (failed_phase and isinstance(error, _OF_PHASE)):

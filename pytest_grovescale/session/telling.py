@@ -1,4 +1,4 @@
-"""Our own errors as pytest tells them: one clear failure of a test, or a wrong command line."""
+"""Our own errors as pytest shows them: one clear failure or error of a test, or a wrong command line."""
 
 from __future__ import annotations
 
@@ -8,9 +8,42 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.junitxml import LogXML, xml_key
 
 from ..cluster.handle import UnsupportedPlatform
-from ..errors import GrovescaleError
+from ..errors import ExitCode, GrovescaleError
+from ..kube.errors import ApiError, ServerUnavailable
+from ..stash import INFRASTRUCTURE
+
+_ERROR = "grovescale_error"
+"""Attribute of a failure: the error of ours that it shows."""
+
+
+def shown(error: GrovescaleError) -> BaseException:
+    """Return what shows one of our errors without the frames between the test and where it was raised.
+
+    Raise it ``from None``: pytest would show its context as a second error of the same text.
+    """
+    failure = pytest.fail.Exception(str(error), pytrace=False)
+    setattr(failure, _ERROR, error)
+    return failure
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """Return the error of ours that a failure shows; any other as it is."""
+    cause = getattr(error, _ERROR, error)
+    return cause if isinstance(cause, BaseException) else error
+
+
+def is_infrastructure(error: BaseException) -> bool:
+    """Return whether an error says nothing of what the test tests: the cluster, a build or the disk is at fault.
+
+    A request that the API server refuses is the test's own, or its operator's; one that it does not answer is not.
+    """
+    error = cause_of(error)
+    if isinstance(error, ApiError):
+        return isinstance(error, ServerUnavailable)
+    return isinstance(error, GrovescaleError) and error.exit_code is ExitCode.INFRASTRUCTURE
 
 _PACKAGE = f"{Path(__file__).resolve().parents[1]}/"
 
@@ -26,8 +59,7 @@ def told() -> Iterator[None]:
         return
     if isinstance(told, UnsupportedPlatform):
         raise pytest.skip.Exception(str(told)) from None
-    # Without its context, which pytest would show as a second error of the same text.
-    raise pytest.fail.Exception(str(told), pytrace=False) from None
+    raise shown(told) from None
 
 
 def without_internal_frames(error: GrovescaleError) -> GrovescaleError:
@@ -76,3 +108,30 @@ def usage() -> Iterator[None]:
         yield
     except GrovescaleError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+class JUnitErrors:
+    """Makes an ``<error>`` of what pytest's JUnit XML takes for a ``<failure>``, since it came in a test's call.
+
+    pytest has no hook for that, only for the terminal.
+    """
+
+    def __init__(self, xml: LogXML) -> None:
+        self._xml = xml
+
+    @classmethod
+    def register(cls, config: pytest.Config) -> None:
+        """Register it where a JUnit XML file is asked for."""
+        if (xml := config.stash.get(xml_key, None)) is not None:
+            config.pluginmanager.register(cls(xml), "grovescale-junit-errors")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Change the element that the report has just become."""
+        if report.when != "call" or not getattr(report, INFRASTRUCTURE, False):
+            return
+        for element in self._xml.node_reporter(report).nodes:
+            if element.tag == "failure":
+                element.tag = "error"
+                self._xml.stats["failure"] -= 1
+                self._xml.stats["error"] += 1

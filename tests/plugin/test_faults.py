@@ -8,13 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
 
+from pytest_grovescale import cli
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.protocol import ProcessInfo
+from pytest_grovescale.errors import ExitCode
 from tests.processes import wait_none
 
 pytestmark = pytest.mark.cluster
@@ -57,8 +60,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     wait_none(str(tmp_path))
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider"]
+def start(folder: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", *options]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -166,3 +169,35 @@ def test_what_cannot_be_cleared_up_at_the_end_is_told_and_costs_no_result(folder
     [name] = state.names()
     (state.directory(name) / "at_end.json").unlink()
     assert state.clear_stale(state.directory(name)) == [f"removed {state.directory(name)}"]
+
+
+def test_a_live_runs_cluster_is_refused_to_down_and_its_session_says_when_it_was_forced(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    after = "\n\ndef test_next(grovescale_cluster):\n    pass\n"
+    (folder / "test_it.py").write_text(TEST + after, encoding="utf-8")
+    process = start(folder, "--junitxml=junit.xml")
+    name = where(folder).name
+    for arguments in (["down", name], ["down", "--all"]):
+        assert cli.main(arguments) == ExitCode.USAGE
+        refused = capsys.readouterr().err
+        assert f"cluster {name} is in use by pid {process.pid} of user" in refused
+        assert "test test_it.py::test_it" in refused
+    assert cli.main(["down"]) == ExitCode.USAGE
+    assert f"no cluster made by `grovescale up`; others: {name}" in capsys.readouterr().err
+    assert cli.main(["kubeconfig", name]) == ExitCode.PASSED
+    assert Path(capsys.readouterr().out.strip()).is_file()
+    assert cli.main(["down", name, "--force"]) == ExitCode.PASSED
+    go_on(folder)
+    output = finish(process)
+    said = f"cluster {name} ended while this session used it: it was stopped from outside (grovescale down --force)"
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED, output
+    assert "2 errors" in output, output
+    assert "ERROR test_it.py::test_it - " in output
+    assert output.count(said) >= 2
+    assert "Traceback" not in output
+    assert "pytest_grovescale/" not in output, "no frames of ours"
+    assert recorded(folder).phases[0].outcome == "failed"
+    suite = ElementTree.parse(folder / "junit.xml").getroot()[0]
+    assert (suite.get("errors"), suite.get("failures")) == ("2", "0")
+    assert state.names() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_bare_command_line_says_what_there_is() -> None:
 def test_showing_what_is_no_recording_says_what_to_name(tmp_path: object) -> None:
     command = [sys.executable, "-m", "pytest_grovescale.cli", "show", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "no recording" in done.stderr
     assert "reports/latest" in done.stderr
 
@@ -146,3 +147,56 @@ def test_a_definition_named_on_the_command_line_is_found_from_where_pytest_was_s
     result = pytester.runpytest("--grovescale", "--grovescale-operator=deploy/mine.yaml", "tests/test_it.py")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*deploy/mine.yaml:1: *nam*"])
+
+
+ENDED = """
+import pytest
+from pytest_grovescale.errors import ClusterError, UsageError
+from pytest_grovescale.kube.errors import from_response
+
+@pytest.fixture
+def broken():
+    raise ClusterError("etcd does not start")
+
+def test_in_the_call():
+    raise ClusterError("the cluster ended", next_step="Run it again.")
+
+def test_silent_server():
+    raise from_response(503, b"", request="GET /pods")
+
+def test_in_setup(broken): pass
+
+def test_refused_request():
+    raise from_response(422, b"", request="POST /pods")
+
+def test_assertion():
+    assert 1 == 2
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_what_the_infrastructure_ends_is_an_error_and_no_failure(pytester: pytest.Pytester, workers: str) -> None:
+    pytester.makepyfile(test_it=ENDED)
+    result = pytester.runpytest_subprocess("--grovescale", "--junitxml=junit.xml", "-n", workers)
+    result.assert_outcomes(errors=3, failed=2)
+    text = result.stdout.str()
+    for name, says in (("in_the_call", "the cluster ended"), ("silent_server", "GET /pods: HTTP 503")):
+        assert f"ERROR at call of test_{name}" in text
+        assert f"ERROR test_it.py::test_{name} - " in text
+        assert says in text
+    assert "FAILED test_it.py::test_refused_request" in text
+    suite = ElementTree.parse(pytester.path / "junit.xml").getroot()[0]
+    assert (suite.get("errors"), suite.get("failures"), suite.get("tests")) == ("3", "2", "5")
+    kinds = {case.get("name"): [one.tag for one in case] for case in suite}
+    assert kinds == {
+        "test_in_the_call": ["error"],
+        "test_silent_server": ["error"],
+        "test_in_setup": ["error"],
+        "test_refused_request": ["failure"],
+        "test_assertion": ["failure"],
+    }
+
+
+def test_without_grovescale_nothing_is_an_error_that_pytest_calls_a_failure(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ENDED)
+    pytester.runpytest().assert_outcomes(errors=1, failed=4)
