@@ -52,6 +52,13 @@ def json_text(content: Any) -> str:
     return json_document(content).decode().rstrip("\n")
 
 
+def json_schema(content: type, *, title: str) -> bytes:
+    """Return the JSON Schema (2020-12) of what a struct is encoded to, as it stands in a file."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    encoded = msgspec.json.encode({**head, **msgspec.json.schema(content)}, order="sorted")
+    return msgspec.json.format(encoded, indent=2) + b"\n"
+
+
 def write_private(path: Path, content: str | bytes) -> None:
     """Write a file that only its owner may read: a reader never meets half a token. Raises OSError."""
     with replacing(path, mode=0o600) as file:

@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
+from ..whole_files import json_schema
 from .result import SCHEMA_VERSION, Result
 
 PATH = Path(__file__).with_name("result.schema.json")
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a result."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Result of a pytest-grovescale run, schema version {SCHEMA_VERSION}",
-        **msgspec.json.schema(Result),
-    }
-
-
 def encoded() -> bytes:
     """Return the file's content."""
-    return msgspec.json.format(msgspec.json.encode(schema(), order="sorted"), indent=2) + b"\n"
+    return json_schema(Result, title=f"Result of a pytest-grovescale run, schema version {SCHEMA_VERSION}")
 
 
 def main(arguments: list[str]) -> int:

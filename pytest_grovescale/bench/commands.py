@@ -15,6 +15,7 @@ from ..checks.shape import Scales
 from ..errors import UsageError
 from ..report import comparison_table, scaling_table
 from ..report.html.background import Background
+from ..whole_files import json_text
 from . import background, compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
 from .schedule import PAIRS
@@ -81,20 +82,29 @@ class CompareWanted(NamedTuple):
     fail_on: FailOn = "regression"
 
 
-def run_compare(wanted: CompareWanted, environment: Environment, *, stream: TextIO, write: Write, color: bool) -> int:
-    """Compare two variants, or two folders of finished runs; return the exit code."""
+def run_compare(
+    wanted: CompareWanted, environment: Environment, *, json: bool, stream: TextIO, write: Write, color: bool
+) -> int:
+    """Compare two variants, or two folders of finished runs; return the exit code. ``json``: write that, no tables."""
     names, test = _split(wanted.names)
     if len(names) == 2 and all(recorded.is_folder_of_runs(name) for name in names):
         return _compare_recorded(
-            Path(names[0]), Path(names[1]), wanted, environment.reports, stream=stream, write=write, color=color
+            Path(names[0]),
+            Path(names[1]),
+            wanted,
+            environment.reports,
+            json=json,
+            stream=stream,
+            write=write,
+            color=color,
         )
     plan = compare.plan_of(_wanted(wanted, names, test, environment))
     store = Store.create(environment.reports, plan)
-    return _compare(store, plan, fail_on=wanted.fail_on, stream=stream, write=write, color=color)
+    return _compare(store, plan, fail_on=wanted.fail_on, json=json, stream=stream, write=write, color=color)
 
 
 def _compare_recorded(
-    a: Path, b: Path, wanted: CompareWanted, reports: Path, *, stream: TextIO, write: Write, color: bool
+    a: Path, b: Path, wanted: CompareWanted, reports: Path, *, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
     pairs = recorded.pairs_in(a, b)
     found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated)
@@ -107,16 +117,21 @@ def _compare_recorded(
     written = ComparisonFile(
         verdict=found.verdict, parts=(found,), profiles=profiled.compared, in_force=behind.in_force
     )
-    return _tell(written, folder, behind, fail_on=wanted.fail_on, screen=Screen(stream), write=write, color=color)
+    screen = Screen(stream)
+    return _tell(written, folder, behind, fail_on=wanted.fail_on, json=json, screen=screen, write=write, color=color)
 
 
-def resume_compare(folder: str, reports: Path, *, fail_on: FailOn, stream: TextIO, write: Write, color: bool) -> int:
+def resume_compare(
+    folder: str, reports: Path, *, fail_on: FailOn, json: bool, stream: TextIO, write: Write, color: bool
+) -> int:
     """Go on with a comparison that was interrupted: the one in ``folder``, or the newest."""
     store = Store(Path(folder)) if folder else Store.latest(reports, "compare")
-    return _compare(store, store.plan(), fail_on=fail_on, stream=stream, write=write, color=color)
+    return _compare(store, store.plan(), fail_on=fail_on, json=json, stream=stream, write=write, color=color)
 
 
-def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write: Write, color: bool) -> int:
+def _compare(
+    store: Store, plan: Plan, *, fail_on: FailOn, json: bool, stream: TextIO, write: Write, color: bool
+) -> int:
     if plan.command != "compare":
         raise UsageError(f"{store.folder} is a {plan.command}", next_step=f"Use: grovescale {plan.command} --resume")
     screen = Screen(stream)
@@ -136,7 +151,7 @@ def _compare(store: Store, plan: Plan, *, fail_on: FailOn, stream: TextIO, write
         profiles=profiled.compared,
         in_force=behind.in_force,
     )
-    return _tell(found, store.folder, behind, fail_on=fail_on, screen=screen, write=write, color=color)
+    return _tell(found, store.folder, behind, fail_on=fail_on, json=json, screen=screen, write=write, color=color)
 
 
 def _tell(
@@ -145,12 +160,13 @@ def _tell(
     behind: Background,
     *,
     fail_on: FailOn,
+    json: bool,
     screen: Screen,
     write: Write,
     color: bool,
 ) -> int:
     """Show a comparison, leave its files in a folder, and return the exit code."""
-    write(comparison_table.render(found.parts, found.profiles, color=color))
+    write(json_text(found) if json else comparison_table.render(found.parts, found.profiles, color=color))
     _say_files(screen, outcome.write_comparison(folder, found, behind))
     return outcome.exit_code(found.parts, fail_on)
 
@@ -232,8 +248,10 @@ class SweepWanted(NamedTuple):
     fail_on: SweepFailOn = "inconclusive"
 
 
-def run_sweep(wanted: SweepWanted, environment: Environment, *, stream: TextIO, write: Write, color: bool) -> int:
-    """Run a test at several sizes; return the exit code."""
+def run_sweep(
+    wanted: SweepWanted, environment: Environment, *, json: bool, stream: TextIO, write: Write, color: bool
+) -> int:
+    """Run a test at several sizes; return the exit code. ``json``: write that, no tables."""
     checks = [sweep_checks.of_option(text) for text in wanted.checks]
     names, test = _split(wanted.names)
     if len(names) > 1:
@@ -246,7 +264,7 @@ def run_sweep(wanted: SweepWanted, environment: Environment, *, stream: TextIO, 
         repeats=sweep.REPEATS if wanted.repeats is None else wanted.repeats,
     )
     store = Store.create(environment.reports, plan)
-    return _sweep(store, plan, checks, fail_on=wanted.fail_on, stream=stream, write=write, color=color)
+    return _sweep(store, plan, checks, fail_on=wanted.fail_on, json=json, stream=stream, write=write, color=color)
 
 
 def resume_sweep(
@@ -255,6 +273,7 @@ def resume_sweep(
     *,
     checks: Sequence[str],
     fail_on: SweepFailOn,
+    json: bool,
     stream: TextIO,
     write: Write,
     color: bool,
@@ -262,7 +281,7 @@ def resume_sweep(
     """Go on with a sweep that was interrupted: the one in ``folder``, or the newest."""
     wanted = [sweep_checks.of_option(text) for text in checks]
     store = Store(Path(folder)) if folder else Store.latest(reports, "sweep")
-    return _sweep(store, store.plan(), wanted, fail_on=fail_on, stream=stream, write=write, color=color)
+    return _sweep(store, store.plan(), wanted, fail_on=fail_on, json=json, stream=stream, write=write, color=color)
 
 
 def _sweep(
@@ -271,6 +290,7 @@ def _sweep(
     checks: Sequence[Scales],
     *,
     fail_on: SweepFailOn,
+    json: bool,
     stream: TextIO,
     write: Write,
     color: bool,
@@ -284,8 +304,9 @@ def _sweep(
     finally:
         screen.close()
     judged = sweep_checks.judged(found, store.samples().values(), checks)
-    write(scaling_table.render(found, judged, color=color))
-    written = outcome.write_sweep(store.folder, SweepFile(subject=plan.subject, sweep=found, checks=judged))
+    content = SweepFile(subject=plan.subject, sweep=found, checks=judged)
+    write(json_text(content) if json else scaling_table.render(found, judged, color=color))
+    written = outcome.write_sweep(store.folder, content)
     _say_files(screen, written)
     return sweep_checks.exit_code(judged, fail_on)
 

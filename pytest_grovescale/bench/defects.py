@@ -10,6 +10,7 @@ from typing import TextIO
 
 from .. import bundled
 from ..errors import ExitCode, UsageError
+from ..whole_files import json_text
 from . import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table, subject
 from .matrix import CLEAN, Cell
 from .matrix_checks import Asked
@@ -20,7 +21,15 @@ Write = Callable[[str], None]
 
 
 def selftest_defects(
-    reports: Path, *, only: Sequence[str], resume: str | None, again: bool, stream: TextIO, write: Write, color: bool
+    reports: Path,
+    *,
+    only: Sequence[str],
+    resume: str | None,
+    again: bool,
+    json: bool = False,
+    stream: TextIO,
+    write: Write,
+    color: bool,
 ) -> int:
     """Run the bundled operator clean and with each defect, and judge every run by every check.
 
@@ -48,7 +57,8 @@ def selftest_defects(
             cells = sorted(found, key=lambda cell: names.index(cell.defect))
     finally:
         screen.close()
-    write(matrix_table.render(expected, cells, color=color).rstrip("\n"))
+    shown = matrix_table.render(expected, cells, color=color).rstrip("\n")
+    write(json_text(matrix_table.document(cells)) if json else shown)
     screen.say("wrote " + ", ".join(os.path.relpath(file) for file in matrix_table.write(folder, expected, cells)))
     return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED
 

@@ -102,10 +102,15 @@ def _says(cell: Cell) -> str:
     return f"{cell.text} ({shorten(cell.evidence[0], _EVIDENCE, placeholder=' …')})"
 
 
+def document(cells: Sequence[Cell]) -> MatrixFile:
+    """Return the cells as they are written to a file."""
+    return MatrixFile(holds=all(cell.holds for cell in cells), cells=tuple(cells))
+
+
 def write(folder: Path, matrix: Matrix, cells: Sequence[Cell]) -> list[Path]:
     """Write the cells as JSON and the tables as Markdown; return the files. Raises RecordingError."""
     plain, page = folder / JSON, folder / MARKDOWN
-    write_json(plain, MatrixFile(holds=all(cell.holds for cell in cells), cells=tuple(cells)))
+    write_json(plain, document(cells))
     with told(page):
         page.write_text(render_markdown(matrix, cells), encoding="utf-8")
     return [plain, page]

@@ -6,10 +6,13 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ..analysis.run_metrics import COUNTS, units_of
 from ..errors import ExitCode
 from ..report.tables import Column, Sheet
 from ..report.wording import count, percent
+from ..whole_files import json_text
 from . import noise
 from .noise import NoiseBlock
 from .power import COMPARISONS, SEED, Drawn, PartPower, Power, Share, power
@@ -22,13 +25,34 @@ FALSE_ALARMS = 0.03
 """Share of the comparisons of an operator with itself that may raise an alarm on any gated metric, at most."""
 
 
+SCHEMA_VERSION = 1
+
+
+class PowerFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``grovescale selftest power --json`` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    holds: bool
+    """Whether all shares are as they should be."""
+    detected_min: float = DETECTED
+    false_alarms_max: float = FALSE_ALARMS
+    power: Power
+
+
 def selftest_power(
-    path: Path | None, *, write: Write, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int | None = None
+    path: Path | None,
+    *,
+    json: bool = False,
+    write: Write,
+    comparisons: int = COMPARISONS,
+    seed: int = SEED,
+    pairs: int | None = None,
 ) -> int:
     """Print the shares; return PASSED when they are as they should be in all that was recorded, else FAILED."""
     recorded = noise.read(path or noise.RECORDED)
     found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs)
-    write(text(found, recorded).rstrip("\n"))
+    document = PowerFile(holds=good_enough(found), power=found)
+    write(json_text(document) if json else text(found, recorded).rstrip("\n"))
     return ExitCode.PASSED if good_enough(found) else ExitCode.FAILED
 
 

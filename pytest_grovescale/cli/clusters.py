@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .arguments import add_json
 from .environment import add_allow_context
 from .out import say, write
 
@@ -13,6 +14,7 @@ def add(commands: Any) -> None:
     """Declare them. ``commands``: the parser's subparsers."""
     setup = commands.add_parser("setup", help="find, download or build the control plane's binaries ahead of time")
     setup.add_argument("--kubernetes", metavar="VERSION", default="", help="instead of the default version")
+    add_json(setup)
     setup.set_defaults(run=_setup)
 
     up = commands.add_parser("up", help="start a cluster and leave it running")
@@ -27,11 +29,12 @@ def add(commands: Any) -> None:
     up.add_argument("--kubernetes", metavar="VERSION", default="", help="instead of the definition's version")
     up.add_argument("--nodes", type=int, metavar="N", help="instead of the definition's number of simulated nodes")
     add_allow_context(up)
+    add_json(up)
     up.set_defaults(run=_up)
 
     status = commands.add_parser("status", help="list the clusters on this machine, their users and processes")
     status.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one (default: all)")
-    status.add_argument("--json", action="store_true", help="as JSON")
+    add_json(status)
     status.set_defaults(run=_status)
 
     down = commands.add_parser("down", help="stop a cluster and remove what it left")
@@ -56,14 +59,14 @@ def add(commands: Any) -> None:
     kubeconfig.add_argument(
         "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
     )
-    kubeconfig.add_argument("--json", action="store_true", help="as JSON")
+    add_json(kubeconfig)
     kubeconfig.set_defaults(run=_kubeconfig)
 
 
 def _setup(options: argparse.Namespace) -> int:
     from ..cluster import commands
 
-    return commands.setup(kubernetes=options.kubernetes, say=say, write=write)
+    return commands.setup(kubernetes=options.kubernetes, json=options.json, say=say, write=write)
 
 
 def _up(options: argparse.Namespace) -> int:
@@ -75,6 +78,7 @@ def _up(options: argparse.Namespace) -> int:
         kubernetes=options.kubernetes,
         nodes=options.nodes,
         allowed_contexts=options.allow_context,
+        json=options.json,
         say=say,
         write=write,
     )

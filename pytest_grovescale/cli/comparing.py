@@ -8,10 +8,11 @@ import sys
 from typing import Any
 
 from ..errors import UsageError
+from .arguments import add_json
 from .environment import add_environment, environment_of
 from .out import write
 
-_NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on"})
+_NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on", "json"})
 """Of a command that is resumed: what decides nothing of what is run."""
 
 
@@ -62,6 +63,7 @@ def _add_compare(commands: Any) -> None:
     )
     compare.add_argument("--gate", action="append", default=[], metavar="METRIC", help="metric the verdict is about")
     compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
+    add_json(compare)
     add_environment(compare)
     compare.set_defaults(run=functools.partial(_compare, compare))
 
@@ -85,7 +87,7 @@ def _add_backends(commands: Any) -> None:
     backends.add_argument("--test", default="", help="which test, by the end of its id, where the runs have several")
     form = backends.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="as Markdown")
-    form.add_argument("--json", action="store_true", help="as JSON")
+    add_json(form)
     backends.set_defaults(run=_backends)
 
 
@@ -109,6 +111,7 @@ def _add_sweep(commands: Any) -> None:
         default="inconclusive",
         help="exit with 1 where a check fails, also where one cannot be decided (default), or never",
     )
+    add_json(sweep)
     add_environment(sweep)
     sweep.set_defaults(run=functools.partial(_sweep, sweep))
 
@@ -123,6 +126,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
             options.resume,
             options.reports.absolute(),
             fail_on=options.fail_on,
+            json=options.json,
             stream=sys.stderr,
             write=write,
             color=color,
@@ -146,7 +150,9 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         gated=options.gate,
         fail_on=options.fail_on,
     )
-    return commands.run_compare(wanted, environment_of(options), stream=sys.stderr, write=write, color=color)
+    return commands.run_compare(
+        wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
+    )
 
 
 def _backends(options: argparse.Namespace) -> int:
@@ -173,6 +179,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             options.reports.absolute(),
             checks=options.check,
             fail_on=options.fail_on,
+            json=options.json,
             stream=sys.stderr,
             write=write,
             color=color,
@@ -185,7 +192,9 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         checks=options.check,
         fail_on=options.fail_on,
     )
-    return commands.run_sweep(wanted, environment_of(options), stream=sys.stderr, write=write, color=color)
+    return commands.run_sweep(
+        wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
+    )
 
 
 def _refuse_beside_resume(options: argparse.Namespace, command: argparse.ArgumentParser, *others: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .arguments import add_json
 from .out import write
 
 
@@ -26,7 +27,7 @@ def add(commands: Any) -> None:
     lint.add_argument(
         "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to let off"
     )
-    lint.add_argument("--json", action="store_true", help="as JSON")
+    add_json(lint)
     lint.add_argument("--bearer-token-file", default="", metavar="FILE", help="a token to be let in with")
     lint.add_argument("--ca", default="", metavar="FILE", help="certificate authority of an https endpoint, PEM")
     lint.add_argument("--cert", default="", metavar="FILE", help="client certificate to be let in with, PEM")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ExitCode, UsageError
-from .arguments import existing
+from .arguments import add_json, existing
 from .out import say, write
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     """Declare them. ``commands``: the parser's subparsers."""
     show = commands.add_parser("show", help="print the tables of a recording again")
     show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    add_json(show)
     show.set_defaults(run=_show)
 
     analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
@@ -42,7 +43,9 @@ def add(commands: Any) -> None:
     profile.add_argument("--process", default="", help="only of this process, as operator")
     profile.add_argument("--module", default="", help="only of this file, folder or package; * and ? match any")
     profile.add_argument("--top", type=int, default=20, metavar="N", help="the first N functions of each phase (20)")
-    profile.add_argument("--markdown", action="store_true", help="as Markdown, for a pull request")
+    form = profile.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as Markdown, for a pull request")
+    add_json(form)
     profile.set_defaults(run=_profile)
 
 
@@ -52,12 +55,16 @@ def _show(options: argparse.Namespace) -> int:
     from ..checks.judge import judge_run
     from ..recording.journal import read
     from ..report import terminal
+    from ..whole_files import json_text
 
     recordings = _recordings(options.recording)
     folder = recordings[0].parent.parent
     read_of = {path.relative_to(folder).as_posix(): contents_of(read(path)) for path in recordings}
     result = with_tables(merge([result_of(found, recording=name) for name, found in read_of.items()]), folder)
     judged = judge_run(result, _baselines(), lambda test: read_of[test.recording].metrics, profiles_in(folder))
+    if options.json:
+        write(json_text(judged))
+        return ExitCode.PASSED
     for test in judged.tests:
         write(terminal.render_test(test))
     return ExitCode.PASSED
@@ -121,17 +128,25 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
-    from ..analysis.profiles.chosen import paired
-    from ..analysis.profiles.compared import functions_compared
+    from ..analysis.profiles.chosen import paired, with_first
+    from ..analysis.profiles.compared import ProfilesFile, functions_compared
     from ..report import function_difference, function_table
+    from ..whole_files import json_text
 
     if options.after is None:
         render = function_table.tables_markdown if options.markdown else function_table.tables_text
         profiles = _profiles(options, options.folder, module=options.module)
+        if options.json:
+            top = [with_first(one, options.top) for one in profiles]
+            write(json_text(ProfilesFile(profiles=tuple(top))))
+            return ExitCode.PASSED
         write(render(profiles, top=options.top, trunk=bool(options.module)))
         return ExitCode.PASSED
     compare = function_difference.differences_markdown if options.markdown else function_difference.differences_text
     pairs = paired(_profiles(options, options.folder), _profiles(options, options.after))
+    if options.json:
+        write(json_text(ProfilesFile(compared=functions_compared(pairs, module=options.module, top=options.top))))
+        return ExitCode.PASSED
     write(compare(functions_compared(pairs, module=options.module), top=options.top))
     return ExitCode.PASSED
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .arguments import add_json
 from .out import write
 
 
@@ -17,6 +18,7 @@ def add(commands: Any) -> None:
     power = tests.add_parser("power", help="how often a comparison calls a known defect, and raises a false alarm")
     power.add_argument("--noise", type=Path, metavar="FILE", help="recorded noise (default: the package's)")
     power.add_argument("--pairs", type=int, metavar="N", help="of each part, with the warm-up (as compare makes)")
+    add_json(power)
     power.set_defaults(run=_selftest_power)
     noise = tests.add_parser("noise", help="gather the pairs of finished comparisons into a file for `power`")
     noise.add_argument("comparisons", type=Path, nargs="+", metavar="FOLDER", help="folders of `grovescale compare`")
@@ -32,13 +34,14 @@ def add(commands: Any) -> None:
     matrix.add_argument(
         "--again", action="store_true", help="measure a defect a second time where a cell differs, on a busy machine"
     )
+    add_json(matrix)
     matrix.set_defaults(run=_selftest_defects)
 
 
 def _selftest_power(options: argparse.Namespace) -> int:
     from ..bench import selftest
 
-    return selftest.selftest_power(options.noise, write=write, pairs=options.pairs)
+    return selftest.selftest_power(options.noise, json=options.json, write=write, pairs=options.pairs)
 
 
 def _selftest_defects(options: argparse.Namespace) -> int:
@@ -49,6 +52,7 @@ def _selftest_defects(options: argparse.Namespace) -> int:
         only=options.only,
         resume=options.resume,
         again=options.again,
+        json=options.json,
         stream=sys.stderr,
         write=write,
         color=sys.stdout.isatty(),

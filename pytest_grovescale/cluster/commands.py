@@ -20,8 +20,15 @@ Write = Callable[[str], None]
 """Takes the command's result, to be read by people or programs."""
 
 
+class BinariesFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``grovescale setup --json`` prints."""
+
+    schema_version: int = inventory.SCHEMA_VERSION
+    binaries: tuple[binaries.Row, ...]
+
+
 class KubeconfigFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``grovescale kubeconfig --json`` prints."""
+    """What ``grovescale kubeconfig --json`` and ``up --json`` print."""
 
     schema_version: int = inventory.SCHEMA_VERSION
     cluster: str
@@ -30,12 +37,15 @@ class KubeconfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """File."""
 
 
-def setup(*, kubernetes: str = "", say: Say, write: Write) -> int:
+def setup(*, kubernetes: str = "", json: bool = False, say: Say, write: Write) -> int:
     """Find, download or build every binary; write a table: name, version, from where, sha256."""
     platforms.require_linux()
     version = versions.kubernetes(kubernetes or versions.DEFAULT_KUBERNETES)
     rows = binaries.setup(version, given={}, progress=say, optional=_wanted_optional(version))
-    write(_table(("NAME", "VERSION", "FROM", "SHA256"), [(r.name, r.version, r.source, r.sha256) for r in rows]))
+    if json:
+        write(json_text(BinariesFile(binaries=tuple(rows))))
+    else:
+        write(_table(("NAME", "VERSION", "FROM", "SHA256"), [(r.name, r.version, r.source, r.sha256) for r in rows]))
     return ExitCode.PASSED
 
 
@@ -46,6 +56,7 @@ def up(
     kubernetes: str = "",
     nodes: int | None = None,
     allowed_contexts: Sequence[str] = (),
+    json: bool = False,
     say: Say,
     write: Write,
 ) -> int:
@@ -61,7 +72,7 @@ def up(
     running.release(keep=True)
     say(f"cluster {running.name} stays until: grovescale down {running.name}")
     say(f"use it in tests with: pytest --grovescale --grovescale-cluster={running.name}")
-    write(str(running.kubeconfig))
+    _write_kubeconfig(running.name, str(running.kubeconfig), json=json, write=write)
     return ExitCode.PASSED
 
 
@@ -130,8 +141,12 @@ def kubeconfig(name: str = "", *, json: bool = False, write: Write) -> int:
     chosen = inventory.select(inventory.read(), name)
     if chosen.kubeconfig is None:
         raise UsageError(f"cluster {chosen.name} is not running: {chosen.state}", next_step="See: grovescale status")
-    write(json_text(KubeconfigFile(cluster=chosen.name, kubeconfig=chosen.kubeconfig)) if json else chosen.kubeconfig)
+    _write_kubeconfig(chosen.name, chosen.kubeconfig, json=json, write=write)
     return ExitCode.PASSED
+
+
+def _write_kubeconfig(cluster: str, file: str, *, json: bool, write: Write) -> None:
+    write(json_text(KubeconfigFile(cluster=cluster, kubeconfig=file)) if json else file)
 
 
 def _stop(name: str, say: Say, *, force: bool) -> None:

@@ -76,6 +76,13 @@ def with_whole_table(folder: Path, one: PhaseProfile, *, module: str = "") -> Ph
     return msgspec.structs.replace(one, profile=profile)
 
 
+def with_first(one: PhaseProfile, top: int) -> PhaseProfile:
+    """Return a profile with the first ``top`` of its functions."""
+    return msgspec.structs.replace(
+        one, profile=msgspec.structs.replace(one.profile, functions=one.profile.functions[:top])
+    )
+
+
 def matched(
     before: Sequence[PhaseProfile], after: Sequence[PhaseProfile]
 ) -> tuple[tuple[PhaseProfile, PhaseProfile], ...]:

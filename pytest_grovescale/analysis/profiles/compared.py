@@ -11,6 +11,8 @@ from ..result import ProfileResult, Result
 from .chosen import PhaseProfile, failures, matched
 from .difference import Difference, difference
 
+SCHEMA_VERSION = 1
+
 
 class ProfiledSide(msgspec.Struct, frozen=True, kw_only=True):
     """One of two profiles: what its shares are shares of, and what the profiler cost."""
@@ -54,6 +56,16 @@ class ProfilesCompared(msgspec.Struct, frozen=True, kw_only=True):
 
     functions: tuple[FunctionsCompared, ...] = ()
     missing: tuple[NotProfiled, ...] = ()
+
+
+class ProfilesFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``grovescale profile --json`` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    profiles: tuple[PhaseProfile, ...] = ()
+    """Of one run."""
+    compared: tuple[FunctionsCompared, ...] = ()
+    """Of two runs."""
 
 
 def functions_compared(

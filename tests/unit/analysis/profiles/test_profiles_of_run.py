@@ -12,6 +12,7 @@ import pytest
 from pytest_grovescale.analysis.analyse import analyse, analyse_run
 from pytest_grovescale.analysis.profiles.attach import folded_lines, read_stacks
 from pytest_grovescale.analysis.profiles.chosen import cpu_profiles, paired, with_whole_table
+from pytest_grovescale.analysis.profiles.compared import ProfilesFile
 from pytest_grovescale.analysis.result import ProfileResult, Result
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import UsageError
@@ -257,6 +258,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "| Runner.run (asyncio/runners.py) |" in capsys.readouterr().out
     assert main(["profile", str(folder), str(folder), "--phase", "deploy"]) == 0
     assert "within sampling error" in capsys.readouterr().out
+    assert main(["profile", str(folder), "--top", "1", "--json"]) == 0
+    [one] = msgspec.json.decode(capsys.readouterr().out, type=ProfilesFile).profiles
+    assert (one.phase, [row.function for row in one.profile.functions]) == ("deploy", ["burn (t.py)"])
+    assert main(["profile", str(folder), str(folder), "--json"]) == 0
+    [compared] = msgspec.json.decode(capsys.readouterr().out, type=ProfilesFile).compared
+    assert (compared.process, compared.phase) == ("operator", "deploy")
     assert main(["profile", str(folder), "--phase", "delete"]) == 2
     assert "It has: operator in deploy" in capsys.readouterr().err
 
@@ -265,3 +272,6 @@ def test_showing_a_run_fills_its_tables(tmp_path: Path, capsys: pytest.CaptureFi
     run_of(tmp_path, ("profiles/a.raw", 100, 10_100, {}))
     assert main(["show", str(tmp_path)]) == 0
     assert "burn (t.py)" in capsys.readouterr().out
+    assert main(["show", str(tmp_path), "--json"]) == 0
+    tests = msgspec.json.decode(capsys.readouterr().out, type=Result).tests
+    assert any(profile.functions for test in tests for phase in test.phases for profile in phase.profiles)

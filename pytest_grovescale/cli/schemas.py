@@ -1,0 +1,105 @@
+"""``grovescale schema``: the JSON Schemas of what commands print with ``--json``.
+
+Shipped in ``schemas/`` (``result.json``'s beside its structs) and kept equal to the structs by a test;
+``python -m tools.schemas`` writes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import ExitCode
+from .out import write
+
+_FOLDER = Path(__file__).parents[1] / "schemas"
+
+
+RESULT = "result"
+
+
+class Document(NamedTuple):
+    """A kind of JSON document."""
+
+    command: str
+    """That prints it with ``--json``, after ``grovescale``."""
+    content: type
+    """The struct that it is encoded from."""
+
+    def schema(self) -> bytes:
+        """Return the schema as it has to stand in its file."""
+        from ..analysis import schema
+        from ..analysis.result import Result
+        from ..whole_files import json_schema
+
+        if self.content is Result:
+            return schema.encoded()
+        return json_schema(self.content, title=f"What `grovescale {self.command} --json` prints")
+
+
+NAMES = (
+    "backends",
+    "binaries",
+    "clusters",
+    "comparison",
+    "defects",
+    "kubeconfig",
+    "lint-metrics",
+    "power",
+    "profiles",
+    RESULT,
+    "sweep",
+)
+
+
+def documents() -> dict[str, Document]:
+    """Return all kinds, by name."""
+    # Imported late: no command imports more than it needs.
+    from ..analysis.backends import BackendsTable
+    from ..analysis.profiles.compared import ProfilesFile
+    from ..analysis.result import Result
+    from ..bench.matrix_table import MatrixFile
+    from ..bench.outcome import ComparisonFile, SweepFile
+    from ..bench.selftest import PowerFile
+    from ..cluster.commands import BinariesFile, KubeconfigFile
+    from ..cluster.inventory import StatusFile
+    from ..report.lint import LintDocument
+
+    return {
+        "backends": Document("backends", BackendsTable),
+        "binaries": Document("setup", BinariesFile),
+        "clusters": Document("status", StatusFile),
+        "comparison": Document("compare", ComparisonFile),
+        "defects": Document("selftest defects", MatrixFile),
+        "kubeconfig": Document("kubeconfig", KubeconfigFile),
+        "lint-metrics": Document("lint-metrics", LintDocument),
+        "power": Document("selftest power", PowerFile),
+        "profiles": Document("profile", ProfilesFile),
+        RESULT: Document("show", Result),
+        "sweep": Document("sweep", SweepFile),
+    }
+
+
+def path_of(name: str) -> Path:
+    """Return the file of a schema."""
+    if name == RESULT:
+        from ..analysis.schema import PATH
+
+        return PATH
+    return _FOLDER / f"{name}.schema.json"
+
+
+def add(commands: Any) -> None:
+    """Declare it. ``commands``: the parser's subparsers."""
+    schema = commands.add_parser("schema", help="print the JSON Schema of what a command prints with --json")
+    schema.add_argument("name", nargs="?", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    schema.set_defaults(run=_schema)
+
+
+def _schema(options: argparse.Namespace) -> int:
+    if options.name is None:
+        write("\n".join(NAMES))
+    else:
+        write(path_of(options.name).read_text(encoding="utf-8").rstrip("\n"))
+    return ExitCode.PASSED
