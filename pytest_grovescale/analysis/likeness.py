@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .result import TestResult
+from .in_force import in_force
+from .result import Scalar, TestResult
 from .run_metrics import OPERATOR
 
 NO_OPERATOR = "none"
 """Stands in place of an operator where a test runs on the bare cluster."""
+
+_OPERATOR = "operator"
+"""Parameter of a test: the name of its operator's definition."""
 
 RUNS_AS = "operator_runs_as"
 """Parameter of a test: ``process`` or ``pod``."""
@@ -28,6 +32,31 @@ def unlike(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
         if told[0] != told[1]:
             found.append(f"{what}: {told[0]} and {told[1]}")
     return found
+
+
+def differences(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
+    """Return in which parameters, sizes and machines the runs of A and of B differ: ``replicas: 100 and 1000``.
+
+    Which operator it was is no difference: that is what is compared. A parameter that was not given has no value there.
+    """
+    found = in_force(*([_conditions(test) for test in side] for side in (a, b))).differing
+    return [
+        f"{name}: {' and '.join(', '.join(map(str, values)) or 'not given' for values in sides)}"
+        for name, sides in found.items()
+    ]
+
+
+def _conditions(test: TestResult) -> dict[str, Scalar]:
+    machine = test.machine
+    sizes = {
+        f"{milestone.name} in {phase.name}": milestone.wanted
+        for phase in test.phases
+        for milestone in phase.milestones
+        if milestone.wanted is not None
+    }
+    parameters = {name: value for name, value in test.parameters.items() if name != _OPERATOR}
+    label = f"{machine.fingerprint} ({machine.cores} × {machine.cpu})"
+    return {"machine": label, **parameters, **sizes, **test.cluster}
 
 
 def _facts(test: TestResult) -> dict[str, str]:

@@ -80,6 +80,8 @@ class CompareWanted(NamedTuple):
     """Whether profiles are taken at the end; None: unless it is to be quick."""
     gated: Sequence[str] = ()
     fail_on: FailOn = "regression"
+    allow_different: bool = False
+    """Whether finished runs may differ in parameters, size or machine."""
 
 
 def run_compare(
@@ -98,6 +100,8 @@ def run_compare(
             write=write,
             color=color,
         )
+    if wanted.allow_different:
+        raise UsageError("--allow-different is for finished runs", next_step="Name the folders of two.")
     plan = compare.plan_of(_wanted(wanted, names, test, environment))
     store = Store.create(environment.reports, plan)
     return _compare(store, plan, fail_on=wanted.fail_on, json=json, stream=stream, write=write, color=color)
@@ -107,6 +111,8 @@ def _compare_recorded(
     a: Path, b: Path, wanted: CompareWanted, reports: Path, *, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
     pairs = recorded.pairs_in(a, b)
+    if not wanted.allow_different:
+        recorded.refuse_different(pairs)
     found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated)
     folder = reports / f"compared-{a.resolve().name}-{b.resolve().name}"
     with told(folder):

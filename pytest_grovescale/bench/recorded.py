@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..analysis.attempts import last
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
-from ..analysis.likeness import unlike
+from ..analysis.likeness import differences, unlike
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import default_gated, metrics_of, saturated_phases
 from ..errors import UsageError
@@ -46,6 +46,16 @@ def pairs_in(a: Path, b: Path) -> list[RecordedPair]:
             "the folders hold results of different tests: " + ", ".join(tests), next_step="Compare runs of one test."
         )
     return [RecordedPair(_run(*first), _run(*second)) for first, second in zip(*sides, strict=False)]
+
+
+def refuse_different(pairs: Sequence[RecordedPair]) -> None:
+    """Raise UsageError for runs whose parameters, sizes or machines differ, with all differences."""
+    found = differences([pair.a.test for pair in pairs], [pair.b.test for pair in pairs])
+    if found:
+        raise UsageError(
+            "\n".join(["these runs differ in more than the operator:", *(f"  {one}" for one in found)]),
+            next_step="Compare runs that were made alike; or, if that is what you compare: --allow-different.",
+        )
 
 
 def compare_recorded(a: Path, b: Path, pairs: Sequence[RecordedPair], *, gated: Sequence[str] = ()) -> Comparison:

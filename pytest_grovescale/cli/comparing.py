@@ -63,6 +63,9 @@ def _add_compare(commands: Any) -> None:
     )
     compare.add_argument("--gate", action="append", default=[], metavar="METRIC", help="metric the verdict is about")
     compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
+    compare.add_argument(
+        "--allow-different", action="store_true", help="finished runs may differ in parameters, size or machine"
+    )
     add_json(compare)
     add_environment(compare)
     compare.set_defaults(run=functools.partial(_compare, compare))
@@ -149,6 +152,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         profiles=options.profile,
         gated=options.gate,
         fail_on=options.fail_on,
+        allow_different=options.allow_different,
     )
     return commands.run_compare(
         wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.backend_rows import BackendRow
 from pytest_grovescale.analysis.backends import BackendsTable, backends_table
-from pytest_grovescale.analysis.likeness import unlike
+from pytest_grovescale.analysis.likeness import differences, unlike
 from pytest_grovescale.analysis.result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult, TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.recording.records import Machine
@@ -224,6 +224,24 @@ def test_a_floor_of_something_else_is_told() -> None:
 
 def test_runs_that_are_alike_differ_in_nothing() -> None:
     assert unlike([run(), run()], [run()]) == []
+
+
+def test_differences_are_named_and_the_operators_name_is_none() -> None:
+    ready = MilestoneResult(name="ready", condition="c", met=True, wanted=6)
+    small = msgspec.structs.replace(ready, wanted=5)
+    a = run("local", phase(milestones=(ready,)), parameters={"operator": "mine", "replicas": "3"})
+    b = run(
+        "local",
+        phase(milestones=(small,)),
+        machine=msgspec.structs.replace(MACHINE, fingerprint="bar"),
+        parameters={"operator": "other"},
+    )
+    assert differences([a, a], [a]) == []
+    assert differences([a], [b]) == [
+        f"machine: f00 ({MACHINE.cores} × {MACHINE.cpu}) and bar ({MACHINE.cores} × {MACHINE.cpu})",
+        "replicas: 3 and not given",
+        "ready in deploy: 6 and 5",
+    ]
 
 
 def test_runs_of_two_backends_are_labelled() -> None:

@@ -13,6 +13,7 @@ from pytest_grovescale.analysis.comparison import Comparison
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.bench.baselines import Baselines
 from pytest_grovescale.bench.recorded import compare_recorded, pairs_in
+from pytest_grovescale.errors import ExitCode
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.report import jsonfile
 
@@ -161,6 +162,23 @@ def test_a_comparison_of_recorded_runs_of_two_backends_is_labelled(tmp_path: Pat
     a, b = saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))
     assert "backend: local and kind" in recorded(a, b).weaker
     assert "backend" not in recorded(a, a).weaker
+
+
+def test_a_comparison_of_different_runs_is_refused_until_it_is_allowed(
+    tmp_path: Path, sample: TestResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    smaller = msgspec.structs.replace(sample, parameters={**sample.parameters, "replicas": "100", "operator": "mine"})
+    runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", on(smaller, "kind"))]
+    assert cli.main(["compare", *runs]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "differ in more than the operator:\n  backend: local and kind\n  replicas: not given and 100\n" in said
+    assert "--allow-different" in said
+    assert not (tmp_path / "reports").exists()
+    assert cli.main(["compare", *runs, "--allow-different"]) == ExitCode.PASSED
+    assert "backend: local and kind" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["compare", "reference", "--allow-different"]) == ExitCode.USAGE
+    assert "--allow-different is for finished runs" in capsys.readouterr().err
 
 
 def test_a_baseline_of_another_backend_lends_its_counts_only(tmp_path: Path, sample: TestResult) -> None:
