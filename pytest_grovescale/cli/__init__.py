@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import ExitCode, GrovescaleError
-from . import clusters, comparing, lint_metrics, runs, schemas, selftest
+from . import clusters, comparing, completion, lint_metrics, runs, schemas, selftest
 from .arguments import Parser
 from .out import say
 
@@ -21,7 +21,9 @@ _EXIT_CODES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return an `ExitCode`, or 130 after Ctrl-C. Exits with 2 for arguments that are wrong."""
-    options = parser().parse_args(arguments)
+    commands = parser()
+    completion.complete(commands)
+    options = commands.parse_args(arguments)
     try:
         return int(options.run(options))
     except GrovescaleError as error:
@@ -45,6 +47,6 @@ def parser() -> Parser:
     made = Parser(prog="grovescale", description="Scale tests for Kubernetes operators.", epilog=_EXIT_CODES)
     made.add_argument("--version", action="version", version=__version__)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for group in (clusters, runs, comparing, lint_metrics, selftest, schemas):
+    for group in (clusters, runs, comparing, lint_metrics, selftest, schemas, completion):
         group.add(commands)
     return made

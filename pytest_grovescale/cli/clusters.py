@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from .arguments import add_json
+from .completion import with_cluster_names
 from .environment import add_allow_context
 from .out import say, write
 
@@ -33,13 +34,17 @@ def add(commands: Any) -> None:
     up.set_defaults(run=_up)
 
     status = commands.add_parser("status", help="list the clusters on this machine, their users and processes")
-    status.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one (default: all)")
+    with_cluster_names(
+        status.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one (default: all)")
+    )
     add_json(status)
     status.set_defaults(run=_status)
 
     down = commands.add_parser("down", help="stop a cluster and remove what it left")
-    down.add_argument(
-        "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
+    with_cluster_names(
+        down.add_argument(
+            "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
+        )
     )
     down.add_argument(
         "--all", action="store_true", help="every cluster of this user that is not in use, and what killed runs left"
@@ -56,8 +61,10 @@ def add(commands: Any) -> None:
     down.set_defaults(run=_down)
 
     kubeconfig = commands.add_parser("kubeconfig", help="print a running cluster's kubeconfig file's path")
-    kubeconfig.add_argument(
-        "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
+    with_cluster_names(
+        kubeconfig.add_argument(
+            "name", nargs="?", default="", metavar="NAME", help="default: the only cluster made by `grovescale up`"
+        )
     )
     add_json(kubeconfig)
     kubeconfig.set_defaults(run=_kubeconfig)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,3 +135,35 @@ def test_each_command_says_what_it_is_for() -> None:
     parser = cli.parser()
     [commands] = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     assert {one.dest: bool(one.help) for one in commands._choices_actions} == dict.fromkeys(commands.choices, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("grovescale comp", {"compare", "completion"}),
+        ("grovescale status --j", {"--json"}),
+        ("grovescale down m", {"mine", "my-other"}),
+        ("grovescale schema lint", {"lint-metrics"}),
+    ],
+)
+def test_a_shell_is_offered_what_fits(typed: str, offered: set[str], tmp_path: Path) -> None:
+    for name in ("mine", "my-other", "run-7"):
+        (tmp_path / "clusters" / name).mkdir(parents=True)
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "offered"),
+        "COMP_LINE": typed,
+        "COMP_POINT": str(len(typed)),
+        "GROVESCALE_STATE_DIR": str(tmp_path),
+    }
+    command = [sys.executable, "-m", "pytest_grovescale.cli"]
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert {word.strip() for word in (tmp_path / "offered").read_text().split("\x0b")} == offered
+
+
+def test_completion_prints_code_that_its_shell_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "bash"]) == ExitCode.PASSED
+    code = capsys.readouterr().out
+    done = subprocess.run(["bash", "-c", f"{code}\ncomplete -p grovescale"], capture_output=True, text=True)
+    assert "grovescale" in done.stdout, done.stderr
