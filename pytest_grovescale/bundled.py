@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import DefinitionError
+from .suggestions import with_all
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -41,8 +42,11 @@ def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
             if path.is_file():
                 return path.resolve()
             looked.append(path)
-    available = sorted(p.name for p in (root() / kind).glob("*.*"))
+    # A name without a suffix is how most are written: the suggestion is one that can be copied.
+    short = not Path(name).suffix
+    there = (p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*"))
+    available = sorted({name.removesuffix(".yaml") if short else name for name in there})
     raise DefinitionError(
-        f"{name}: no such file in {kind}; looked at " + ", ".join(str(p) for p in looked),
-        next_step="Bundled ones are: " + (", ".join(available) or "none") + ".",
+        f"{name}: no such file in {kind}; looked at " + ", ".join(str(p) for p in dict.fromkeys(looked)),
+        next_step=with_all(Path(name).name, available, what="Known by name"),
     )

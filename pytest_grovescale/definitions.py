@@ -6,18 +6,19 @@ The shape is the struct's; what a shape cannot say is checked by the room that t
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import yaml
 
-from .errors import DefinitionError
+from .errors import DefinitionError, DefinitionErrors
+from .suggestions import near_names, with_all
 
 T = TypeVar("T")
 Keys = Sequence[str | int]
@@ -43,17 +44,63 @@ def load(path: Path, type: type[T]) -> T:
     """Return the content of a YAML file as ``type``, a msgspec struct.
 
     Raises DefinitionError with ``file:line: path: …``: for a file that cannot be read, is no YAML, lacks a field, has
-    an unknown one (with near names), a value of the wrong type, or a key that is given twice.
+    an unknown one (with near names), a value of the wrong type, or a key that is given twice. Several of these are one
+    error with ``parts``.
     """
     node = _compose(path)
     if node is None:
         raise DefinitionError(f"{path}:1: is empty", next_step=f"It needs {_fields_text(type)}.")
     _refuse_duplicates(path, node, ())
+    mistakes = Mistakes()
     content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-    try:
-        return msgspec.convert(content, type)
-    except msgspec.ValidationError as error:
-        raise _located(path, node, str(error), type) from None
+    left_out: list[tuple[str | int, ...]] = []
+    while True:
+        try:
+            found = msgspec.convert(content, type)
+        except msgspec.ValidationError as error:
+            wrong, place = _located(path, node, str(error), type)
+        else:
+            break
+        if node_at(node, place) is not None or not _follows(place, left_out):
+            mistakes.errors.append(wrong)
+        # msgspec stops at the first mistake: without that part it finds the next.
+        there = place if node_at(node, place) is not None else place[:-1]
+        while there and isinstance(there[-1], int):
+            # Without one item the others would be counted wrong.
+            there = there[:-1]
+        if not there or not _leave_out(content, node, there):
+            break
+        left_out.append(there)
+    mistakes.demand_none()
+    return found
+
+
+def _follows(place: Keys, left_out: Sequence[Keys]) -> bool:
+    """Return whether a part is missing only because it was wrong, and left out, or is there under a misspelt name."""
+    misspelt = [str(other[-1]) for other in left_out if other[:-1] == place[:-1]]
+    return any(place == other[: len(place)] for other in left_out) or bool(
+        place and near_names(str(place[-1]), misspelt)
+    )
+
+
+class Mistakes:
+    """The mistakes found in definition files so far, so that all are shown at once."""
+
+    def __init__(self) -> None:
+        self.errors: list[DefinitionError] = []
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note the DefinitionError that ends the block, and go on behind it."""
+        try:
+            yield
+        except DefinitionError as error:
+            self.errors += error.parts
+
+    def demand_none(self) -> None:
+        """Raise the one, or all as one DefinitionError, if there are any."""
+        if self.errors:
+            raise self.errors[0] if len(self.errors) == 1 else DefinitionErrors(self.errors)
 
 
 def where(path: Path, keys: Keys) -> str:
@@ -97,24 +144,51 @@ def _refuse_duplicates(path: Path, node: yaml.Node, keys: tuple[str | int, ...])
             _refuse_duplicates(path, child, place)
 
 
-def _located(path: Path, node: yaml.Node, message: str, type: Any) -> DefinitionError:
-    """Return a msgspec message as an error with line, place, and near names for an unknown field."""
+def _located(path: Path, node: yaml.Node, message: str, type: Any) -> tuple[DefinitionError, tuple[str | int, ...]]:
+    """Return a msgspec message as an error with line, place, and near names for an unknown field; and the place."""
     match = _AT.match(message)
     what, raw = (match["what"], match["path"] or "") if match else (message, "")
     keys = _known_keys(node, _steps(raw), what)
     field = _FIELD.search(what)
     if field and "unknown" in what:
         place = (*keys, field[1])
-        return DefinitionError(
-            f"{path}:{_line(node, place)}: {dotted(place)}: unknown field", next_step=_near(field[1], type, keys)
-        )
+        hint = _comma_hint(node, place) or _near(field[1], type, keys)
+        return DefinitionError(f"{path}:{_line(node, place)}: {dotted(place)}: unknown field", next_step=hint), place
     if field and "missing" in what:
-        return DefinitionError(
-            f"{path}:{_line(node, keys)}: {dotted((*keys, field[1]))}: missing",
-            next_step=f"Needed here: {_fields_text(*_structs_at(type, keys))}.",
-        )
+        place = (*keys, field[1])
+        needed = f"Needed here: {_fields_text(*_structs_at(type, keys))}."
+        return DefinitionError(f"{path}:{_line(node, keys)}: {dotted(place)}: missing", next_step=needed), place
     text = what[:1].lower() + what[1:].replace("`", "")
-    return DefinitionError(f"{path}:{_line(node, keys)}: {dotted(keys) or 'the file'}: {text}")
+    message = f"{path}:{_line(node, keys)}: {dotted(keys) or 'the file'}: {text}"
+    return DefinitionError(message, next_step=_comma_hint(node, keys)), keys
+
+
+def _comma_hint(node: yaml.Node, keys: Keys) -> str:
+    """Return what to do about ``{help: one, two}``, where the comma makes ``two`` a field without a value."""
+    parent, own = node_at(node, keys[:-1]), node_at(node, keys)
+    if not isinstance(parent, yaml.MappingNode) or not parent.flow_style or not keys:
+        return ""
+    if own is None or own.value != "" or own.start_mark.index != own.end_mark.index:
+        return ""
+    position = [child is own for _, child in parent.value].index(True)
+    if position == 0:
+        return ""
+    before, text = parent.value[position - 1]
+    if not isinstance(text, yaml.ScalarNode):
+        return ""
+    return f'A text with a comma needs quotes: {before.value}: "{text.value}, {keys[-1]}".'
+
+
+def _leave_out(content: Any, node: yaml.Node, keys: Keys) -> bool:
+    """Take a mapping's key out of a file's content, and of its nodes; return whether it was there."""
+    for key in keys[:-1]:
+        content = content[key]
+    parent = node_at(node, keys[:-1])
+    if not isinstance(content, dict) or not isinstance(parent, yaml.MappingNode) or keys[-1] not in content:
+        return False
+    del content[keys[-1]]
+    parent.value = [pair for pair in parent.value if pair[0].value != keys[-1]]
+    return True
 
 
 def _steps(path: str) -> list[str | int]:
@@ -123,13 +197,21 @@ def _steps(path: str) -> list[str | int]:
 
 def _known_keys(node: yaml.Node | None, keys: Keys, what: str) -> tuple[str | int, ...]:
     """Return the place with each unnamed mapping key (msgspec says ``[...]``) found by the type complained of."""
-    got = _GOT.search(what)
+    got, field = _GOT.search(what), _FIELD.search(what)
     tag = f"tag:yaml.org,2002:{_YAML_TYPE.get(got[1], got[1])}" if got else ""
+
+    def is_meant(child: yaml.Node, rest: Keys) -> bool:
+        if field is None:
+            return _tag_at(child, rest) == tag
+        inner = node_at(child, rest)
+        has = isinstance(inner, yaml.MappingNode) and any(k.value == field[1] for k, _ in inner.value)
+        return has if "unknown" in what else isinstance(inner, yaml.MappingNode) and not has
+
     found: list[str | int] = []
     for position, key in enumerate(keys):
         if key == _ANY_KEY and isinstance(node, yaml.MappingNode):
             rest = keys[position + 1 :]
-            names = [str(k.value) for k, child in node.value if _tag_at(child, rest) == tag]
+            names = [str(k.value) for k, child in node.value if is_meant(child, rest)]
             if not names:
                 break
             key = names[0]
@@ -138,10 +220,16 @@ def _known_keys(node: yaml.Node | None, keys: Keys, what: str) -> tuple[str | in
     return tuple(found)
 
 
-def _tag_at(node: yaml.Node | None, keys: Keys) -> str:
+def node_at(node: yaml.Node | None, keys: Keys) -> yaml.Node | None:
+    """Return what is written at a place; None for nothing."""
     for key in keys:
         node = _child(node, key)
-    return str(node.tag) if node is not None else ""
+    return node
+
+
+def _tag_at(node: yaml.Node | None, keys: Keys) -> str:
+    found = node_at(node, keys)
+    return str(found.tag) if found is not None else ""
 
 
 def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
@@ -172,9 +260,7 @@ def _line(node: yaml.Node | None, keys: Keys) -> int:
 
 def _near(name: str, type: Any, keys: Keys) -> str:
     names = [field.encode_name for struct in _structs_at(type, keys) for field in msgspec.structs.fields(struct)]
-    near = difflib.get_close_matches(name, names, n=2)
-    hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{hint}Possible here: {', '.join(names)}."
+    return with_all(name, names, what="Possible here")
 
 
 def _fields_text(*structs: Any) -> str:

@@ -6,6 +6,7 @@ Every message ends with what the user can do next.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -55,6 +56,23 @@ class DefinitionError(GrovescaleError):
     """
 
     exit_code = ExitCode.USAGE
+
+    @property
+    def parts(self) -> tuple[DefinitionError, ...]:
+        """The mistakes, one each."""
+        return (self,)
+
+
+class DefinitionErrors(DefinitionError):
+    """Several mistakes in definition files, one below the other."""
+
+    def __init__(self, parts: Sequence[DefinitionError]) -> None:
+        super().__init__("\n".join(map(str, parts)))
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[DefinitionError, ...]:
+        return self._parts
 
 
 class BinaryError(GrovescaleError):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 
 from .. import durations
 from ..errors import UsageError
 from ..sizes import memory_bytes
+from ..suggestions import did_you_mean
 
 
 class CheckArgumentError(UsageError, ValueError):
@@ -70,6 +70,6 @@ def size(check: str, **values: str | int) -> None:
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return that a name is unknown, with near ones and all that there are, as one sentence."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=2)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    near = did_you_mean(name, names)
+    hint = f"{near[:1].lower()}{near[1:]} " if near else ""
     return f"no {what} {name!r}; {hint}there are: {', '.join(names) or 'none'}"

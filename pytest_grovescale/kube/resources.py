@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 import msgspec
 
 from ..errors import UsageError
+from ..suggestions import did_you_mean
 
 # Both answer with the same shape; v2 since Kubernetes 1.30, v2beta1 since 1.27.
 DISCOVERY_ACCEPT = ",".join(
@@ -129,12 +129,11 @@ def find(resources: Sequence[Resource], name: str, api_version: str = "") -> Res
     for resource in sorted(candidates, key=lambda r: r.group != ""):
         if wanted in _names(resource):
             return resource
-    near = difflib.get_close_matches(wanted, sorted({n for r in resources for n in _names(r)}), n=3)
-    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    hint = did_you_mean(wanted, {n for r in resources for n in _names(r)})
     what = f"{name!r} of {api_version}" if api_version else repr(name)
     raise UnknownResource(
         f"the cluster serves no resource {what}",
-        next_step=f"{hint}A custom resource needs its CRD: name it under `crds:` of the operator definition.",
+        next_step=f"{hint} A custom resource needs its CRD: name it under `crds:` of the operator definition.".lstrip(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 from .. import bundled, definitions, durations
 from ..errors import DefinitionError, UsageError
 from ..sizes import memory_bytes
+from ..suggestions import with_all
 from . import endpoint_checking, manifests, placeholders, rbac
 from .pods import checking as pods
 from .shape import (
@@ -261,7 +261,4 @@ def _text(value: Scalar) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=2)
-    hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{hint}Known: {', '.join(names)}." if names else ""
+    return with_all(name, sorted(known), what="Known")

@@ -9,7 +9,6 @@ with a default is written ``{{ replicas | default(500) }}``, or once, at the top
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from .. import bundled
 from ..errors import DefinitionError
 from ..operator import manifests
 from ..operator.manifests import Object
+from ..suggestions import did_you_mean
 
 FOLDER = "workloads"
 RUN_LABEL = "grovescale.io/run"
@@ -108,9 +108,10 @@ def _refuse_unknown(path: Path, parameters: Mapping[str, Any], known: set[str]) 
         if name in PROVIDED:
             raise DefinitionError(f"{path}:1: {name}: is given to every template by the run itself")
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=2)
-            hint = f"Did you mean {' or '.join(near)}? " if near else ""
-            raise DefinitionError(f"{path}:1: {name}: the template has no such parameter", next_step=hint + _has(known))
+            raise DefinitionError(
+                f"{path}:1: {name}: the template has no such parameter",
+                next_step=f"{did_you_mean(name, known)} {_has(known)}".lstrip(),
+            )
 
 
 def _json_safe(path: Path, name: str, value: Any) -> Any:

@@ -78,3 +78,10 @@ def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     for place in (tmp_path / "tests", tmp_path, bundled.root()):
         assert str(place / "fixtures" / "clusters" / "nope.yaml") in caught.value.message
     assert "default.yaml" in caught.value.next_step
+
+
+def test_each_place_is_named_once_and_a_near_name_first(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        bundled.find("fixtures/operators", str(tmp_path / "refrence.yaml"), base=(tmp_path, tmp_path / "tests"))
+    assert caught.value.message.count(f"{tmp_path}/refrence.yaml") == 2, "its name, and where it was looked for"
+    assert caught.value.next_step.startswith("Did you mean reference.yaml")

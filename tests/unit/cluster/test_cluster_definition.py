@@ -158,7 +158,7 @@ def test_stage_file_with_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_definition_lists_the_bundled_ones(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"Bundled ones are: .*default\.yaml"):
+    with pytest.raises(DefinitionError, match=r"Known by name: default,"):
         load_definition("nonesuch", base=tmp_path)
 
 

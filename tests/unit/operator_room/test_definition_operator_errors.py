@@ -79,6 +79,8 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ("rbac:\n", "webhooks: [hooks.yaml]\nrbac:\n", 14, "webhooks: the operator is never told", "{cert_dir}"),
         ("rbac:\n", "start: sometimes\nrbac:\n", 14, "start: invalid enum value 'sometimes'", ""),
         ("readiness:\n", "readiness: [\n", 10, "not YAML", ""),
+        ("default: fast", "default: fast, help: one, two", 4, "values.variant.two: unknown", 'help: "one, two"'),
+        ("  LEVEL: debug", "  {A: one, two}", 8, "env.two: expected str, got null", 'A: "one, two"'),
     ],
 )
 def test_mistake(tmp_path: Path, old: str, new: str, line: int, place: str, hint: str) -> None:
@@ -89,6 +91,23 @@ def test_mistake(tmp_path: Path, old: str, new: str, line: int, place: str, hint
     assert re.match(rf"{re.escape(str(path))}:{line}: ", raised.value.message), raised.value.message
     assert place in raised.value.message
     assert hint in raised.value.next_step
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    wrong = {"name:": "nam:", "timeout:": "timeot:", "debug": "3", "verbs:": "verb:", "[pods]": "pods"}
+    text = GOOD
+    for old, new in wrong.items():
+        text = text.replace(old, new, 1)
+    with pytest.raises(DefinitionError) as raised:
+        load(str(write(tmp_path, text)))
+    messages = [error.message.removeprefix(f"{tmp_path}/sample.yaml:") for error in raised.value.parts]
+    assert messages == [
+        "1: nam: unknown field",
+        "8: env.LEVEL: expected str, got int",
+        "11: readiness.timeot: unknown field",
+        "16: rbac[0].resources: expected array, got str",
+        "17: rbac[0].verb: unknown field",
+    ]
 
 
 TARGETS = """\
@@ -173,7 +192,7 @@ def test_empty_file_says_what_it_needs(tmp_path: Path) -> None:
 def test_missing_file_names_the_bundled_ones(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="nothing-like-it") as raised:
         load("nothing-like-it", base=tmp_path)
-    assert "reference.yaml" in raised.value.next_step
+    assert "reference," in raised.value.next_step
 
 
 def test_wrong_manifest_is_found_at_loading(tmp_path: Path) -> None:
