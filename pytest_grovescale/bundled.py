@@ -31,22 +31,22 @@ def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
     ``kind`` is the folder, e.g. ``fixtures/clusters`` or ``workloads``. Looked up in this order: the path as
     written (relative to ``base``, or the working folder), ``base/kind/name``, of several bases one after the other; the
     bundled ``kind/name``. A name without a suffix is tried with ``.yaml`` too. Raises DefinitionError with all places
-    looked at.
+    looked at, each once.
     """
     starts = [base] if isinstance(base, Path) else list(base or [Path.cwd()])
     names = [name] if Path(name).suffix else [name, f"{name}.yaml"]
-    looked: list[Path] = []
+    looked: dict[Path, None] = {}
     for folder in (*(folder for start in dict.fromkeys(starts) for folder in (start, start / kind)), root() / kind):
         for candidate in names:
             path = (folder / candidate).expanduser()
             if path.is_file():
                 return path.resolve()
-            looked.append(path)
+            looked[path if len(names) == 1 else folder] = None
     # A name without a suffix is how most are written: the suggestion is one that can be copied.
     short = not Path(name).suffix
     there = (p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*"))
     available = sorted({name.removesuffix(".yaml") if short else name for name in there})
     raise DefinitionError(
-        f"{name}: no such file in {kind}; looked at " + ", ".join(str(p) for p in dict.fromkeys(looked)),
+        f"{name}: no such file in {kind}; looked {'at' if len(names) == 1 else 'in'} {', '.join(map(str, looked))}",
         next_step=with_all(Path(name).name, available, what="Known by name"),
     )

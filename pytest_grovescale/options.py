@@ -13,6 +13,7 @@ import pytest
 
 from . import durations
 from .errors import UsageError
+from .suggestions import did_you_mean
 
 
 class Option(NamedTuple):
@@ -98,6 +99,8 @@ OPTIONS = (
     Option("keep", "bool", False, "leave cluster, namespaces and operator objects in place afterwards"),
 )
 
+STARTS = ("test", "session")
+_PROMETHEUS = ("off", "start", "keep")
 PROFILES = ("auto", "pyspy", "pprof", "off")
 SHORTEST_SCRAPE_INTERVAL_S = 0.1
 _CHOICES = {
@@ -177,17 +180,16 @@ def read(config: pytest.Config) -> Settings:
     nodes = values["nodes"]
     if nodes and not (nodes.isdigit() and int(nodes) > 0):
         raise pytest.UsageError(f"--grovescale-nodes {nodes}: not a number of nodes (1 or more)")
-    if values["start"] not in ("", "test", "session"):
-        raise pytest.UsageError(f"--grovescale-start {values['start']}: use `test` or `session`")
+    if values["start"]:
+        check_choice(values["start"], STARTS, "--grovescale-start")
     check_prometheus(values["prometheus"], "--grovescale-prometheus")
     for name, choices in _CHOICES.items():
-        if values[name] not in choices:
-            flag = f"--grovescale-{name.replace('_', '-')}"
-            raise pytest.UsageError(f"{flag} {values[name]}: use `{'` or `'.join(choices)}`")
+        check_choice(values[name], choices, f"--grovescale-{name.replace('_', '-')}")
     reports = Path(values["reports"])
+    enabled = bool(config.getoption("grovescale"))
     return Settings(
         given=frozenset(o.name for o in OPTIONS if config.getoption(f"grovescale_{o.name}") is not None),
-        enabled=bool(config.getoption("grovescale")),
+        enabled=enabled,
         cluster=values["cluster"],
         allow_context=tuple(values["allow_context"]),
         cluster_per_worker=bool(values["cluster_per_worker"]),
@@ -204,8 +206,8 @@ def read(config: pytest.Config) -> Settings:
         scrape=values["scrape"],
         prometheus=values["prometheus"],
         prometheus_interval_s=_prometheus_interval(values["prometheus_interval"]),
-        prometheus_token=values["prometheus_token"],
-        prometheus_ca=values["prometheus_ca"],
+        prometheus_token=_file("prometheus-token", values["prometheus_token"], needed=enabled),
+        prometheus_ca=_file("prometheus-ca", values["prometheus_ca"], needed=enabled),
         budgets=values["budgets"] == "on",
         inconclusive=values["inconclusive"],
         save=values["save"],
@@ -216,10 +218,23 @@ def read(config: pytest.Config) -> Settings:
     )
 
 
+def check_choice(given: str, choices: tuple[str, ...], where: str) -> None:
+    """Raise pytest.UsageError for a value that is none of the choices."""
+    if given not in choices:
+        raise pytest.UsageError(f"{where} {given}: use `{'` or `'.join(choices)}`{_hint(given, choices)}")
+
+
 def check_prometheus(wanted: str, where: str) -> None:
     """Raise pytest.UsageError for what names no Prometheus."""
-    if wanted not in ("off", "start", "keep") and not wanted.startswith(("http://", "https://")):
-        raise pytest.UsageError(f"{where} {wanted}: use `start`, `keep`, `off` or the URL of one that is there")
+    if wanted not in _PROMETHEUS and not wanted.startswith(("http://", "https://")):
+        raise pytest.UsageError(
+            f"{where} {wanted}: use `start`, `keep`, `off` or the URL of one that is there{_hint(wanted, _PROMETHEUS)}"
+        )
+
+
+def _hint(given: str, choices: tuple[str, ...]) -> str:
+    near = did_you_mean(given, choices)
+    return f". {near}" if near else ""
 
 
 def _prometheus_interval(given: str) -> float:
@@ -254,6 +269,15 @@ def _folder(option: str, given: str, *, base: Path) -> Path | None:
     if not folder.is_dir():
         raise pytest.UsageError(f"--grovescale-{option} {given}: no such folder: {folder}")
     return folder
+
+
+def _file(option: str, given: str, *, needed: bool) -> str:
+    """Return a file's absolute path, empty where none is given; raises pytest.UsageError for a needed one that is
+    not there."""
+    path = str(Path(given).expanduser().absolute()) if given else ""
+    if path and needed and not Path(path).is_file():
+        raise pytest.UsageError(f"--grovescale-{option} {given}: no such file: {path}")
+    return path
 
 
 def _pairs(option: str, given: list[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from .fixtures import (
     scale,
 )
 from .stash import BUDGET, INFRASTRUCTURE
+from .suggestions import did_you_mean
 
 __all__ = [
     "grovescale_cluster",
@@ -35,7 +36,9 @@ __all__ = [
 ]
 
 _SETTINGS = pytest.StashKey[options.Settings]()
-_WRONG = pytest.StashKey[str]()
+_MISTAKES = pytest.StashKey[list[str]]()
+# What a worker's output says of the mistakes that it found: it cannot end the session, the controller does.
+_OF_WORKER = "grovescale_mistakes"
 # A file in which a comparison wants to read what was collected; see bench/subject.py.
 _DESCRIBE = "GROVESCALE_DESCRIBE"
 # A descriptor that a comparison holds the other end of; see bench/child.py.
@@ -74,6 +77,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from .bench.child import end_with
 
         end_with(int(driver))
+    config.stash[_MISTAKES] = []
+    if settings.enabled and (settings.save or settings.compare) and not hasattr(config, "workerinput"):
+        from .session.preflight import of_settings
+
+        if wrong := list(of_settings(settings, config.rootpath)):
+            raise pytest.UsageError(*wrong)
     if settings.enabled and not config.option.collectonly:
         from .runs import Run
 
@@ -133,10 +142,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 _check_marker(item, marker)
             _declare_checks(item)
         except pytest.UsageError as error:
-            if not hasattr(config, "workerinput"):
-                raise
-            # A worker that ends with a usage error is an internal error to xdist: the test itself tells it.
-            item.stash[_WRONG] = str(error)
+            config.stash[_MISTAKES].append(str(error))
             continue
         if not enabled and (marker is not None or _FIXTURES & set(getattr(item, "fixturenames", ()))):
             item.add_marker(skip)
@@ -144,6 +150,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
+    _refuse_mistakes(session)
     if RUN in session.config.stash and getattr(session.config.option, "loadgroup", False):
         # Before xdist's worker says that it is done.
         from .session.distribution import write_groups
@@ -155,6 +162,48 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         describe(session.items, session.config.stash[_SETTINGS], Path(file))
 
 
+def _refuse_mistakes(session: pytest.Session) -> None:
+    """End the session where a test that is to run could not: the last moment before anything is queued or started."""
+    config, settings = session.config, session.config.stash[_SETTINGS]
+    found: list[str] = config.stash[_MISTAKES]
+    mistakes = list(dict.fromkeys(found))
+    ours = [
+        item
+        for item in session.items
+        if isinstance(item, pytest.Function) and not _FIXTURES.isdisjoint(item.fixturenames)
+    ]
+    worker = hasattr(config, "workerinput")
+    if settings.enabled and ours and not mistakes:
+        from .session.preflight import of_tests
+
+        mistakes = of_tests(ours, settings, config.rootpath, worker=worker)
+    if not mistakes:
+        return
+    if not worker:
+        raise pytest.UsageError(*mistakes)
+    # A worker that ends with a usage error is an internal error to xdist.
+    config.workeroutput[_OF_WORKER] = mistakes  # type: ignore[attr-defined]
+    session.items.clear()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """End the session with the mistakes that an xdist worker found in what it collected."""
+    if mistakes := getattr(node, "workeroutput", {}).get(_OF_WORKER):
+        raise pytest.UsageError(*mistakes)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say at the start what is missing, and only warned of."""
+    settings = config.stash[_SETTINGS]
+    if not settings.enabled or not settings.compare:
+        return None
+    from .session.preflight import missing_baseline
+
+    missing = missing_baseline(settings, config.rootpath)
+    return f"grovescale: {missing}" if missing else None
+
+
 def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
     where = f"{item.nodeid}: @pytest.mark.grovescale"
     if marker.args:
@@ -162,17 +211,15 @@ def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
     for name, value in marker.kwargs.items():
         wanted = _MARKER_ARGUMENTS.get(name)
         if wanted is None:
-            raise pytest.UsageError(f"{where} has no argument {name!r}; it has {', '.join(_MARKER_ARGUMENTS)}")
+            near = did_you_mean(name, _MARKER_ARGUMENTS)
+            hint = f"{near[:1].lower()}{near[1:]} " if near else ""
+            raise pytest.UsageError(f"{where} has no argument {name!r}; {hint}it has {', '.join(_MARKER_ARGUMENTS)}")
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise pytest.UsageError(f"{where}({name}={value!r}): not of type {wanted.__name__}")
     if marker.kwargs.get("nodes", 1) < 1:
         raise pytest.UsageError(f"{where}(nodes={marker.kwargs['nodes']}): at least one node is needed")
-    if marker.kwargs.get("start", "test") not in ("test", "session"):
-        raise pytest.UsageError(f"{where}(start={marker.kwargs['start']!r}): use 'test' or 'session'")
-    if marker.kwargs.get("profile", "off") not in options.PROFILES:
-        raise pytest.UsageError(
-            f"{where}(profile={marker.kwargs['profile']!r}): use one of {', '.join(options.PROFILES)}"
-        )
+    options.check_choice(marker.kwargs.get("start", "test"), options.STARTS, f"{where}: start")
+    options.check_choice(marker.kwargs.get("profile", "off"), options.PROFILES, f"{where}: profile")
     options.check_prometheus(marker.kwargs.get("prometheus", "off"), f"{where}: prometheus")
     options.check_duration(marker.kwargs.get("scrape_interval", ""), f"{where}: scrape_interval")
 
@@ -215,11 +262,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         if is_infrastructure(error):
             raise shown(error) from None
         raise without_internal_frames(error) from error.__cause__
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if _WRONG in item.stash:
-        raise pytest.fail.Exception(item.stash[_WRONG], pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .analysis.analyse import RECORDINGS
-from .bench.baselines import Baselines, check_name
+from .bench.baselines import Baselines
 from .cluster import turns
 from .cluster.handle import Cluster
 from .conclusion import conclude, tell_unjudged, tell_unprofiled
@@ -31,7 +31,7 @@ from .session.operators import Operators
 from .session.recordings import conclude_without_controller
 from .session.screen import open_screen
 from .session.shared import Session
-from .session.telling import told, usage
+from .session.telling import told
 from .session.turns import Lost, never_lost, on_cluster
 from .wanted import Wanted, folders
 
@@ -43,9 +43,6 @@ class Run:
         # Not the environment's word for it: that also reaches a pytest which a worker's test has started.
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
-        for name in filter(None, (settings.save, settings.compare)):
-            with usage():
-                check_name(name)
         self._screen = open_screen(config, worker=bool(self.worker))
         quiet = config.get_verbosity() < 0
         self._session = Session(
@@ -109,7 +106,6 @@ class Run:
         if (cluster := self._clusters.current(wanted)) is not None:
             cluster.check_running()
             return cluster
-        # Checked before anything starts: a wrong file must not cost a cluster.
         needs_one = {"scale", "grovescale_operator"} & set(item.fixturenames)
         operator = wanted.definition(item) if needs_one else None
         self._operators.session_over()
@@ -166,7 +162,6 @@ class Run:
         item = request.node
         test = MeasuredTest(self._session, item, cluster, profiled=profiled, lost_turn=self._lost_turn)
         with told():
-            test.demand_baseline()
             definition = Wanted.of(item, self.settings).definition(item)
             if definition is None:
                 self._operators.clear(cluster)

@@ -56,6 +56,11 @@ class Baselines:
         )
         return self._write(baseline)
 
+    def names(self) -> list[str]:
+        """Return the names that any machine's baselines have."""
+        matches = (_FILE.fullmatch(file.name) for file in self._folder.glob("*/*.json"))
+        return sorted({match["name"] for match in matches if match})
+
     def find(self, name: str) -> Baseline | None:
         """Return the newest baseline of a name: this machine's, else another's; None when there is none."""
         check_name(name)

@@ -16,6 +16,9 @@ from . import versions
 
 KIND = "fixtures/clusters"
 
+POOL_LABEL = "grovescale.io/pool"
+"""On every simulated node: the prefix of its pool."""
+
 _LEASE_SECONDS = 40
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")

@@ -17,12 +17,11 @@ from ..kube import watch
 from ..kube.client import Client
 from ..kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound, ServerUnavailable
 from ..kube.resources import Resource
-from .definition import ClusterDefinition, NodePool
+from .definition import POOL_LABEL, ClusterDefinition, NodePool
 from .ownership import CLUSTER_LABEL
 
 T = TypeVar("T")
 
-POOL_LABEL = "grovescale.io/pool"
 _NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
 _PATH = _NODES.path()
 _NOT_READY = "node.kubernetes.io/not-ready"

@@ -14,6 +14,7 @@ import re
 import msgspec
 
 from ..errors import UsageError
+from ..suggestions import with_all
 
 KUBERNETES = {"1.36": "1.36.3", "1.35": "1.35.4", "1.34": "1.34.4"}
 """Supported minor versions, newest first, each with the patch that is downloaded or built."""
@@ -75,7 +76,7 @@ def kubernetes(wanted: str) -> str:
     match = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", wanted.strip())
     if match is None or match[1] not in KUBERNETES:
         raise UsageError(
-            f"Kubernetes {wanted} is not supported", next_step=f"Choose of: {', '.join(KUBERNETES.values())}."
+            f"Kubernetes {wanted} is not supported", next_step=with_all(wanted, KUBERNETES.values(), what="Supported")
         )
     return f"{match[1]}{match[2]}" if match[2] else KUBERNETES[match[1]]
 

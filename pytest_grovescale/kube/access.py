@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from ..errors import ClusterError
+from ..suggestions import with_all
 from . import exec_plugin, proxy
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -74,6 +75,7 @@ def from_kubeconfig(path: Path | str | None = None, context: str | None = None, 
         )
     try:
         merged = kube_config.KubeConfigMerger(files).config
+        _demand_context(merged, files, context)
         loader = kube_config.KubeConfigLoader(merged, active_context=context or None, config_base_path=None)
         active = loader.current_context
         cluster = merged["clusters"].get_with_name(active["context"]["cluster"])["cluster"]
@@ -109,6 +111,15 @@ def from_kubeconfig(path: Path | str | None = None, context: str | None = None, 
         kubeconfig=files,
         context=active["name"],
     )
+
+
+def _demand_context(merged: Any, files: str, context: str | None) -> None:
+    names = [str(one["name"]) for one in merged.value.get("contexts") or []]
+    if context and context not in names:
+        raise ClusterError(
+            f"there is no context {context!r}",
+            next_step=with_all(context, names, what="Contexts") or "The file has none.",
+        )
 
 
 def plugin_of(access: Access) -> exec_plugin.Plugin | None:

@@ -244,7 +244,9 @@ def _setting(name: str, value: Scalar | list[Scalar] | Value, chosen: str | None
     items = [item.strip() for item in chosen.split(",") if item.strip()] if isinstance(default, list) else [chosen]
     for item in items:
         if choices and item not in choices:
-            raise UsageError(f"{name}={item} is not possible", next_step=f"Choose of: {', '.join(choices)}.")
+            raise UsageError(
+                f"the operator's value {name} cannot be {item!r}", next_step=with_all(item, choices, what="It may be")
+            )
     return tuple(items) if isinstance(default, list) else chosen
 
 

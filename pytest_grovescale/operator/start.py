@@ -9,7 +9,7 @@ from ..errors import OperatorError
 from . import process
 from .handle import Operator, Others, Progress
 from .pods.bring_up import bring_up as bring_up_pods
-from .pods.bring_up import refuse_where_none_run
+from .pods.checking import refuse_where_none_run
 from .pods.operator import OperatorPods
 from .running import AnyRunning, Hold, RunningPods, is_alive, known, shared, stop, transition
 from .shape import OperatorDefinition

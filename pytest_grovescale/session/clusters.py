@@ -11,9 +11,10 @@ from collections.abc import Callable
 from ..bundled import Folders
 from ..cluster import handle, launch, state
 from ..cluster.definition import ClusterDefinition, load_definition
+from ..cluster.existing import reaching
 from ..cluster.handle import Cluster
 from ..errors import UsageError
-from ..operator.pods.bring_up import refuse_where_none_run
+from ..operator.pods.checking import refuse_where_none_run
 from ..operator.shape import OperatorDefinition
 from ..options import Settings
 from ..wanted import Wanted
@@ -45,12 +46,10 @@ class Clusters:
         ``operator``: what is to run there; one that cannot is refused before anything starts. Raises
         ClusterError, BinaryError, DefinitionError, UsageError.
         """
-        if handle.is_running(wanted.cluster):
-            cluster = self._join(wanted)
+        definition = planned(wanted, operator, base=base, settings=self._settings, worker=bool(self._worker))
+        if definition is None:
+            cluster = handle.join(wanted.cluster, run_id=self._run_id, progress=self._say)
         else:
-            definition = wanted.adapted(load_definition(wanted.cluster, base=base))
-            if operator is not None:
-                refuse_where_none_run(operator, definition.backend)
             cluster = self._acquire(definition)
         self._current = (wanted.cluster_key, cluster)
         return cluster
@@ -66,18 +65,7 @@ class Clusters:
             self._current[1].release(keep=self._settings.keep)
             self._current = None
 
-    def _join(self, wanted: Wanted) -> Cluster:
-        if wanted.kubernetes:
-            raise UsageError(
-                f"cluster {wanted.cluster} runs already; its Kubernetes version cannot be changed",
-                next_step="Leave --grovescale-kubernetes out, or name a cluster definition file.",
-            )
-        self._refuse_one_each(f"cluster {wanted.cluster} runs already: there is one of it")
-        return handle.join(wanted.cluster, run_id=self._run_id, progress=self._say)
-
     def _acquire(self, definition: ClusterDefinition) -> Cluster:
-        if definition.backend == "existing":
-            self._refuse_one_each("a cluster that exists is one: what its workers did there would add up")
         name = cluster_name(self._run_id, definition, self._worker, per_worker=self._settings.cluster_per_worker)
         return handle.acquire(
             definition,
@@ -87,12 +75,41 @@ class Clusters:
             progress=self._say,
         )
 
-    def _refuse_one_each(self, why: str) -> None:
-        if self._worker and self._settings.cluster_per_worker:
+
+def planned(
+    wanted: Wanted, operator: OperatorDefinition | None, *, base: Folders, settings: Settings, worker: bool
+) -> ClusterDefinition | None:
+    """Return the definition of the cluster to start for a test; None: a running one of that name is joined.
+
+    ``worker``: whether this is an xdist worker. Raises DefinitionError for a wrong file, UsageError for a version,
+    a number of nodes, an operator or workers that do not go with it, and for a context that may not be used;
+    ClusterError for a context that is not there.
+    """
+    one_each = worker and settings.cluster_per_worker
+    if handle.is_running(wanted.cluster):
+        if wanted.kubernetes:
             raise UsageError(
-                f"--grovescale-cluster-per-worker: {why}",
-                next_step="Leave the option out: the workers share it. Or name a definition of backend local or kind.",
+                f"cluster {wanted.cluster} runs already; its Kubernetes version cannot be changed",
+                next_step="Leave --grovescale-kubernetes out, or name a cluster definition file.",
             )
+        if one_each:
+            raise _one_for_all(f"cluster {wanted.cluster} runs already: there is one of it")
+        return None
+    definition = wanted.adapted(load_definition(wanted.cluster, base=base))
+    if operator is not None:
+        refuse_where_none_run(operator, definition.backend)
+    if definition.existing is not None and definition.backend == "existing":
+        reaching.permitted(definition.existing, allowed=settings.allow_context)
+    if one_each and definition.backend == "existing":
+        raise _one_for_all("a cluster that exists is one: what its workers did there would add up")
+    return definition
+
+
+def _one_for_all(why: str) -> UsageError:
+    return UsageError(
+        f"--grovescale-cluster-per-worker: {why}",
+        next_step="Leave the option out: the workers share it. Or name a definition of backend local or kind.",
+    )
 
 
 def cluster_name(run_id: str, definition: ClusterDefinition, worker: str, *, per_worker: bool) -> str:

@@ -12,7 +12,7 @@ import pytest
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..cluster.handle import Cluster
 from ..conclusion import baselines_of
-from ..errors import ClusterError, RecordingError, UsageError
+from ..errors import ClusterError, RecordingError
 from ..operator.handle import Operator
 from ..operator.shape import OperatorDefinition
 from ..prometheus.live import Live
@@ -81,18 +81,6 @@ class MeasuredTest:
             self._recorder.end_test(outcome, message)
         except RecordingError as error:
             self._say(f"the recording does not say that the test ended: {error}")
-
-    def demand_baseline(self) -> None:
-        """Raise UsageError before anything is measured that is to be compared with what is not there."""
-        settings, nodeid = self._session.settings, node_id(self._item)
-        if self._profiled or not settings.compare or settings.missing_baseline != "fail":
-            return
-        if self._session.baselines.metrics(settings.compare, nodeid) is None:
-            raise UsageError(
-                f"baseline {settings.compare!r} does not hold {nodeid}",
-                next_step=f"Record it: --grovescale-save={settings.compare}; or go on without: "
-                "--grovescale-missing-baseline=warn.",
-            )
 
     def mark_lost_turn(self, scale: Scale) -> str:
         """Let the recording tell when it was not the test's turn all the time; return why, or nothing."""

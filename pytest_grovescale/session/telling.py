@@ -1,4 +1,4 @@
-"""Our own errors as pytest shows them: one clear failure or error of a test, or a wrong command line."""
+"""Our own errors as pytest shows them: one clear failure or error of a test."""
 
 from __future__ import annotations
 
@@ -99,15 +99,6 @@ def _is_ours(frame: types.TracebackType) -> bool:
     file = frame.tb_frame.f_code.co_filename
     # The harness' own context managers pass through the standard library's.
     return file.startswith(_PACKAGE) or file == contextlib.__file__
-
-
-@contextlib.contextmanager
-def usage() -> Iterator[None]:
-    """Turn our own errors, while pytest starts, into its own for a wrong command line."""
-    try:
-        yield
-    except GrovescaleError as error:
-        raise pytest.UsageError(str(error)) from None
 
 
 class JUnitErrors:

@@ -37,22 +37,6 @@ def test_a_run_is_saved_and_the_next_one_shown_beside_it(pytester: pytest.Pytest
     )
 
 
-@pytest.mark.cluster
-def test_a_missing_baseline_fails_before_anything_is_measured(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
-    pytester.makepyfile(TEST)
-    outcome = pytester.runpytest_subprocess(
-        "--grovescale",
-        f"--grovescale-cluster={running_cluster.name}",
-        "--grovescale-compare=main",
-        "--grovescale-missing-baseline=fail",
-    )
-    outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*baseline 'main' does not hold *::test_small", "*--grovescale-save=main*"])
-    assert not (pytester.path / "reports" / "latest" / "recordings").exists()
-
-
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

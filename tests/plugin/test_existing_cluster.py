@@ -15,7 +15,7 @@ import pytest
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster import state, turns
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.kube.access import Access, from_kubeconfig
+from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from tests.somebodys_cluster import (
@@ -116,18 +116,6 @@ def test_the_same_test_runs_and_says_which_clock_it_had(
     assert {phase.traffic_source for phase in test.phases} == {"metrics"}
     assert test.cluster["kwok_runs"] == "there"
     assert portal.run(marked(admin)) == []
-
-
-def test_a_context_elsewhere_is_refused_with_the_option(pytester: pytest.Pytester, state_dir: Path) -> None:
-    file = kubeconfig(pytester.path / "kubeconfig", Access(server="https://203.0.113.7:6443", token="t"))
-    pytester.makepyfile(SMALL.format(between=""))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KUBECONFIG", str(file))
-        outcome = pytester.runpytest_subprocess(*arguments())
-    outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(
-        [f"*context '{CONTEXT}' is the cluster at https://203.0.113.7:6443*", f"*--grovescale-allow-context={CONTEXT}*"]
-    )
 
 
 def test_a_token_that_ends_in_the_middle_costs_nothing(

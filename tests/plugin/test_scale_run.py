@@ -226,21 +226,6 @@ def test_mistake_{number}(scale):
     outcome.stdout.fnmatch_lines([f"E *{message}*" for message in MISTAKES.values()])
 
 
-def test_wrong_definitions_are_told_before_anything_starts(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    definition = pytester.path / "mine.yaml"
-    definition.write_text("name: mine\ncommand: [sleep, '1']\nreadyness: {}\n", encoding="utf-8")
-    outcome = run(pytester, running_cluster, WHOLE, "--grovescale-operator=mine.yaml")
-    outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*mine.yaml:3: *readyness*"])
-
-
-def test_an_unknown_cluster_names_both_ways_out(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(WHOLE)
-    outcome = pytester.runpytest_subprocess("--grovescale", "--grovescale-cluster=nowhere")
-    outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*nowhere*no such file*"])
-
-
 def test_quiet_is_quiet(pytester: pytest.Pytester, whole: WholeRun, running_cluster: Cluster) -> None:
     test = """
 def test_short(scale):

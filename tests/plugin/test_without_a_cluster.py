@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from pytest_grovescale.analysis.baseline import Baseline
+from pytest_grovescale.recording.machine import machine
+from pytest_grovescale.whole_files import json_document
 
 SCALE_TEST = """
 import pytest
@@ -51,11 +57,12 @@ def test_marker_is_registered(pytester: pytest.Pytester) -> None:
     ("arguments", "message"),
     [
         ("3", "keyword arguments only"),
-        ("nods=3", "no argument 'nods'; it has *nodes*"),
+        ("nods=3", "no argument 'nods'; did you mean nodes? it has *nodes*"),
         ("nodes='3'", "not of type int"),
         ("nodes=True", "not of type int"),
         ("nodes=0", "at least one node"),
-        ("start='never'", "'test' or 'session'"),
+        ("start='never'", "start never: use `test` or `session`"),
+        ("profile='pysyp'", "profile pysyp: use *Did you mean pyspy?"),
     ],
 )
 def test_a_wrong_marker_is_a_usage_error_at_collection(pytester: pytest.Pytester, arguments: str, message: str) -> None:
@@ -75,6 +82,8 @@ def test_a_wrong_marker_is_a_usage_error_at_collection(pytester: pytest.Pytester
         ("--grovescale-start=never", "`test` or `session`"),
         ("--grovescale-workdir=nowhere", "--grovescale-workdir nowhere: no such folder"),
         ("--grovescale-scrape=all", "`operator` or `components`"),
+        ("--grovescale-profile=pysyp", "use *`off`. Did you mean pyspy[?]"),
+        ("--grovescale-prometheus=strat", "use *Did you mean start[?]"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(pytester: pytest.Pytester, argument: str, message: str) -> None:
@@ -136,6 +145,134 @@ def test_showing_what_is_no_recording_says_what_to_name(tmp_path: object) -> Non
     assert "reports/latest" in done.stderr
 
 
+@pytest.fixture
+def untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of this test's own: whoever queues, builds or starts something leaves a file in it."""
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    contexts = [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in ("staging", "production")]
+    clusters = [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}]
+    config = {"contexts": contexts, "clusters": clusters, "users": [{"name": "u", "user": {}}]}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config), encoding="utf-8")
+    return tmp_path / "state"
+
+
+def assert_refused(result: pytest.RunResult, pytester: pytest.Pytester, untouched: Path, *messages: str) -> None:
+    """Assert that pytest ended with these messages alone, and that nothing was queued, built or started."""
+    errors = [line for line in result.errlines if line.startswith("ERROR: ")]
+    assert len(errors) == len(messages), result.errlines
+    result.stderr.fnmatch_lines([f"*{message}" for message in messages])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    for sign in ("Traceback", "INTERNALERROR", "waiting for", "must not run"):
+        assert sign not in result.stdout.str() + result.stderr.str()
+    assert not (pytester.path / "reports").exists()
+    assert [path for path in untouched.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "--grovescale-operator=refrence",
+            "refrence: no such file*→ Did you mean reference or reference-pod[?] Known*",
+        ),
+        (
+            "--grovescale-operator=nowhere/mine.yaml",
+            "nowhere/mine.yaml: no such file*; looked at*",
+        ),
+        ("--grovescale-cluster=defualt", "--grovescale-cluster defualt: no such file*→ Did you mean default[?]*"),
+        ("--grovescale-kubernetes=1.63", "Kubernetes 1.63 is not supported*→ Did you mean 1.36*Supported: 1.36*"),
+        ("--grovescale-cluster=existing:stagign", "there is no context 'stagign'*→ Did you mean staging[?]*"),
+        (
+            "--grovescale-cluster=existing:staging",
+            "which is not on this machine; nothing was sent to it*→ *--grovescale-allow-context=staging*",
+        ),
+        (
+            "--grovescale-operator=reference-pod --grovescale-set=replicas=none",
+            "pod.replicas: 'none' is no number of pods*",
+        ),
+        ("--grovescale-set=varaint=x", "the operator reference has no value 'varaint'*→ Did you mean variant[?]*"),
+        ("--grovescale-set=variant=optimised", "variant cannot be 'optimised'*→ Did you mean optimized[?]*"),
+        ("--grovescale-operator=reference-pod", "runs as pods, and all nodes of a local cluster are simulated*"),
+        ("--grovescale-operator=broken.yaml", "broken.yaml:1: nam: unknown field*→ Did you mean name[?]*"),
+        ("--grovescale-cluster=small.yaml", "small.yaml:2: nodes[[]0].cout: unknown field*→ Did you mean count[?]*"),
+        ("--grovescale-save=a/b", "--grovescale-save a/b: 'a/b' is no name for a baseline*"),
+        (
+            "--grovescale-compare=mian --grovescale-missing-baseline=fail",
+            "--grovescale-compare mian: there is no baseline of that name*→ Did you mean main[?] Saved are: main.*",
+        ),
+        (
+            "--grovescale-compare=main --grovescale-missing-baseline=fail",
+            "baseline 'main' does not hold test_it.py::test_it*→ Record it: --grovescale-save=main*",
+        ),
+        ("--grovescale-prometheus=https://a --grovescale-prometheus-ca=ca.crt", "prometheus-ca ca.crt: no such file*"),
+    ],
+)
+def test_a_mistake_is_reported_when_tests_are_collected(
+    pytester: pytest.Pytester, untouched: Path, arguments: str, message: str
+) -> None:
+    pytester.makepyfile(test_it=SCALE_TEST)
+    files = {"broken.yaml": "nam: mine\n", "small.yaml": "nodes:\n- {prefix: a, cout: 3}\nstages: []\n"}
+    for name, text in files.items():
+        (pytester.path / name).write_text(text, encoding="utf-8")
+    saved = pytester.path / ".grovescale/baselines/elsewhere/0001_main.json"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(json_document(Baseline(name="main", saved="", run="", version="", machine=machine(), tests={})))
+    result = pytester.runpytest("--grovescale", "--collect-only", *arguments.split())
+    first, *rest = message.split("*→")
+    assert_refused(result, pytester, untouched, first if not rest else f"{first}*")
+    result.stderr.fnmatch_lines([f"  →{line}" for line in rest])
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]])
+def test_a_mistake_is_reported_before_anything_is_queued_built_or_started(
+    pytester: pytest.Pytester, untouched: Path, workers: list[str]
+) -> None:
+    wrong = "import pytest\n@pytest.mark.grovescale(operator='nonesuch')\ndef test_it(scale): pass"
+    pytester.makepyfile(test_it=SCALE_TEST, test_other=wrong)
+    result = pytester.runpytest_subprocess("--grovescale", "--grovescale-kubernetes=2.0", *workers)
+    marker = "test_other.py::test_it: @pytest.mark.grovescale"
+    messages = ("Kubernetes 2.0 is not supported", f"{marker}[(]operator='nonesuch'[)]: nonesuch: no such file*")
+    assert_refused(result, pytester, untouched, *messages)
+
+
+def test_all_mistakes_are_reported_at_once_and_each_once(pytester: pytest.Pytester, untouched: Path) -> None:
+    marked = "import pytest\n@pytest.mark.grovescale(operator='nonesuch', cluster='nowhere')\ndef test_it(scale): pass"
+    pytester.makepyfile(test_a=SCALE_TEST, test_b=SCALE_TEST, test_c=marked)
+    result = pytester.runpytest("--grovescale", "--collect-only", "--grovescale-kubernetes=2.0")
+    where = "test_c.py::test_it: @pytest.mark.grovescale"
+    assert_refused(
+        result,
+        pytester,
+        untouched,
+        "Kubernetes 2.0 is not supported",
+        f"{where}[(]operator='nonesuch'[)]: nonesuch: no such file*",
+        f"{where}[(]cluster='nowhere'[)]: nowhere: no such file*",
+    )
+
+
+def test_tests_that_are_deselected_may_be_wrong(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.grovescale(operator='nonesuch')\ndef test_it(scale): pass\ndef test_other(): pass"
+    )
+    result = pytester.runpytest("--grovescale", "--collect-only", "-q", "-k", "other")
+    result.stdout.fnmatch_lines(["*::test_other", "1/2 tests collected*"])
+
+
+def test_collecting_scale_tests_imports_no_client_library(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SCALE_TEST)
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_unconfigure():
+            print("clients", sorted({"aiohttp", "kubernetes", "scipy", "cryptography"} & set(sys.modules)))
+        """
+    )
+    result = pytester.runpytest_subprocess("--grovescale", "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["clients []"])
+
+
 def test_a_definition_named_on_the_command_line_is_found_from_where_pytest_was_started(
     pytester: pytest.Pytester,
 ) -> None:
@@ -144,9 +281,11 @@ def test_a_definition_named_on_the_command_line_is_found_from_where_pytest_was_s
         file = pytester.path / path
         file.parent.mkdir()
         file.write_text(text, encoding="utf-8")
-    result = pytester.runpytest("--grovescale", "--grovescale-operator=deploy/mine.yaml", "tests/test_it.py")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*deploy/mine.yaml:1: *nam*"])
+    result = pytester.runpytest(
+        "--grovescale", "--collect-only", "--grovescale-operator=deploy/mine.yaml", "tests/test_it.py"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: */deploy/mine.yaml:1: *nam*"])
 
 
 ENDED = """

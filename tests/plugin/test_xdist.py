@@ -182,5 +182,5 @@ def test_two(scale): assert (HERE / "one").read_text() == os.environ["PYTEST_XDI
 
 def test_one_cluster_each_is_refused_where_there_is_one(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     outcome = run(pytester, running_cluster, "def test_it(grovescale_cluster): pass", "--grovescale-cluster-per-worker")
-    outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*--grovescale-cluster-per-worker: cluster * runs already: there is one of it*"])
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    outcome.stderr.fnmatch_lines(["ERROR: --grovescale-cluster-per-worker: cluster * runs already: there is one of it"])

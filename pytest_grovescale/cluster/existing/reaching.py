@@ -35,9 +35,18 @@ def access(settings: Existing, *, allowed: Collection[str]) -> Access:
     Raises UsageError for a context that is neither on loopback nor among the ``allowed`` ones; ClusterError for one
     that cannot be resolved.
     """
+    meant = permitted(settings, allowed=allowed)
+    return meant if settings.in_cluster else from_kubeconfig(meant.kubeconfig, meant.context)
+
+
+def permitted(settings: Existing, *, allowed: Collection[str]) -> Access:
+    """Return where the cluster is that a definition means, without credentials: it may be used. Sends it nothing.
+
+    Raises as `access`.
+    """
     if settings.in_cluster:
         return in_cluster()
-    # Without its credentials first: an exec plugin of a cluster that is not to be used is not even run.
+    # Without its credentials: an exec plugin of a cluster that is not to be used is not even run.
     meant = from_kubeconfig(settings.kubeconfig or None, settings.context or None, credentials=False)
     if not on_loopback(meant) and meant.context not in allowed:
         name = meant.context
@@ -48,7 +57,7 @@ def access(settings: Existing, *, allowed: Collection[str]) -> Access:
             next_step=f"If tests may run there: --grovescale-allow-context={name}, or for grovescale's own "
             f"commands --allow-context={name}.",
         )
-    return from_kubeconfig(meant.kubeconfig, meant.context)
+    return meant
 
 
 def on_loopback(access: Access) -> bool:

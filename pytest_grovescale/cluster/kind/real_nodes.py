@@ -10,7 +10,7 @@ import msgspec
 from ...errors import ClusterError
 from ...kube.client import Client
 from ...kube.errors import ApiError, Conflict
-from ..nodes import POOL_LABEL
+from ..definition import POOL_LABEL
 
 TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 """kubeadm's own, which kind takes off: the add-ons of a cluster tolerate it, and workloads do not."""

@@ -10,7 +10,6 @@ import msgspec
 
 from ...cluster import state as clusters
 from ...cluster.handle import Cluster
-from ...errors import UsageError
 from ...kube import access_files
 from ...kube.portal import Portal
 from .. import identity, installed, webhooks
@@ -22,15 +21,6 @@ from . import checking, deployment, image, objects
 from .keeping import hand_over
 from .operator import OperatorPods
 from .readiness import wait_kept, wait_rolled_out, wait_seen
-
-
-def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
-    """Raise UsageError for an operator that runs as pods on a cluster whose nodes run none."""
-    if definition.pod is not None and backend == "local":
-        raise UsageError(
-            f"operator {definition.name} runs as pods, and all nodes of a local cluster are simulated: they run none",
-            next_step="Use --grovescale-cluster=kind or existing:CONTEXT, or an operator with a `command:`.",
-        )
 
 
 def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress) -> OperatorPods:

@@ -93,6 +93,15 @@ def _check_image(pod: Pod, fail: Fail) -> None:
             raise fail(("pod", name), "is for an image that is built; there is no `dockerfile:`")
 
 
+def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
+    """Raise UsageError for an operator that runs as pods on a cluster whose nodes run none."""
+    if definition.pod is not None and backend == "local":
+        raise UsageError(
+            f"operator {definition.name} runs as pods, and all nodes of a local cluster are simulated: they run none",
+            next_step="Use --grovescale-cluster=kind or existing:CONTEXT, or an operator with a `command:`.",
+        )
+
+
 def replicas(definition: OperatorDefinition) -> int | None:
     """Return how many pods a definition asks for; None: as many as its Deployment says. Raises UsageError."""
     asked = definition.pod.replicas if definition.pod is not None else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...cluster.nodes import POOL_LABEL
+from ...cluster.definition import POOL_LABEL
 from ...errors import DefinitionError
 from ..manifests import Manifest, Object
 from ..shape import Pod

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pytest_grovescale.cluster import commands, handle, nodes, ownership, state
-from pytest_grovescale.cluster.definition import load_definition
+from pytest_grovescale.cluster.definition import POOL_LABEL, load_definition
 from pytest_grovescale.cluster.existing import kubelets
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
@@ -39,7 +39,7 @@ def test_our_nodes_come_and_go(theirs: Cluster, config: Path, own_state: Path, p
     try:
         made = portal.run(names(admin, "Node", nodes.selector(name)))
         assert made == [f"{name}-node-{number}" for number in range(3)]
-        assert portal.run(names(admin, "Node", f"{nodes.POOL_LABEL}=node,{ownership.CLUSTER_LABEL}={name}")) == made
+        assert portal.run(names(admin, "Node", f"{POOL_LABEL}=node,{ownership.CLUSTER_LABEL}={name}")) == made
         assert (ours.backend, ours.audit_log, ours.others_use_it) == ("existing", None, True)
         assert ours.pools == {f"{name}-node": 3}
         assert ours.identities == {"harness": "harness", "recorder": "harness"}

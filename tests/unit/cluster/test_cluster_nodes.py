@@ -10,7 +10,15 @@ import pytest
 import yaml
 
 from pytest_grovescale.cluster import kwok, nodes, ownership
-from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition, Kwok, NodePool, Taint, load_definition
+from pytest_grovescale.cluster.definition import (
+    POOL_LABEL,
+    ApiServer,
+    ClusterDefinition,
+    Kwok,
+    NodePool,
+    Taint,
+    load_definition,
+)
 from pytest_grovescale.cluster.local import components
 
 TEMPLATE: dict[str, Any] = {
@@ -26,7 +34,7 @@ def test_pool_stands_over_the_template() -> None:
     made = nodes.node(TEMPLATE, pool, 1, cluster="mine")
     assert made["metadata"]["name"] == "gpu-1"
     assert made["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
-    own = {"kubernetes.io/hostname": "gpu-1", nodes.POOL_LABEL: "gpu", ownership.CLUSTER_LABEL: "mine"}
+    own = {"kubernetes.io/hostname": "gpu-1", POOL_LABEL: "gpu", ownership.CLUSTER_LABEL: "mine"}
     assert made["metadata"]["labels"] == {"a": "template", "b": "pool", **own}
     assert made["spec"]["taints"] == [{"key": "t", "value": "", "effect": "NoSchedule"}]
     assert made["status"]["capacity"] == {"cpu": "64", "pods": "110", "nvidia.com/gpu": "8"}
@@ -52,7 +60,7 @@ def test_beside_others_nodes_have_the_clusters_name_in_theirs() -> None:
     made = list(nodes.manifests(default, cluster="mine", prefixes=nodes.prefixed(default, "mine")))
     assert [one["metadata"]["name"] for one in made] == ["mine-node-0", "mine-node-1"]
     assert [one["metadata"]["labels"]["kubernetes.io/hostname"] for one in made] == ["mine-node-0", "mine-node-1"]
-    assert {one["metadata"]["labels"][nodes.POOL_LABEL] for one in made} == {"node"}
+    assert {one["metadata"]["labels"][POOL_LABEL] for one in made} == {"node"}
 
 
 def start(definition: ClusterDefinition) -> components.Start:

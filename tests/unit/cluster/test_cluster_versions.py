@@ -17,7 +17,7 @@ def test_version_is_completed(wanted: str, full: str) -> None:
 
 @pytest.mark.parametrize("wanted", ["", "1", "1.33", "2.36", "1.36.3.1", "latest"])
 def test_other_versions_are_refused_with_the_choice(wanted: str) -> None:
-    with pytest.raises(UsageError, match=r"Choose of: 1\.36\.3, 1\.35\.4, 1\.34\.4"):
+    with pytest.raises(UsageError, match=r"Supported: 1\.36\.3, 1\.35\.4, 1\.34\.4"):
         versions.kubernetes(wanted)
 
 

@@ -1,0 +1,127 @@
+"""What is wrong with the tests that a session is about to run, found before anything is queued, built or started.
+
+What a test's options, marker and files name is resolved here as its fixtures will resolve it later. Nothing is sent
+to a cluster, and no client library is imported but for `existing` clusters, whose kubeconfig its own library reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ..analysis.likeness import NO_OPERATOR
+from ..bench.baselines import Baselines, check_name
+from ..errors import ClusterError, DefinitionError, UsageError
+from ..operator import limits
+from ..operator.shape import OperatorDefinition
+from ..options import Settings
+from ..suggestions import with_all
+from ..wanted import Wanted, folders, is_profiled, node_id
+from .clusters import planned
+
+_OPERATOR_FIXTURES = {"scale", "grovescale_operator"}
+
+
+def of_settings(settings: Settings, root: Path) -> Iterator[str]:
+    """Yield what is wrong whatever test is run: names of baselines. ``root``: the project's folder."""
+    for option, name in (("save", settings.save), ("compare", settings.compare)):
+        try:
+            if name:
+                check_name(name)
+        except UsageError as error:
+            yield f"--grovescale-{option} {name}: {error}"
+            return
+    if settings.missing_baseline == "fail" and (missing := missing_baseline(settings, root)):
+        yield missing
+
+
+def missing_baseline(settings: Settings, root: Path) -> str:
+    """Return that there is no baseline of the name that is compared with; empty where there is one, or none is."""
+    if not settings.compare or settings.compare in (names := Baselines(root).names()):
+        return ""
+    known = with_all(settings.compare, names, what="Saved are") or "None was saved yet."
+    return (
+        f"--grovescale-compare {settings.compare}: there is no baseline of that name\n"
+        f"  → {known} Save one: --grovescale-save={settings.compare}."
+    )
+
+
+def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *, worker: bool) -> list[str]:
+    """Return what is wrong with the tests that are to run, each mistake once; empty where nothing is.
+
+    ``items`` use a fixture of the plugin. ``worker``: whether this is an xdist worker.
+    """
+    found: dict[str, None] = {}
+    seen: set[tuple[object, ...]] = set()
+    for item in items:
+        wanted = Wanted.of(item, settings)
+        uses_operator = bool(_OPERATOR_FIXTURES & set(item.fixturenames))
+        key = (wanted.operator_key, wanted.workdir, uses_operator, folders(item))
+        if key not in seen:
+            seen.add(key)
+            found |= dict.fromkeys(_resolved(item, wanted, settings, uses_operator=uses_operator, worker=worker))
+    found |= dict.fromkeys(_without_baseline(items, settings, root))
+    return list(found)
+
+
+def _resolved(
+    item: pytest.Function, wanted: Wanted, settings: Settings, *, uses_operator: bool, worker: bool
+) -> Iterator[str]:
+    """Yield what is wrong with a test's operator, and with its cluster."""
+    operator: OperatorDefinition | None = None
+    try:
+        operator = wanted.definition(item) if uses_operator else None
+        if operator is not None and operator.pod is None:
+            limits.core_numbers(operator.limits.cores)
+    except DefinitionError as error:
+        yield _located(error, item, settings, "operator")
+    except UsageError as error:
+        yield f"{_marked(item, settings, 'operator', 'values')}{error}"
+    if wanted.operator == NO_OPERATOR and "grovescale_operator" in item.fixturenames:
+        yield (
+            f"{node_id(item)}: the test uses grovescale_operator, and its operator is `{NO_OPERATOR}`\n"
+            "  → Leave one of them out."
+        )
+    try:
+        planned(wanted, operator, base=folders(item), settings=settings, worker=worker)
+    except DefinitionError as error:
+        yield _located(error, item, settings, "cluster")
+    except (UsageError, ClusterError) as error:
+        yield f"{_marked(item, settings, 'cluster', 'kubernetes')}{error}"
+
+
+def _without_baseline(items: Sequence[pytest.Function], settings: Settings, root: Path) -> Iterator[str]:
+    if not settings.compare or settings.missing_baseline != "fail":
+        return
+    baselines = Baselines(root)
+    for item in items:
+        if "scale" in item.fixturenames and not is_profiled(item):
+            nodeid = node_id(item)
+            if baselines.metrics(settings.compare, nodeid) is None:
+                yield (
+                    f"baseline {settings.compare!r} does not hold {nodeid}\n  → Record it: "
+                    f"--grovescale-save={settings.compare}; or go on without: --grovescale-missing-baseline=warn."
+                )
+
+
+def _located(error: DefinitionError, item: pytest.Item, settings: Settings, name: str) -> str:
+    """Return a mistake in a file by the file's own place, one in the file's name by who names it."""
+    text = str(error)
+    if text.startswith("/"):
+        return text
+    marker = _marked(item, settings, name)
+    return f"{marker}{text}" if marker else f"--grovescale-{name} {text}"
+
+
+def _marked(item: pytest.Item, settings: Settings, *names: str) -> str:
+    """Return the marker's arguments of these names that decide, as the beginning of a message; empty for none."""
+    marker = item.get_closest_marker("grovescale")
+    chosen = {
+        name: value
+        for name, value in (marker.kwargs if marker is not None else {}).items()
+        if name in names and name not in settings.given
+    }
+    arguments = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+    return f"{node_id(item)}: @pytest.mark.grovescale({arguments}): " if chosen else ""
