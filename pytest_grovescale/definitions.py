@@ -105,7 +105,7 @@ class Mistakes:
 
 def where(path: Path, keys: Keys) -> str:
     """Return ``file:line: path.to.value`` for a place in a file; the nearest place above it that is written there."""
-    return f"{path}:{_line(_compose(path), keys)}: {dotted(keys)}"
+    return f"{path}:{line_of(_compose(path), keys)}: {dotted(keys)}"
 
 
 def dotted(keys: Keys) -> str:
@@ -153,13 +153,13 @@ def _located(path: Path, node: yaml.Node, message: str, type: Any) -> tuple[Defi
     if field and "unknown" in what:
         place = (*keys, field[1])
         hint = _comma_hint(node, place) or _near(field[1], type, keys)
-        return DefinitionError(f"{path}:{_line(node, place)}: {dotted(place)}: unknown field", next_step=hint), place
+        return DefinitionError(f"{path}:{line_of(node, place)}: {dotted(place)}: unknown field", next_step=hint), place
     if field and "missing" in what:
         place = (*keys, field[1])
         needed = f"Needed here: {_fields_text(*_structs_at(type, keys))}."
-        return DefinitionError(f"{path}:{_line(node, keys)}: {dotted(place)}: missing", next_step=needed), place
+        return DefinitionError(f"{path}:{line_of(node, keys)}: {dotted(place)}: missing", next_step=needed), place
     text = what[:1].lower() + what[1:].replace("`", "")
-    message = f"{path}:{_line(node, keys)}: {dotted(keys) or 'the file'}: {text}"
+    message = f"{path}:{line_of(node, keys)}: {dotted(keys) or 'the file'}: {text}"
     return DefinitionError(message, next_step=_comma_hint(node, keys)), keys
 
 
@@ -241,7 +241,7 @@ def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
     return None
 
 
-def _line(node: yaml.Node | None, keys: Keys) -> int:
+def line_of(node: yaml.Node | None, keys: Keys) -> int:
     """Return the line (from 1) of the key at a place, or of the nearest one above that exists."""
     line = 1
     for key in keys:

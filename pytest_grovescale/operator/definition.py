@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from .. import bundled, definitions, durations
 from ..errors import DefinitionError, UsageError
 from ..sizes import memory_bytes
 from ..suggestions import with_all
-from . import endpoint_checking, manifests, placeholders, rbac
+from . import endpoint_checking, manifest_checks, manifests, placeholders, rbac
 from .pods import checking as pods
 from .shape import (
     NAME,
@@ -45,6 +46,8 @@ _TAKEN = ("kubeconfig", "token", "certs")
 
 Keys = tuple[str | int, ...]
 Fail = Callable[..., DefinitionError]
+Absolute = Callable[[Keys, str], str]
+"""Returns the absolute path of what is named at a place in the file."""
 
 
 def load(
@@ -67,13 +70,18 @@ def load(
     def fail(path: Keys, message: str, next_step: str = "") -> DefinitionError:
         return DefinitionError(f"{definitions.where(file, path)}: {message}", next_step=next_step)
 
-    _check_scalars(written, fail)
-    _check_values(written, fail)
-    pods.check(written, fail)
+    mistakes = definitions.Mistakes()
     known = {*(placeholders.PROVIDED if written.pod is None else pods.PROVIDED), *written.declared}
-    _check_placeholders(written, known, fail)
-    _check_urls(written, fail)
-    resolved = _resolve_paths(written, file, workdir or Path.cwd(), fail)
+    for check in (_check_scalars, _check_values, pods.check, _check_rules):
+        with mistakes.noted():
+            check(written, fail)
+    with mistakes.noted():
+        _check_placeholders(written, known, fail)
+        _check_urls(written, fail)
+    absolute = functools.partial(_absolute, file, fail)
+    _check_manifests(written, absolute, mistakes)
+    mistakes.demand_none()
+    resolved = _resolve_paths(written, absolute, workdir or Path.cwd(), fail)
     settings = {name: _setting(name, value, (values or {}).get(name)) for name, value in written.declared.items()}
     _check_chosen(written, values or {})
     fields = msgspec.structs.asdict(resolved)
@@ -203,14 +211,43 @@ def _check_urls(written: OperatorFile, fail: Fail) -> None:
         )
 
 
-def _resolve_paths(written: OperatorFile, file: Path, workdir: Path, fail: Fail) -> OperatorFile:
-    """Return the definition with absolute paths; reads what they name, so that a wrong file is found now."""
+def _check_rules(written: OperatorFile, fail: Fail) -> None:
+    mistakes = definitions.Mistakes()
+    for index, rule in enumerate(written.rbac if isinstance(written.rbac, list) else []):
+        mistakes.errors += [
+            fail(("rbac", index, *keys), what, next_step)
+            for keys, what, next_step in manifest_checks.rule(rule, namespaced=False)
+        ]
+    mistakes.demand_none()
 
-    def absolute(path: Keys, name: str) -> str:
-        found = (file.parent / name).expanduser().resolve()
-        if not found.exists():
-            raise fail(path, f"no such file or folder: {found}", "Paths are relative to the definition file.")
-        return str(found)
+
+def _check_manifests(written: OperatorFile, absolute: Absolute, mistakes: definitions.Mistakes) -> None:
+    """Note what is wrong in the files that a definition names."""
+    checks = {
+        "crds": manifest_checks.crds,
+        "webhooks": manifest_checks.webhooks,
+        "manifests": manifest_checks.of_any_kind,
+    }
+    for field, check in checks.items():
+        for index, name in enumerate(getattr(written, field)):
+            with mistakes.noted():
+                found = manifests.read([absolute((field, index), name)])
+                mistakes.errors += check(found)
+    if isinstance(written.rbac, str):
+        with mistakes.noted():
+            rbac.read(Path(absolute(("rbac",), written.rbac)))
+
+
+def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:
+    """Return the path of what a definition names, which is there."""
+    found = (file.parent / name).expanduser().resolve()
+    if not found.exists():
+        raise fail(place, f"no such file or folder: {found}", "Paths are relative to the definition file.")
+    return str(found)
+
+
+def _resolve_paths(written: OperatorFile, absolute: Absolute, workdir: Path, fail: Fail) -> OperatorFile:
+    """Return the definition with absolute paths, each of something that is there."""
 
     lists = {
         field: [absolute((field, index), name) for index, name in enumerate(getattr(written, field))]
@@ -219,9 +256,6 @@ def _resolve_paths(written: OperatorFile, file: Path, workdir: Path, fail: Fail)
     rules: str | list[PolicyRule] = written.rbac
     if isinstance(rules, str):
         rules = absolute(("rbac",), rules)
-        rbac.read(Path(rules))
-    for paths in lists.values():
-        manifests.read(paths)
     runs_in = absolute(("workdir",), written.workdir) if written.workdir else str(workdir)
     of_pods = pods.resolved(endpoint_checking.with_files(written, absolute), absolute, fail)
     return msgspec.structs.replace(of_pods, **lists, rbac=rules, workdir=runs_in)

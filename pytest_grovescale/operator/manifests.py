@@ -13,9 +13,12 @@ from typing import Any
 import msgspec
 import yaml
 
+from ..definitions import dotted, line_of, node_at
 from ..errors import DefinitionError
 
 Object = dict[str, Any]
+Keys = tuple[str | int, ...]
+"""A place in an object: ``("rules", 0, "verbs")``."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -113,6 +116,18 @@ def read(paths: Iterable[str | Path]) -> list[Manifest]:
                 raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
             manifests += parse(text, str(file))
     return manifests
+
+
+def place(source: str, keys: Keys) -> str:
+    """Return ``file:line: path.to.value`` for a place in a document; ``source``: ``file:line`` of its first line."""
+    file, _, line = source.rpartition(":")
+    path = Path(file)
+    node = None
+    if path.is_file():
+        documents = yaml.compose_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        node = next((found for found in documents if found.start_mark.line + 1 == int(line)), None)
+    number = line_of(node, keys) if node_at(node, keys[:1]) is not None else int(line)
+    return f"{file}:{number}: {dotted(keys)}"
 
 
 def title(obj: Object) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from ..definitions import Mistakes
 from ..errors import DefinitionError
-from . import manifests
-from .manifests import Manifest, Object
+from ..suggestions import with_all
+from . import manifest_checks, manifests
+from .manifests import Keys, Manifest, Object
 from .shape import OperatorDefinition, PolicyRule
 
 RBAC = "rbac.authorization.k8s.io"
@@ -94,7 +96,7 @@ def _role(definition: OperatorDefinition, grant: Grant, name: str) -> list[Objec
 
 def _grants(document: Any, where: str) -> list[Grant]:
     if isinstance(document, list):
-        return [Grant(_rules(document, where), where)]
+        return [Grant(_rules(document, where, (), namespaced=False), where)]
     if not isinstance(document, dict):
         raise DefinitionError(f"{where}: {document!r:.60} is neither a role nor a list of rules")
     kind = document.get("kind")
@@ -105,11 +107,39 @@ def _grants(document: Any, where: str) -> list[Grant]:
     if not document.get("rules"):
         raise DefinitionError(f"{where}: rules: missing")
     namespace = (document.get("metadata") or {}).get("namespace", "")
-    return [Grant(_rules(document["rules"], where), where, kind == "Role", namespace if kind == "Role" else "")]
+    namespaced = kind == "Role"
+    rules = _rules(document["rules"], where, ("rules",), namespaced=namespaced)
+    return [Grant(rules, where, namespaced, namespace if namespaced else "")]
 
 
-def _rules(rules: Any, where: str) -> list[PolicyRule]:
-    try:
-        return msgspec.convert(rules, list[PolicyRule])
-    except msgspec.ValidationError as error:
-        raise DefinitionError(f"{where}: rules: {error}") from error
+def _rules(rules: Any, where: str, keys: Keys, *, namespaced: bool) -> list[PolicyRule]:
+    """Return the rules of a document; ``keys``: their place in it. Raises DefinitionError for all that is wrong."""
+    if not isinstance(rules, list):
+        raise DefinitionError(f"{manifests.place(where, keys)}: is no list of rules")
+    mistakes = Mistakes()
+    read = []
+    for index, written in enumerate(rules):
+        place = (*keys, index)
+        try:
+            one = msgspec.convert(written, PolicyRule)
+        except msgspec.ValidationError as error:
+            mistakes.errors.append(_misread(str(error), written, where, place))
+            continue
+        mistakes.errors += [
+            DefinitionError(f"{manifests.place(where, (*place, *inside))}: {what}", next_step=next_step)
+            for inside, what, next_step in manifest_checks.rule(one, namespaced=namespaced)
+        ]
+        read.append(one)
+    mistakes.demand_none()
+    return read
+
+
+def _misread(message: str, written: Any, where: str, place: Keys) -> DefinitionError:
+    names = [field.encode_name for field in msgspec.structs.fields(PolicyRule)]
+    for name in written if isinstance(written, dict) else ():
+        if name not in names:
+            return DefinitionError(
+                f"{manifests.place(where, (*place, name))}: unknown field",
+                next_step=with_all(name, names, what="Possible here"),
+            )
+    return DefinitionError(f"{manifests.place(where, place)}: {message[:1].lower()}{message[1:].replace('`', '')}")

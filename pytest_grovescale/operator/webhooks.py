@@ -16,10 +16,9 @@ import msgspec
 from ..errors import DefinitionError, OperatorError
 from ..kube.client import Client
 from ..kube.errors import ApiError
+from .manifest_checks import WEBHOOKS
 from .manifests import Manifest, Object, title
 from .placeholders import fill
-
-KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 _PROBE_LABEL = "grovescale.io/webhook-probe"
 # Nothing listens there: a call that is attempted fails, which is what the probe looks for.
@@ -34,7 +33,7 @@ def local(manifest: Manifest, values: Mapping[str, str], *, ca_bundle: str, host
     Raises DefinitionError for another kind of object and for a webhook with neither service nor url.
     """
     obj = manifest.object
-    if obj["kind"] not in KINDS:
+    if obj["kind"] not in WEBHOOKS:
         raise DefinitionError(
             f"{manifest.source}: kind: {obj['kind']} is no webhook configuration",
             next_step="Other objects belong under `manifests:`.",

@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 
 from ... import durations
+from ...definitions import Mistakes
 from ...errors import DefinitionError, UsageError
+from .. import manifest_checks
 from ..command import single_values
 from ..placeholders import fill, names
 from ..shape import Identity, OperatorDefinition, OperatorFile, Pod, Served, admitted
@@ -157,7 +159,11 @@ def resolved(written: OperatorFile, absolute: Callable[[Keys, str], str], fail: 
     def wrong(name: str, message: str) -> DefinitionError:
         return fail(("pod", name), message)
 
-    chosen = deployment.choose(rendered(paths), pod, written.identity.namespace, wrong)
+    objects = rendered(paths)
+    mistakes = Mistakes()
+    mistakes.errors += manifest_checks.of_any_kind(objects)
+    mistakes.demand_none()
+    chosen = deployment.choose(objects, pod, written.identity.namespace, wrong)
     ports = {name: _numbered(chosen, name, served, fail) for name, served in endpoints(pod).items()}
     return msgspec.structs.replace(
         written,

@@ -64,7 +64,7 @@ def test_rules_in_any_form(tmp_path: Path, text: str) -> None:
         ("kind: ServiceAccount\n", ":1: grants nothing"),
         ("\nkind: ClusterRole\n", ":2: rules: missing"),
         ("kind: Deployment\n", ":1: kind: Deployment grants nothing"),
-        ("- {verbs: [get], resource: [pods]}", ":1: rules: Object contains unknown field `resource`"),
+        ("- {verbs: [get], resource: [pods]}", ":1: [0].resource: unknown field"),
         ("just text", "is neither a role nor a list of rules"),
     ],
 )
