@@ -249,10 +249,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     """Let a profiled pass be judged by nothing but its phases, and our own errors end at the test's line."""
     try:
         return (yield)
-    except (Exception, pytest.fail.Exception) as error:
+    except (Exception, pytest.fail.Exception) as failure:
         run = pyfuncitem.config.stash.get(RUN, None)
+        error: BaseException = failure
         if run is not None:
-            error = run.cause_of(error)
+            error = run.cause_of(failure)
             if run.passes_although(pyfuncitem, error):
                 return True
         if not isinstance(error, GrovescaleError):

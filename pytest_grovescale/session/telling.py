@@ -45,6 +45,7 @@ def is_infrastructure(error: BaseException) -> bool:
         return isinstance(error, ServerUnavailable)
     return isinstance(error, GrovescaleError) and error.exit_code is ExitCode.INFRASTRUCTURE
 
+
 _PACKAGE = f"{Path(__file__).resolve().parents[1]}/"
 
 
