@@ -134,11 +134,13 @@ class PrometheusError(GrovescaleError):
 class CheckFailed(GrovescaleError, AssertionError):
     """A run exceeded a bound that it is held to."""
 
+    exit_code = ExitCode.FAILED
+
 
 class CheckInconclusive(CheckFailed):
     """Whether a run exceeded a bound could not be decided, and the options say that this fails it."""
 
-    exit_code = ExitCode.FAILED
+    exit_code = ExitCode.INCONCLUSIVE
 
 
 class InconclusiveWarning(UserWarning):

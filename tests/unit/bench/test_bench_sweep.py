@@ -43,7 +43,7 @@ def test_a_value_of_the_operator_may_be_swept_too() -> None:
         ({"replicas": "1,2,2"}, "not 3 different sizes"),
         ({"replicas": "1,2,many"}, "not a size: many"),
         ({"replicas": "0,1,2"}, "not a size: 0"),
-        ({"replicas": "1,2,3", "variant": "none"}, "variant=none is not possible"),
+        ({"replicas": "1,2,3", "variant": "none"}, "value variant cannot be 'none'"),
         ({"replicas": "1,2,3", "varian": "baseline"}, "has no value 'varian'"),
     ],
 )

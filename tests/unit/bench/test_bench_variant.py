@@ -67,7 +67,7 @@ def test_two_definitions_are_called_by_what_tells_them_apart(tmp_path: Path) -> 
 def test_wrong_definitions_and_values_are_told_of_either_side(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="no such file"):
         of_definitions("reference", "nowhere", values={}, other={}, parameters={})
-    with pytest.raises(UsageError, match="variant=none is not possible"):
+    with pytest.raises(UsageError, match="value variant cannot be 'none'"):
         of_definitions("reference", "", values={}, other={"variant": "none"}, parameters={})
     (tmp_path / "bad.yaml").write_text("name: bad\n", encoding="utf-8")
     with pytest.raises(DefinitionError, match=r"bad\.yaml"):

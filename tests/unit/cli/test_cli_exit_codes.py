@@ -33,6 +33,7 @@ CODES = {
     errors.WorkloadError: ExitCode.FAILED,
     errors.PhaseError: ExitCode.FAILED,
     errors.CheckFailed: ExitCode.FAILED,
+    errors.CheckInconclusive: ExitCode.INCONCLUSIVE,
     errors.NotMeasuredError: ExitCode.INCONCLUSIVE,
     errors.BinaryError: ExitCode.INFRASTRUCTURE,
     errors.ClusterError: ExitCode.INFRASTRUCTURE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_grovescale.errors import InconclusiveWarning
+from pytest_grovescale.errors import CheckInconclusive, InconclusiveWarning
 from pytest_grovescale.session import judging
 
 
@@ -22,7 +22,7 @@ class Warned:
 
 def test_a_lost_turn_fails_the_test() -> None:
     item: Any = Warned()
-    with pytest.raises(pytest.fail.Exception, match=r"others may have used the cluster .*: it slept"):
+    with pytest.raises(CheckInconclusive, match=r"others may have used the cluster .*: it slept"):
         judging.disturbed(item, "it slept", inconclusive="fail")
     assert item.warnings == []
 
