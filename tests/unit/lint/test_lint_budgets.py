@@ -69,7 +69,7 @@ def test_they_are_told_in_lines(endpoint: str, capsys: pytest.CaptureFixture[str
     assert lines[0].startswith("budgets.yaml:5 labels(")
     assert "fail: labels that are forbidden, or have a value that is not allowed 1 > 0" in lines[0]
     assert lines[1].startswith("  grove_operator_reconcile_errors_total: controller has 1 value that it may not have")
-    assert 'budgets.yaml:3 series(max=1, family="grove_*"): pass: series of m.prom in grove_*: 1, at most 1' in lines
+    assert 'budgets.yaml:3 series(max=1, family="grove_*"): pass: series of m.prom in grove_* 1 ≤ 1' in lines
     assert "budgets.yaml:8 noop_writes(max=0): needs a run" in lines
     assert "; checks: 3 failed, 3 passed; " in lines[-1]
 

@@ -237,9 +237,9 @@ def test_all_threads_count_that_wait_for_a_core_also_when_they_have_ended() -> N
         pytest.skip("this kernel does not count it (CONFIG_SCHED_INFO)")
     started, burned, ended = map(float, filter(None, sums))
     # Two threads of one core: each waits while the other one has it. Those that ended keep what they had waited.
-    assert burned - started > 0.05e9
+    assert burned - started > main_alone[1] - main_alone[0]
     assert ended >= burned
-    assert ended > main_alone[-1] + 0.05e9
+    assert ended > main_alone[-1]
 
 
 def test_a_thread_that_was_given_the_id_of_another_does_not_take_its_wait_away(monkeypatch: pytest.MonkeyPatch) -> None:
