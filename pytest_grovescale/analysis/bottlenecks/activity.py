@@ -62,38 +62,57 @@ def sent(requests: Iterable[Request], user: str, clock: WallClock, client: Reque
     return Sent([(start - half, end + half) for start, end in spans], seconds + beyond * len(spans), beyond)
 
 
-def activity(
-    turns: Sequence[Turns],
-    *,
-    requests_s: float,
-    limited_s: float | None,
-    limited_shares: Sequence[float] | None = None,
-) -> Activity:
+def without_limited(turns: Sequence[Turns], shares: Sequence[float]) -> tuple[list[Turns], float]:
+    """Take the operator's rate limit out of its turns; return what is left and the seconds of the limit.
+
+    ``shares``: of each window, for how much of it the limit was what the operator waited for. All of its turns in that
+    time are the limit's, whatever it did besides: no more requests would have been let through.
+    """
+    left, seconds = [], 0.0
+    for turn, share in zip(turns, shares, strict=True):
+        seconds += share * (turn.in_flight + turn.alone + turn.shared)
+        left.append(
+            turn._replace(
+                in_flight=turn.in_flight * (1 - share),
+                alone=turn.alone * (1 - share),
+                shared=turn.shared * (1 - share),
+                beside={actor: of * (1 - share) for actor, of in turn.beside.items()},
+            )
+        )
+    return left, seconds
+
+
+def limited_shares(turns: Sequence[Turns], limited_s: float) -> list[float]:
+    """Return for how much of each window requests waited for the client's rate limit, from their waits together.
+
+    With n of them waiting on average, some were n / (1 + n) of the time (as in a queue with random arrivals): for as
+    long as any waits, the limit sets the pace.
+    """
+    own = sum(turn.in_flight + turn.alone + turn.shared for turn in turns)
+    return [limited_s / (own + limited_s) if own > 0 else 0.0] * len(turns)
+
+
+def activity(turns: Sequence[Turns], *, requests_s: float, limited_s: float | None) -> Activity:
     """Split what is left of the operator's turns.
 
     ``requests_s``: seconds of all its requests together; ``limited_s``: those that all of them waited for the
-    client's rate limit, by its own metrics, None if it has none. Then ``limited_shares`` says for which share of each
-    window the flow of its requests shows such a limit, None if it never does.
+    client's rate limit and that were not taken out before, None if not known.
     """
-    in_flight = alone = inferred = 0.0
+    in_flight = sum(turn.in_flight for turn in turns)
+    alone = sum(turn.alone for turn in turns)
     beside: defaultdict[str, float] = defaultdict(float)
-    shares = limited_shares if limited_shares is not None and limited_s is None else [0.0] * len(turns)
-    for turn, share in zip(turns, shares, strict=True):
-        # The limit is what holds such a flow, however long one request takes.
-        inferred += share * (turn.in_flight + turn.alone + turn.shared)
-        in_flight, alone = in_flight + turn.in_flight * (1 - share), alone + turn.alone * (1 - share)
+    for turn in turns:
         for actor, seconds in turn.beside.items():
-            beside[actor] += seconds * (1 - share)
+            beside[actor] += seconds
     limit = limited_s or 0.0
     # At a moment with requests at the API server and requests at the limiter, it is waited for both, in proportion.
     held = min(limit, in_flight * limit / (limit + requests_s) if limit > 0 else 0.0)
     gaps = alone + sum(beside.values())
     in_gaps = min(gaps, limit - held)
     rest = 1 - in_gaps / gaps if gaps > 0 else 0.0
-    known = limited_s is not None or limited_shares is not None
     return Activity(
         api=in_flight - held,
-        limited=held + in_gaps + inferred if known else None,
+        limited=held + in_gaps if limited_s is not None else None,
         still=alone * rest,
         passed_on={actor: seconds * rest for actor, seconds in beside.items()},
     )

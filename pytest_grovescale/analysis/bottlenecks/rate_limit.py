@@ -93,8 +93,7 @@ def limited_spells(
     ``under_way``: the operator's requests, (start, end), as its client saw them.
     """
     user = contents.opened.identities.get(OPERATOR)
-    value = contents.opened.parameters.get("qps")
-    qps = float(value) if isinstance(value, int | float) and value > 0 else None
+    qps = _qps(contents.opened.parameters.get("qps", ""))
     found: list[Spell] = []
     for group in _groups(requests, user, contents.clock):
         for flat in _flat_parts([at for at, _ in group], phase.start, contents.end_of(phase), qps):
@@ -104,6 +103,15 @@ def limited_spells(
                 inside = [request for at, request in group if flat.start <= at < flat.end]
                 found.append(Spell(flat.start, flat.end, flat.per_s, _what(inside), why))
     return sorted(found)
+
+
+def _qps(value: str | float | bool) -> float | None:
+    """Return the definition's limit, 1/s; None where it sets none. Values of a definition are recorded as text."""
+    try:
+        qps = float(value)
+    except ValueError:
+        return None
+    return qps if qps > 0 and not isinstance(value, bool) else None
 
 
 def shares_of(spells: Sequence[Spell], windows: Sequence[Window]) -> list[float]:
@@ -154,7 +162,10 @@ def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -
             named = _is(rate, qps) if qps is not None else _round(rate)
             if named and last - first >= least and strays <= _STRAYS + _STRAYS_S * rate:
                 found.append(_Flat(start + first * _S, start + last * _S, rate))
-        first = max(last, first + 1)
+                first = last
+                continue
+        # A burst at its beginning may be what bends it.
+        first += max(1, (last - first) // 4)
     return found
 
 
@@ -213,7 +224,7 @@ def _why(
         return ""
     if qps is not None:
         waited = "while keys waited" if queued else "with an unknown queue"
-        return f"{waited}, as the definition's qps of {qps:g}"
+        return f"{waited} (the definition's qps is {qps:g})"
     paced = _cpu_bound(contents, flat) or _closed_loop(under_way, flat)
     return "while keys waited" if queued and not paced else ""
 

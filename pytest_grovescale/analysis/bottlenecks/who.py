@@ -9,7 +9,7 @@ from ...recording.records import Request
 from ..api import roles
 from ..contents import Contents, PhaseSpan
 from ..result import BottleneckRow, Suspect
-from .activity import Activity, Sent, activity, sent, spans_of
+from .activity import Activity, Sent, activity, limited_shares, sent, spans_of, without_limited
 from .clocks import API_SERVER, Demand, Window, demands, windows_of
 from .core_waits import SERVER, Taken, take_out
 from .rate_limit import Spell, limited_spells, shares_of
@@ -66,15 +66,17 @@ def who(contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[R
     way = sent(requests, contents.opened.identities.get(OPERATOR, ""), contents.clock, requests_of_client(phase))
     actors = _actors(contents)
     asked = _demands(contents, phase, windows)
-    taken = take_out(turns(waits, actors, _in_flight(contents, requests, actors, way), windows), asked)
+    split = turns(waits, actors, _in_flight(contents, requests, actors, way), windows)
     limited_s = limited_seconds(phase)
     spells = limited_spells(contents, phase, requests, way.spans) if limited_s is None else []
-    mine = activity(
-        taken.turns,
-        requests_s=way.seconds,
-        limited_s=limited_s,
-        limited_shares=shares_of(spells, windows) if spells else None,
+    shares = limited_shares(split, limited_s) if limited_s is not None else shares_of(spells, windows)
+    unlimited, limit = without_limited(split, shares)
+    taken = take_out(unlimited, asked)
+    rest = activity(
+        taken.turns, requests_s=way.seconds, limited_s=None if limited_s is None else max(0.0, limited_s - limit)
     )
+    known = limited_s is not None or bool(spells)
+    mine = rest._replace(limited=limit + (rest.limited or 0.0) if known else None)
     length = sum(window.ns for window in windows) / 1e9
     rows = _of_operator(mine, taken, way, spells, length) if OPERATOR in contents.opened.identities else []
     rows += _core_waits(taken, asked, length)

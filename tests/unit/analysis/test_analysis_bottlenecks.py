@@ -224,6 +224,21 @@ def test_an_operator_held_by_its_rate_limit() -> None:
     assert found["unattributed"] == pytest.approx(0.06, abs=0.02)
 
 
+def test_a_limit_that_is_never_free_is_what_is_waited_for_whatever_others_take() -> None:
+    """Other programs have the cores, too: with them the limit would let no more requests through."""
+    limiter = 'rest_client_rate_limiter_duration_seconds_sum{host="h",verb="POST"}'
+    sim = simulation()
+    sim.phase("deploy", 100, 5100, pods_ready=pods(4, ready=True))
+    deploy(sim, create=5000, bind=5020, ready=5040, took=5)
+    for ms in range(100, 4900, 100):
+        sim.request(ms, 80, verb="create", resource="services", namespace="t", name=f"s{ms}", code=201)
+    waited(sim, 5100, operator=(0.2, 0.5), kube_apiserver=(0.5, 5.0))
+    scrapes(sim, 5100, {limiter: 100.0})
+    found = seconds(finished(sim, 5100))
+    assert found["operator-rate-limit"] >= 0.9 * 4.9
+    assert found["operator-core-wait"] + found["api-server-core-wait"] <= 0.1 * 4.9
+
+
 def test_no_more_is_the_rate_limits_than_requests_waited_for_it() -> None:
     limiter = 'rest_client_rate_limiter_duration_seconds_sum{host="h",verb="POST"}'
     sim = simulation()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.bottlenecks.activity import activity
+from pytest_grovescale.analysis.bottlenecks.activity import activity, limited_shares, without_limited
 from pytest_grovescale.analysis.bottlenecks.clocks import Demand, Window
 from pytest_grovescale.analysis.bottlenecks.core_waits import SERVER, take_out
 from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
@@ -78,7 +78,6 @@ def test_what_is_taken_out_of_turns_and_what_is_left_add_up(
     windows=cuts,
     requests_s=st.floats(0, 100),
     limited_s=st.none() | st.floats(0, 1000),
-    share=st.none() | st.floats(0, 1),
 )
 def test_what_the_operator_did_adds_up_to_its_turns(
     counted: list[Wait],
@@ -86,19 +85,16 @@ def test_what_the_operator_did_adds_up_to_its_turns(
     windows: list[Window],
     requests_s: float,
     limited_s: float | None,
-    share: float | None,
 ) -> None:
     found = turns(Waits(counted, []), ACTORS, {"operator": in_flight}, windows)
-    shares = None if share is None else [share] * len(windows)
-    mine = activity(found, requests_s=requests_s, limited_s=limited_s, limited_shares=shares)
-    parts = [mine.api, mine.limited or 0.0, mine.still, *mine.passed_on.values()]
+    left, limit = without_limited(found, limited_shares(found, limited_s or 0.0))
+    rest = None if limited_s is None else max(0.0, limited_s - limit)
+    mine = activity(left, requests_s=requests_s, limited_s=rest)
+    parts = [limit, mine.api, mine.limited or 0.0, mine.still, *mine.passed_on.values()]
     assert all(part >= -1e-9 for part in parts)
     assert sum(parts) == pytest.approx(sum(map(own, found)))
-    assert (mine.limited is None) == (limited_s is None and share is None)
-    if limited_s is not None:
-        assert (mine.limited or 0.0) <= limited_s + 1e-9
-    elif share is not None:
-        assert mine.limited == pytest.approx(share * sum(map(own, found)))
+    assert (mine.limited is None) == (limited_s is None)
+    assert limit + (mine.limited or 0.0) <= (limited_s or 0.0) + 1e-9
 
 
 @given(counted=waits, in_flight=st.lists(spans, max_size=6), more=st.integers(1, 5 * S))

@@ -77,7 +77,7 @@ def recorded(
     if qps is not None:
         opened = sim.items[0][2]
         assert isinstance(opened, rec.Opened)
-        opened.parameters["qps"] = qps
+        opened.parameters["qps"] = f"{qps:g}"
     sim.watch(PODS, 1)
     end = 100 + LENGTH_S * 1000
     sim.phase("deploy", 100, end + 200, pods_created=pods(1))
@@ -133,12 +133,12 @@ def test_it_says_so_as_a_reader_would() -> None:
 def test_an_odd_limit_needs_the_definition() -> None:
     assert RATE_LIMIT not in rows(recorded(limited(37)))
     row = rows(recorded(limited(37), qps=37))[RATE_LIMIT]
-    assert "while keys waited, as the definition's qps of 37" in row.evidence
+    assert "while keys waited (the definition's qps is 37)" in row.evidence
 
 
 def test_the_definition_stands_for_a_queue_that_was_not_measured() -> None:
     assert RATE_LIMIT not in rows(recorded(limited(100), depth=None))
-    assert "as the definition's qps of 100" in rows(recorded(limited(100), depth=None, qps=100))[RATE_LIMIT].evidence
+    assert "(the definition's qps is 100)" in rows(recorded(limited(100), depth=None, qps=100))[RATE_LIMIT].evidence
 
 
 def test_the_definition_speaks_against_another_rate() -> None:
