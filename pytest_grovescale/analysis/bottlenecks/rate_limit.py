@@ -15,11 +15,12 @@ import math
 import statistics
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...recording.records import Request
 from ...recording.workers.history import WorkerHistory
+from ...recording.workers.readings import Reading
 from ..api import category_of, counted
 from ..clock import WallClock
 from ..contents import Contents, PhaseSpan
@@ -46,8 +47,10 @@ _NEAR_QPS = 0.02
 """How far a rate may be off the definition's."""
 _NEAR_ROUND = 0.003
 """How far one may be off a round number where no definition names it: limits are set by people."""
-_QUEUED = 0.5
+_MOST = 0.5
 """Share of the scrapes in a spell at which keys waited."""
+_LONG_S = 1.0
+"""A reconcile that has gone on for so long waits for something."""
 _BUSY_CORES = 0.8
 """An operator that asks for so much of a core may be paced by its CPU."""
 _CLOSED_LOOP = 0.6
@@ -61,6 +64,7 @@ class Spell(NamedTuple):
     end: int
     """ns of the recorder's clock."""
     per_s: float
+    """The limit: the flow was as near to it as makes no difference."""
     what: str
     """``delete podcliques``, ``requests``."""
     why: str
@@ -73,7 +77,7 @@ class Spell(NamedTuple):
     @property
     def text(self) -> str:
         """The spell in words: ``delete podcliques at 100/s for 53 s while keys waited``."""
-        return f"{self.what} at {self.per_s:.3g}/s for {self.seconds:.0f} s {self.why}"
+        return f"{self.what} at {self.per_s:g}/s for {self.seconds:.0f} s {self.why}"
 
 
 class _Flat(NamedTuple):
@@ -158,10 +162,9 @@ def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -
         number = places[last] - places[first]
         if last - first >= _LEAST_CORROBORATED_S and number >= _LEAST_REQUESTS:
             rate, strays = _line(times[places[first] : places[last]])
-            least = _LEAST_CORROBORATED_S if _is(rate, qps) else _LEAST_S
-            named = _is(rate, qps) if qps is not None else _round(rate)
-            if named and last - first >= least and strays <= _STRAYS + _STRAYS_S * rate:
-                found.append(_Flat(start + first * _S, start + last * _S, rate))
+            limit, least = _limit(rate, qps), _LEAST_S if qps is None else _LEAST_CORROBORATED_S
+            if limit is not None and last - first >= least and strays <= _STRAYS + _STRAYS_S * rate:
+                found.append(_Flat(start + first * _S, start + last * _S, limit))
                 first = last
                 continue
         # A burst at its beginning may be what bends it.
@@ -203,30 +206,37 @@ def _line(times: Sequence[int]) -> tuple[float, float]:
     return line.slope, statistics.median(abs(number - line.slope * at - line.intercept) for at, number in points)
 
 
-def _is(rate: float, qps: float | None) -> bool:
-    return qps is not None and abs(rate - qps) <= _NEAR_QPS * qps
+def _limit(rate: float, qps: float | None) -> float | None:
+    """Return the limit that a rate is: the definition's, or a round number where it has none; else None.
 
-
-def _round(rate: float) -> bool:
-    """Return whether a rate is a number of one digit, or of two of which the second is 5: 8, 15, 20, 100, 250."""
+    Round are numbers of one digit, and of two of which the second is 5: 8, 15, 20, 100, 250.
+    """
+    if qps is not None:
+        return qps if abs(rate - qps) <= _NEAR_QPS * qps else None
     if rate <= 0:
-        return False
+        return None
     step: float = 5 * 10.0 ** (math.floor(math.log10(rate * (1 + _NEAR_ROUND))) - 1)
-    return abs(rate - round(rate / step) * step) <= _NEAR_ROUND * rate
+    limit = round(rate / step) * step
+    return limit if abs(rate - limit) <= _NEAR_ROUND * rate else None
 
 
 def _why(
     contents: Contents, phase: PhaseSpan, flat: _Flat, qps: float | None, under_way: Sequence[tuple[int, int]]
 ) -> str:
     """Return what else says that a flat flow was limited by its client; nothing where something speaks against it."""
-    queued = _keys_waited(contents.metrics.workers, phase.name, flat)
-    if queued is False:
-        return ""
-    if qps is not None:
-        waited = "while keys waited" if queued else "with an unknown queue"
-        return f"{waited} (the definition's qps is {qps:g})"
-    paced = _cpu_bound(contents, flat) or _closed_loop(under_way, flat)
-    return "while keys waited" if queued and not paced else ""
+    readings = _readings(contents.metrics.workers, phase.name, flat)
+    queued = _mostly(readings, lambda one: one.depth > 0)
+    if qps is None:
+        paced = _cpu_bound(contents, flat) or _closed_loop(under_way, flat)
+        return "while keys waited" if queued and not paced else ""
+    if queued:
+        waited = "while keys waited "
+    elif _mostly(readings, lambda one: one.longest_s >= _LONG_S):
+        # One reconcile may send thousands of requests, as a ReplicaSet's does, and no other key be there to wait.
+        waited = "while a reconcile went on "
+    else:
+        waited = ""
+    return f"{waited}(the definition's qps is {qps:g})" if waited or not readings else ""
 
 
 def _closed_loop(under_way: Sequence[tuple[int, int]], flat: _Flat) -> bool:
@@ -245,16 +255,20 @@ def _closed_loop(under_way: Sequence[tuple[int, int]], flat: _Flat) -> bool:
     return max(spent.values(), default=0) >= _CLOSED_LOOP * (flat.end - flat.start)
 
 
-def _keys_waited(history: WorkerHistory, phase: str, flat: _Flat) -> bool | None:
-    """Return whether keys waited in some queue of the operator; None where no scrape in the spell tells."""
-    waited: dict[int, bool] = {}
-    for controller, readings in history.readings.items():
-        if controller.startswith(LIBRARY_QUEUES):
-            continue
-        for reading in readings:
-            if reading.phase == phase and flat.start <= reading.at < flat.end:
-                waited[reading.at] = waited.get(reading.at, False) or reading.depth > 0
-    return sum(waited.values()) >= _QUEUED * len(waited) if waited else None
+def _readings(history: WorkerHistory, phase: str, flat: _Flat) -> dict[int, list[Reading]]:
+    """Return what each scrape in a spell says of the operator's queues, of all that are its own."""
+    found: defaultdict[int, list[Reading]] = defaultdict(list)
+    for controller in history.readings:
+        if not controller.startswith(LIBRARY_QUEUES):
+            for reading in history.of_phase(controller, phase):
+                if flat.start <= reading.at < flat.end:
+                    found[reading.at].append(reading)
+    return dict(found)
+
+
+def _mostly(readings: Mapping[int, Sequence[Reading]], holds: Callable[[Reading], bool]) -> bool:
+    """Return whether something held of some queue at most scrapes; not where there are none."""
+    return bool(readings) and sum(any(map(holds, at)) for at in readings.values()) >= _MOST * len(readings)
 
 
 def _cpu_bound(contents: Contents, flat: _Flat) -> bool:

@@ -13,7 +13,7 @@ from pytest_grovescale.recording import records as rec
 
 from .simulated import PODS, Simulation, pods
 
-LENGTH_S = 40
+LENGTH_S = 24
 RATE_LIMIT = "operator-rate-limit"
 
 Sent = list[tuple[float, float]]
@@ -70,7 +70,7 @@ def poisson(random: Random) -> Sent:
 
 def recorded(
     flow: Flow, *, qps: float | None = None, depth: float | None = 50, cores: float = 0.2, verb: str = "delete",
-    resource: str = "podcliques", seed: int = 1, more: Sequence[tuple[float, str]] = (),
+    resource: str = "podcliques", seed: int = 1, longest: float = 0.5, more: Sequence[tuple[float, str]] = (),
 ) -> PhaseResult:  # fmt: skip
     """A phase whose last pod is ready when the flow ends, and until then waits for the operator."""
     sim = Simulation(seed=seed, lag_ms=(0.1, 0.2))
@@ -96,7 +96,7 @@ def recorded(
                 {
                     f"workqueue_depth{of}": depth,
                     f"workqueue_unfinished_work_seconds{of}": 1.0,
-                    f"workqueue_longest_running_processor_seconds{of}": 1.0,
+                    f"workqueue_longest_running_processor_seconds{of}": longest,
                 },
                 edge=edge,
             )
@@ -108,14 +108,15 @@ def rows(phase: PhaseResult) -> dict[str, BottleneckRow]:
     return {row.suspect: row for row in phase.bottlenecks}
 
 
-@pytest.mark.parametrize("qps", [5, 20, 50, 100, 250, 400])
-@pytest.mark.parametrize("stalls", [False, True], ids=["steady", "stalling"])
+@pytest.mark.parametrize(
+    ("qps", "stalls"), [(5, False), (20, True), (50, False), (100, False), (100, True), (250, True), (400, False)]
+)
 def test_a_limiter_is_named(qps: int, stalls: bool) -> None:
     phase = recorded(limited(qps, burst=qps * 1.5, stalls=stalls), qps=None if qps != 5 else 5)
     found = rows(phase)
     assert RATE_LIMIT in found
-    # The burst comes first; what the operator's CPU took is its own.
-    assert found[RATE_LIMIT].seconds >= 0.7 * (LENGTH_S - 3) * 0.8
+    # The burst comes first.
+    assert found[RATE_LIMIT].seconds >= 0.7 * (LENGTH_S - 3)
     assert found["operator-api"].seconds < 0.1 * found[RATE_LIMIT].seconds + 2
     assert f"inferred: delete podcliques at {qps:.3g}/s for " in found[RATE_LIMIT].evidence
     assert "while keys waited" in found[RATE_LIMIT].evidence
@@ -141,13 +142,19 @@ def test_the_definition_stands_for_a_queue_that_was_not_measured() -> None:
     assert "(the definition's qps is 100)" in rows(recorded(limited(100), depth=None, qps=100))[RATE_LIMIT].evidence
 
 
+def test_one_reconcile_may_be_all_that_waits() -> None:
+    assert RATE_LIMIT not in rows(recorded(limited(100), depth=0, qps=100))
+    row = rows(recorded(limited(100), depth=0, qps=100, longest=5))[RATE_LIMIT]
+    assert "while a reconcile went on (the definition's qps is 100)" in row.evidence
+
+
 def test_the_definition_speaks_against_another_rate() -> None:
     assert RATE_LIMIT not in rows(recorded(limited(100), qps=400))
 
 
 def test_a_limit_of_one_kind_shows_beside_requests_for_others() -> None:
     random = Random(3)
-    others = [(random.uniform(0, LENGTH_S), "services") for _ in range(3000)]
+    others = [(random.uniform(0, LENGTH_S), "services") for _ in range(1500)]
     row = rows(recorded(limited(100), more=others))[RATE_LIMIT]
     assert row.evidence.startswith("inferred: delete podcliques at 100/s")
 
@@ -162,7 +169,7 @@ def test_a_limit_that_all_requests_share_names_no_kind() -> None:
     assert rows(phase)[RATE_LIMIT].evidence.startswith("inferred: requests at 50/s")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("flow", "cores", "depth"),
     [
