@@ -40,7 +40,7 @@ browser:
 
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rR $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rR $(ARGS)
 
 # One defect of each kind: API traffic, idle behaviour, work left undone, served metrics.
 DEFECTS := clean noop-writes hot-loop orphan name-label

@@ -1,4 +1,6 @@
-"""A control plane for the tests: one for the whole run, shared by all workers, or a state folder for one's own.
+"""A control plane for the tests: one for each worker, or a state folder for one's own.
+
+Workers do not share one: the tests of operators would take turns on it, as there can be one operator at a time.
 
 The state folder's name has a space in it, so that everything is proven to work with one.
 """
@@ -39,13 +41,11 @@ def binaries(definition: ClusterDefinition) -> Callable[[str], Path]:
     return lambda name: Path(found[name].path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(definition: ClusterDefinition, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One cluster for all tests and workers that leave it as they found it."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if base.name.startswith("popen-") else base
+    """One cluster for all tests of a worker that leave it as they found it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GROVESCALE_STATE_DIR", str(shared / "shared state"))
+        patch.setenv("GROVESCALE_STATE_DIR", str(tmp_path_factory.mktemp("shared state")))
         held = handle.acquire(definition, name="tests", progress=_quiet)
     yield held
     held.release()

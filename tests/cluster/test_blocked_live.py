@@ -15,7 +15,6 @@ from pytest_grovescale.analysis.blocked.dumps import Stack, read_dump
 from pytest_grovescale.analysis.blocked.waiting import waiting_workers
 from pytest_grovescale.analysis.metrics.history import histories_in
 from pytest_grovescale.analysis.result import TestResult
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import start
@@ -69,21 +68,20 @@ def test_an_operator_that_looks_and_returns_is_never_stopped(runs: tuple[Path, d
 
 
 def test_idle_workers_of_kube_controller_manager_wait_for_keys(cluster: Cluster, tmp_path: Path) -> None:
-    with locks.held(cluster.directory / "operator-tests.lock"):
-        operator = start.start(load("kcm-deployment"), cluster, directory=tmp_path / "logs", progress=lambda text: None)
-        try:
-            stacks: list[Stack] = []
+    operator = start.start(load("kcm-deployment"), cluster, directory=tmp_path / "logs", progress=lambda text: None)
+    try:
+        stacks: list[Stack] = []
 
-            def workers_started() -> bool:
-                assert isinstance(operator.pprof, Address)
-                stacks[:] = read_dump(asyncio.run(pprof.dump(operator.pprof)).splitlines())
-                return sum(_is_idle(stack) for stack in stacks) >= 2 * WORKERS
+        def workers_started() -> bool:
+            assert isinstance(operator.pprof, Address)
+            stacks[:] = read_dump(asyncio.run(pprof.dump(operator.pprof)).splitlines())
+            return sum(_is_idle(stack) for stack in stacks) >= 2 * WORKERS
 
-            # They start when its caches have synced, after it is ready.
-            wait_until(workers_started, "the workers of both controllers wait for keys")
-        finally:
-            operator.stop()
-            operator.uninstall()
+        # They start when its caches have synced, after it is ready.
+        wait_until(workers_started, "the workers of both controllers wait for keys")
+    finally:
+        operator.stop()
+        operator.uninstall()
     assert waiting_workers(stacks) == ()
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.kube.client import Client
@@ -24,13 +22,6 @@ from pytest_grovescale.operator.installed import wait_established
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"
-
-
-@pytest.fixture(autouse=True)
-def turn(cluster: Cluster) -> Iterator[None]:
-    """One operator per cluster: workers that share one take turns."""
-    with locks.held(cluster.directory / "operator-tests.lock"):
-        yield
 
 
 def crd(group: str, plural: str = "widgets", kind: str = "Widget") -> dict[str, Any]:

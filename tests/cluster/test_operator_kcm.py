@@ -16,7 +16,6 @@ import pytest
 
 from pytest_grovescale import endpoints
 from pytest_grovescale.analysis.result import Result
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.exposition.reader import Reader
@@ -40,13 +39,6 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "statefulset": {"replicas": PODS},
     "job": {"completions": PODS},
 }
-
-
-@pytest.fixture(autouse=True)
-def turn(cluster: Cluster) -> Iterator[None]:
-    """One operator per cluster: workers that share one take turns."""
-    with locks.held(cluster.directory / "operator-tests.lock"):
-        yield
 
 
 @pytest.fixture(params=list(KINDS))

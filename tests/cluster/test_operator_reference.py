@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.client import Client
@@ -23,13 +22,6 @@ from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture(autouse=True)
-def turn(cluster: Cluster) -> Iterator[None]:
-    """One operator per cluster: workers that share one take turns."""
-    with locks.held(cluster.directory / "operator-tests.lock"):
-        yield
 
 
 @pytest.fixture(params=["optimized", "baseline"])

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import OperatorError
@@ -30,13 +29,6 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"
-
-
-@pytest.fixture(autouse=True)
-def turn(cluster: Cluster) -> Iterator[None]:
-    """One operator per cluster: workers that share one take turns."""
-    with locks.held(cluster.directory / "operator-tests.lock"):
-        yield
 
 
 def plain(**values: str) -> OperatorDefinition:

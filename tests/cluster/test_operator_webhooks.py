@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Invalid
@@ -21,13 +20,6 @@ from pytest_grovescale.operator.handle import Operator
 pytestmark = pytest.mark.cluster
 
 DATA = Path(__file__).parents[1] / "data/operators"
-
-
-@pytest.fixture(autouse=True)
-def turn(cluster: Cluster) -> Iterator[None]:
-    """One operator per cluster: workers that share one take turns."""
-    with locks.held(cluster.directory / "operator-tests.lock"):
-        yield
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from pytest_grovescale.analysis.figures import METHODS
 from pytest_grovescale.analysis.result import CpuResult, PhaseResult, TestResult
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.shape import api_requests, cpu, noop_writes, simulated_nodes_only
-from pytest_grovescale.cluster import locks
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
@@ -97,7 +96,7 @@ class Pair:
 @pytest.fixture(scope="module")
 def twice(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twice]:
     folder = tmp_path_factory.mktemp("twice")
-    with locks.held(cluster.directory / "operator-tests.lock"), Portal() as portal:
+    with Portal() as portal:
         operator = operators.start(load("reference"), cluster, directory=folder, progress=lambda text: None)
         try:
             yield recorded(cluster, operator, portal, folder)
