@@ -38,6 +38,7 @@ browser:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
 	  || echo "no chromedriver, and it cannot be installed here: the browser tests will be skipped"
 
+# Four workers on two cores: a test on a control plane waits for half of its time, and takes one core for the other.
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rR $(ARGS)

@@ -18,7 +18,7 @@ from pytest_grovescale.cluster.kind import real_nodes
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.portal import Portal
-from tests.kind import kind_clusters
+from tests.kind import kind_clusters, scale_run
 from tests.kind.kind_clusters import container, last
 from tests.waiting import wait_until
 
@@ -55,7 +55,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, users_home: Path) -> Itera
         made.release()
         assert state.names() == []
         assert kind_clusters.containers(NAME) == []
+        assert scale_run.containers_of(state_folder(made)) == []
+        assert scale_run.processes_of(state_folder(made)) == []
     assert not (users_home / "config").exists()
+
+
+def state_folder(cluster: Cluster) -> Path:
+    return cluster.directory.parents[1]
 
 
 @pytest.fixture
@@ -199,6 +205,12 @@ def test_cluster_is_told_of_and_can_be_joined(cluster: Cluster) -> None:
     assert joined.container == cluster.container
     joined.release()
     assert kind_clusters.containers(NAME) == [container(cluster)]
+
+
+def test_what_a_run_left_would_be_seen(cluster: Cluster) -> None:
+    """By those tests of whole runs that find nothing."""
+    assert scale_run.containers_of(state_folder(cluster)) == [container(cluster)]
+    assert scale_run.processes_of(state_folder(cluster)) != []
 
 
 def test_name_that_is_taken_is_refused_and_stays(

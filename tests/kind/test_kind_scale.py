@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from pytest_grovescale.analysis.backends import backends_table
 from pytest_grovescale.cluster import state
-from tests.kind import kind_clusters, scale_run
+from tests.kind import scale_run
 from tests.kind.scale_run import Ran
 
 pytestmark = pytest.mark.kind
@@ -87,16 +86,3 @@ def test_nothing_is_left(runs: Runs, operator: str, monkeypatch: pytest.MonkeyPa
     assert state.names() == []
     assert scale_run.containers_of(ran.state) == []
     assert scale_run.processes_of(ran.state) == []
-
-
-def test_what_were_left_would_be_seen(tmp_path: Path, state_dir: Path) -> None:
-    cluster = kind_clusters.acquire(kind_clusters.definition(tmp_path, nodes=1), "gs-left")
-    try:
-        assert scale_run.containers_of(state_dir) == [kind_clusters.container(cluster)]
-        assert scale_run.processes_of(state_dir) != []
-        assert state.names() == ["gs-left"]
-    finally:
-        cluster.release()
-    assert state.names() == []
-    assert scale_run.containers_of(state_dir) == []
-    assert scale_run.processes_of(state_dir) == []

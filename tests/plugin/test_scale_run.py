@@ -136,14 +136,14 @@ def test_a_timeout_says_which_pods_are_late_and_why(pytester: pytest.Pytester, r
         + """
 def test_late(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
-    with scale.phase("deploy", timeout="20s") as deploy:
+    with scale.phase("deploy", timeout="10s") as deploy:
         deploy.milestone("on-no-such-node", count("pods", 4, where={"spec.nodeName": "nowhere"}))
         pcs.apply()
 """
     )
     outcome = run(pytester, running_cluster, test)
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(["*phase 'deploy' timed out after 20.0 s: on-no-such-node 0 of 4*"])
+    outcome.stdout.fnmatch_lines(["*phase 'deploy' timed out after 10.0 s: on-no-such-node 0 of 4*"])
     (found,) = result_of(pytester).tests
     assert found.phases[0].outcome == "timeout"
     assert found.phases[0].late
