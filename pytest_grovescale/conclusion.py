@@ -21,6 +21,7 @@ from .errors import GrovescaleError, RecordingError
 from .options import Settings
 from .recording.journal import wait_closed
 from .report import jsonfile, markdown, terminal
+from .report.tables import terminal_width
 
 UNJUDGED = "grovescale.unjudged"
 """User property of a profiled pass that passed although something in its test did not hold: what it was."""
@@ -48,9 +49,7 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
         reporter.write_line(f"grovescale: no result: {error}", red=True)
         return
     jsonfile.write(result, folder / "result.json")
-    for test in result.tests:
-        reporter.section(f"grovescale: {test.test}")
-        reporter.write_line(terminal.render_test(test))
+    _show(result, reporter)
     with _shown_on(reporter):
         _compare(settings.compare, baselines, result, reporter)
         if settings.save:
@@ -60,6 +59,20 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(markdown.summary(result))
     _write_page(folder, result, run.timelines, reporter)
+
+
+def _show(result: Result, reporter: pytest.TerminalReporter) -> None:
+    """Show each test as the verbosity asks: one line with ``-q``, all tables with ``-v``."""
+    writer = reporter.config.get_terminal_writer()
+    width, color = terminal_width(writer.fullwidth), writer.hasmarkup
+    verbosity = reporter.config.get_verbosity()
+    for test in result.tests:
+        if verbosity < 0:
+            reporter.write_line(terminal.render_line(test))
+            continue
+        render = terminal.render_test if verbosity > 0 else terminal.render_summary
+        reporter.section(f"grovescale: {test.test}")
+        reporter.write_line(render(test, width=width, color=color))
 
 
 def _write_page(

@@ -69,6 +69,14 @@ OPTIONS = (
     ),
     Option("hold", "string", "", "cut every hold of a phase to this, as 5s", "DURATION"),
     Option("budgets", "string", "on", "hold tests to their checks: `on`; `off` reports, and measures nothing for them"),
+    Option(
+        "contention_limit",
+        "string",
+        "10%",
+        "share of the cores that other programs may use before a bound on CPU, time or retries that is exceeded is "
+        "inconclusive",
+        "PERCENT",
+    ),
     Option("inconclusive", "string", "fail", "what a check that cannot be decided does to its test: `fail` or `warn`"),
     Option(
         "profile",
@@ -147,6 +155,8 @@ class Settings(NamedTuple):
     """File; empty: the system's authorities."""
     budgets: bool
     inconclusive: Literal["fail", "warn"]
+    contention_limit: float
+    """Share of the cores, 0 to 1."""
     save: str
     """Name of the baseline that this run becomes; empty: of none."""
     compare: str
@@ -210,6 +220,7 @@ def read(config: pytest.Config) -> Settings:
         prometheus_ca=_file("prometheus-ca", values["prometheus_ca"], needed=enabled),
         budgets=values["budgets"] == "on",
         inconclusive=values["inconclusive"],
+        contention_limit=_share("contention-limit", values["contention_limit"]),
         save=values["save"],
         compare=values["compare"],
         missing_baseline=values["missing_baseline"],
@@ -259,6 +270,18 @@ def check_duration(given: str, where: str) -> float | None:
         return durations.seconds(given) if given else None
     except UsageError as error:
         raise pytest.UsageError(f"{where} {given}: not a duration, as 5s or 2m") from error
+
+
+def _share(option: str, given: str) -> float:
+    """Return a share given in percent, as ``10%``."""
+    number = given.strip().removesuffix("%").strip()
+    try:
+        percent = float(number)
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise pytest.UsageError(f"--grovescale-{option} {given}: not a share, as 10% (0% to 100%)")
+    return percent / 100
 
 
 def _folder(option: str, given: str, *, base: Path) -> Path | None:

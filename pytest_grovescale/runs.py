@@ -44,7 +44,7 @@ class Run:
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
         self._screen = open_screen(config, worker=bool(self.worker))
-        quiet = config.get_verbosity() < 0
+        quiet = config.get_verbosity() < -1
         self._session = Session(
             id=self.id,
             settings=settings,

@@ -92,6 +92,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         ended=ended,
         error=message if ended == "error" else "",
         failure=message if ended in ("failed", "inconclusive") else "",
+        contention_limit=opened.contention_limit,
         disturbed=_detail(contents, TURN_LOST),
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",

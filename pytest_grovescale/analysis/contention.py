@@ -25,9 +25,11 @@ _SHOWN_CORES = 0.05
 
 
 def contended(contention: Contention | None, *, limit: float = OTHERS_LIMIT) -> bool:
-    """Return whether CPU and wall times of a phase are inflated: others and steal took more than ``limit``, a share of
-    the cores. What was not measured is not known to be contended."""
-    return contention is not None and contention.others_share is not None and contention.others_share > limit
+    """Return whether CPU and wall times of a phase are inflated: others and steal, or the run's own CPU quota, kept
+    more than ``limit``, a share of the cores, from it. What was not measured is not known to be contended."""
+    if contention is None:
+        return False
+    return max(contention.others_share or 0.0, contention.throttled_share or 0.0) > limit
 
 
 def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS_LIMIT) -> str:
@@ -37,6 +39,11 @@ def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS
     """
     if contention is None or not contended(contention, limit=limit):
         return ""
+    if (contention.others_share or 0.0) <= limit:
+        return (
+            f"The CPU quota of {contention.quota_cores or 0.0:.1f} cores stopped the run for"
+            f" {contention.throttled_s or 0.0:.1f} s during {phase}: CPU and wall times are inflated."
+        )
     steal = contention.steal_cores or 0.0
     stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
     used = f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores"
@@ -86,7 +93,11 @@ def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult])
     # The kernel counts busy time in ticks, the processes' clocks are exact: of a machine that only the run uses, the
     # difference may be a little below zero.
     others = max(0.0, busy - run)
-    same_limit = first.cgroup is not None and last.cgroup is not None
+    throttled = (
+        (last.cgroup.throttled_ns - first.cgroup.throttled_ns) / 1e9
+        if first.cgroup is not None and last.cgroup is not None
+        else None
+    )
     return Contention(
         cores=after.cores,
         run_cores=run,
@@ -97,9 +108,8 @@ def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult])
         others_share=min(1.0, (others + steal) / after.cores) if after.cores else None,
         pressure_share=_pressure(first, last, seconds),
         quota_cores=last.cgroup.quota_cores if last.cgroup is not None else None,
-        throttled_s=(last.cgroup.throttled_ns - first.cgroup.throttled_ns) / 1e9
-        if same_limit and last.cgroup is not None and first.cgroup is not None
-        else None,
+        throttled_s=throttled,
+        throttled_share=min(1.0, throttled / seconds / after.cores) if throttled is not None and after.cores else None,
     )
 
 

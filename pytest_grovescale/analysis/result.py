@@ -125,6 +125,8 @@ class Contention(msgspec.Struct, frozen=True, kw_only=True):
     throttled_s: float | None = None
     """Seconds that the quota kept the cgroup from running, all cores together; of a cluster elsewhere the containers'
     that were scraped (``container_cpu_cfs_throttled_seconds_total``)."""
+    throttled_share: float | None = None
+    """`throttled_s` / (`cores` × seconds of the phase), of this machine's cgroup."""
 
 
 class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -630,6 +632,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """Which run of the test this is, in one run of pytest: a rerun of what failed or crashed is another one."""
     attempts: int = 1
     """How many there are; the last one counts."""
+    contention_limit: float = 0.10
+    """Share of the cores that other programs and steal may take before what timing can change counts as inflated."""
     disturbed: str = ""
     """Why others may have used the cluster meanwhile: then no check is decided by it. Empty: nobody did."""
     closed: str = ""

@@ -31,6 +31,8 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
     """Whether it judges runs of several sizes: one run is recorded to be held to it, and not judged by it."""
     of_profiled_pass: ClassVar[bool] = False
     """Whether the pass with profilers is held to it, too: its stacks tell what the measured one cannot know."""
+    timed: ClassVar[bool] = False
+    """Whether timing can change its figure: CPU, times, reconciles, retries. Contention may then have inflated it."""
     positional: ClassVar[tuple[str, ...]] = ()
     """Arguments that a report writes without their name. Others may be given so, too, where a call reads well."""
 
@@ -44,6 +46,10 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
                     f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}", next_step=_choices(field)
                 ) from None
         self.refuse()
+
+    def depends_on_timing(self) -> bool:
+        """Return whether contention on the machine can have inflated its figure."""
+        return self.timed
 
     def refuse(self) -> None:
         """Raise CheckArgumentError for arguments that cannot be, each or together."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..analysis.attempts import last
+from ..analysis.contention import sentence
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
 from ..analysis.verdict import verdict_of, worst_of
@@ -70,8 +71,25 @@ def judge(
         phase = getattr(check, "phase", "")
         judged = inconclusive(text_of(check), error, phase=phase, source=source, name=id_of(check, phase))
     else:
-        judged = result_of(check, found, source)
+        judged = result_of(check, unless_contended(check, found, test), source)
     return judged if enforced or judged.verdict == "pass" else msgspec.structs.replace(judged, verdict="not enforced")
+
+
+def unless_contended(check: AnyCheck, found: Finding, test: TestResult) -> Finding:
+    """Return a finding that is inconclusive where contention on the machine may be why the bound was exceeded.
+
+    Contention inflates CPU, times and retries, and deflates nothing: a bound that held has held. A metric's check that
+    names no phase is of the whole run.
+    """
+    if found.verdict != "fail" or not check.depends_on_timing():
+        return found
+    names = {found.phase} | {phase.idle_twin for phase in test.phases if phase.name == found.phase}
+    looked_at = [phase for phase in test.phases if not found.phase or phase.name in names]
+    reasons = (sentence(phase.contention, phase.name, limit=test.contention_limit) for phase in looked_at)
+    reason = next(filter(None, reasons), "")
+    if not reason:
+        return found
+    return msgspec.structs.replace(found, verdict="inconclusive", text=f"{found.text}; {reason.rstrip('.')}")
 
 
 def judge_all(

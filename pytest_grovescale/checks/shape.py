@@ -68,6 +68,8 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
     500}``. ``max`` without ``controller`` is for all controllers together.
     """
 
+    timed: ClassVar[bool] = True
+
     controller: str = ""
     per_trigger: int | dict[str, int] | None = None
     max: float | None = None
@@ -104,6 +106,8 @@ class NoopCpu(Check, tag="noop_cpu", frozen=True, kw_only=True):
     A bound within what single runs of one operator vary by is not decided; see `spread`.
     """
 
+    timed: ClassVar[bool] = True
+
     needs_idle_twin: ClassVar[bool] = True
 
     per_reconcile: Duration | None = None
@@ -137,6 +141,8 @@ class HotLoop(Check, tag="hot_loop", frozen=True, kw_only=True):
     a trigger caused more than ``passes`` reconciles for each object of the test (the largest number of objects that
     one of its milestones counts), which is more than a look at each of them.
     """
+
+    timed: ClassVar[bool] = True
 
     needs_idle_twin: ClassVar[bool] = True
 
@@ -173,6 +179,10 @@ class ApiRequests(_OfVerb, tag="api_requests", frozen=True, kw_only=True):
     """Divide by that many; True: by the largest number of objects that a milestone of the test counts."""
     identity: str = "operator"
 
+    def depends_on_timing(self) -> bool:
+        # Each object is created and deleted once; how often it is read and patched depends on retries and reconciles.
+        return self.verb not in ("create", "delete")
+
     def refuse(self) -> None:
         not_negative(tag_of(self), max=self.max, per_object=self.per_object)
         if self.verb and self.verb not in VERBS:
@@ -181,6 +191,8 @@ class ApiRequests(_OfVerb, tag="api_requests", frozen=True, kw_only=True):
 
 class Cpu(_OfPhase, tag="cpu", frozen=True, kw_only=True):
     """CPU time of a process in a phase."""
+
+    timed: ClassVar[bool] = True
 
     max: Duration
     process: str = "operator"
@@ -216,6 +228,8 @@ class Milestone(_Named, tag="milestone", frozen=True, kw_only=True):
     (``3.2s``), ``phase/milestone`` of the same test, or ``baseline:NAME`` for this milestone's time in that baseline.
     Without it, it is what the test gave to ``scale.floor``.
     """
+
+    timed: ClassVar[bool] = True
 
     max: Duration | None = None
     times_floor: float | None = None

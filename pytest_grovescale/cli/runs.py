@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Declare them. ``commands``: the parser's subparsers."""
-    show = commands.add_parser("show", help="print the tables of a recording again")
+    show = commands.add_parser("show", help="print what a run came to again, as pytest did")
     show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    show.add_argument("-v", "--verbose", action="store_true", help="print all tables")
     add_json(show)
     show.set_defaults(run=_show)
 
@@ -55,6 +58,7 @@ def _show(options: argparse.Namespace) -> int:
     from ..checks.judge import judge_run
     from ..recording.journal import read
     from ..report import terminal
+    from ..report.tables import terminal_width
     from ..whole_files import json_text
 
     recordings = _recordings(options.recording)
@@ -65,8 +69,10 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         write(json_text(judged))
         return ExitCode.PASSED
+    render = terminal.render_test if options.verbose else terminal.render_summary
+    width, color = terminal_width(shutil.get_terminal_size().columns), sys.stdout.isatty()
     for test in judged.tests:
-        write(terminal.render_test(test))
+        write(render(test, width=width, color=color))
     return ExitCode.PASSED
 
 

@@ -67,6 +67,8 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     """Whether the API server's audit log is a source of this recording."""
     profiled: bool = False
     """Whether profilers are attached in its phases: then its CPU times hold what they cost, and gate nothing."""
+    contention_limit: float = 0.10
+    """Share of the machine's cores that other programs and steal may take before figures count as inflated."""
     simulated_nodes: dict[str, int] = {}
     """Prefix → number of the nodes that were made for this run, named ``<prefix>-0`` and so on, on a cluster that has
     other nodes, too. Empty: all of its nodes are simulated."""

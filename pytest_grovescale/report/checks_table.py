@@ -32,7 +32,7 @@ def _write_verdicts(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
     ordered = by_verdict(checks)
     sheet.line()
     sheet.line(f"Checks: {sums(checks)}", "bold")
-    columns = [Column("verdict"), Column("phase"), Column("figure and bound", wraps=True), Column("asked by")]
+    columns = [Column("verdict"), Column("phase"), Column("figure and bound", wraps=True), Column("source")]
     rows = [[check.verdict, check.phase or NONE, check.text, check.source] for check in ordered]
     sheet.table(columns, rows, styles=[_STYLE[check.verdict] for check in ordered])
     for check in ordered:

@@ -25,7 +25,11 @@ def differences_text(found: Sequence[FunctionsCompared], *, top: int = ROWS, wid
 
 def write_differences(sheet: Sheet, found: Sequence[FunctionsCompared], names: Names, *, top: int = ROWS) -> None:
     """Write a table for each phase, of its first ``top`` functions."""
-    columns = [Column("function"), *(Column(name, figures=True) for name in (*names, "Δ")), Column("", wraps=True)]
+    columns = [
+        Column("function", cut=True),
+        *(Column(name, figures=True) for name in (*names, "Δ")),
+        Column("", wraps=True),
+    ]
     for one in found:
         sheet.line()
         sheet.line(_title(one), "bold")

@@ -14,7 +14,7 @@ ROWS = 10
 """Functions of each phase that are shown where nobody asked for a number."""
 
 _COLUMNS = (
-    Column("function"),
+    Column("function", cut=True),
     Column("self", figures=True),
     Column("cumulative", figures=True),
     Column("share", figures=True),

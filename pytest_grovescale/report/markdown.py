@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis import contention, figures
+from ..analysis import figures
 from ..analysis.api import OBJECT_WRITES
 from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
@@ -12,10 +12,10 @@ from .bottleneck_table import bottlenecks_markdown
 from .checks_table import by_verdict, left_to_sweep
 from .function_table import profiles_markdown
 from .metric_table import metrics_markdown
-from .sources import cpu_cell, incident, reservation
-from .standing import standing
+from .sources import cpu_cell, incident
+from .summary import caveats, reasons, verdict_line
 from .terminal import how_far
-from .wording import NONE, count, escape, percent, seconds
+from .wording import NONE, count, escape, seconds
 
 
 def summary(result: Result) -> str:
@@ -27,18 +27,9 @@ def summary(result: Result) -> str:
 
 
 def _test(test: TestResult) -> str:
-    lines = [f"### {escape(test.test)}: {test.verdict}", ""]
-    for told in filter(None, (*standing(test), reservation(test))):
-        lines += [escape(told), ""]
-    for phase in test.phases:
-        if inflated := contention.sentence(phase.contention, phase.name):
-            lines += [escape(inflated), ""]
-        if phase.saturation is not None and phase.saturation.saturated:
-            lines += [
-                f"**Machine saturated in {escape(phase.name)}** ({percent(phase.saturation.busy_share)} of"
-                f" {test.machine.cores} cores): its wall times measure the machine.",
-                "",
-            ]
+    lines = [f"### {escape(test.test)}: {test.verdict}", "", f"**{escape(verdict_line(test))}**", ""]
+    if known := [f"- {escape(text)}" for text in (*reasons(test), *caveats(test))]:
+        lines += [*known, ""]
     lines += [
         "| phase | outcome | took | milestones | operator CPU | object writes | reconciles |",
         "|---|---|--:|---|--:|--:|--:|",
@@ -67,7 +58,7 @@ def _checks(checks: Sequence[CheckResult]) -> list[str]:
         f" | {escape(check.check)} | {escape(check.text)} | {escape(check.source)} |"
         for check in by_verdict(checks)
     ]
-    return ["| verdict | phase | check | figure and bound | asked by |", "|---|---|---|---|---|", *rows, ""]
+    return ["| verdict | phase | check | figure and bound | source |", "|---|---|---|---|---|", *rows, ""]
 
 
 def _row(phase: PhaseResult) -> str:

@@ -20,10 +20,20 @@ class Column(NamedTuple):
     heading: str
     figures: bool = False
     wraps: bool = False
+    cut: bool = False
+    """Whether its text may be cut, as names of functions that are longer than any terminal is wide."""
 
 
-_LEAST_TEXT = 12
-"""A text column is not cut to less than this."""
+_LEAST_GIVING = 24
+"""A column whose text wraps or may be cut is not narrower than this, if its text is not."""
+
+
+NARROWEST, WIDEST = 40, 200
+
+
+def terminal_width(columns: int) -> int:
+    """Return the width that a report is written for in a terminal of so many columns."""
+    return min(max(columns, NARROWEST), WIDEST)
 
 
 class Sheet:
@@ -69,13 +79,28 @@ class Sheet:
         self._console.print(Text("    " + plain(text)), overflow="ellipsis", no_wrap=True)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
-        """Write a table; ``styles`` has one for each row, or is empty. Columns move closer where they must."""
+        """Write a table; ``styles`` has one for each row, or is empty. Columns move closer where they must.
+
+        Where it does not fit even so, each row is written as a paragraph: no cell is cut or broken.
+        """
         widths = _widths(columns, rows)
-        for gap in (2, 1):
-            beyond = sum(widths) + gap * len(widths) - self._console.width
-            if beyond < 0:
-                break
-        self._console.print(_table(columns, rows, styles, gap=gap, widths=_cut(columns, widths, beyond)))
+        if _least(columns, widths) > self._console.width:
+            self._stacked(columns, rows, styles)
+            return
+        gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= self._console.width else 1
+        beyond = max(0, sum(widths) + gap * (len(widths) - 1) - self._console.width)
+        cut = [width - beyond if column.cut else None for column, width in zip(columns, widths, strict=True)]
+        self._console.print(_table(columns, rows, styles, gap=gap, widths=cut))
+
+    def _stacked(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
+        """Write what is no table at this width: each row as its first cell, and its figures with their headings."""
+        for index, row in enumerate(rows):
+            style = styles[index] if styles else ""
+            if row[0]:
+                self.line(row[0], style)
+            named = [f"{column.heading} {cell}" for column, cell in zip(columns[1:], row[1:], strict=True) if cell]
+            if named:
+                self.item(", ".join(named), style, mark="  ")
 
     def text(self) -> str:
         """Return everything written, each line without trailing spaces, with one newline at the end."""
@@ -90,17 +115,13 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[in
     return [max(cell_len(plain(cell)) for cell in column) for column in cells]
 
 
-def _cut(columns: Sequence[Column], widths: Sequence[int], beyond: int) -> list[int | None]:
-    """Return the widths that columns are held to, None: as it comes, in a table that is ``beyond`` too wide.
-
-    A text may be cut; a figure that is cut says nothing. Where a column wraps, it gives way by itself.
-    """
-    held: list[int | None] = [None] * len(columns)
-    texts = [index for index, column in enumerate(columns) if not column.figures]
-    if beyond >= 0 and texts and not any(column.wraps for column in columns):
-        longest = max(texts, key=lambda index: widths[index])
-        held[longest] = max(_LEAST_TEXT, widths[longest] - beyond - 1)
-    return held
+def _least(columns: Sequence[Column], widths: Sequence[int]) -> int:
+    """Return the width below which a cell would break. Text that wraps gives way, down to a readable width."""
+    kept = (
+        min(width, _LEAST_GIVING) if column.wraps or column.cut else width
+        for column, width in zip(columns, widths, strict=True)
+    )
+    return sum(kept) + len(widths) - 1
 
 
 def _table(
@@ -118,7 +139,7 @@ def _table(
             justify="right" if column.figures else "left",
             width=width,
             no_wrap=not column.wraps,
-            overflow="fold" if column.wraps else "ellipsis",
+            overflow="ellipsis" if column.cut else "fold",
         )
     for index, row in enumerate(rows):
         table.add_row(*(Text(plain(cell)) for cell in row), style=styles[index] if styles else "")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis import contention, figures
-from ..analysis.idle import over_idle
 from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
-from ..errors import NotMeasuredError
+from . import summary
 from .bottleneck_table import write_answers, write_bottlenecks
 from .checks_table import write_checks
 from .function_table import write_profiles
 from .metric_table import write_metrics
-from .sources import cpu_cell, incident, reservation, scraped_note
-from .standing import standing
+from .sources import cpu_cell, incident, scraped_note
 from .tables import Column, Sheet
 from .traffic_table import write_per_object, write_traffic
 from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
@@ -22,6 +19,8 @@ from .worker_table import heading, stack_lines, write_workers
 _STYLE = {
     "passed": "green",
     "failed": "bold red",
+    "error": "bold red",
+    "inconclusive": "yellow",
     "timeout": "bold red",
     "interrupted": "yellow",
     "unfinished": "yellow",
@@ -34,14 +33,51 @@ _CLUSTER_FACTS = ("backend", "kubernetes", "nodes", "priority_and_fairness")
 
 _PHASES_PER_TABLE = 5
 _LATE_SHOWN = 5
+_SHOWN = 4
+"""Reasons and caveats, and half as many phases, in the answer."""
+_LINES = 25
+_NOOPS_SHOWN = 1
 _EVIDENCE_LINES = 30
 
 
-def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> str:
-    """Return one test's tables. The same result gives the same bytes; ``width`` is in characters."""
+def render_line(test: TestResult) -> str:
+    """Return one line: the verdict, the test, and the first thing that the verdict rests on."""
+    because = next(iter(summary.reasons(test)), "") or summary.verdict_line(test).partition(": ")[2]
+    return plain(f"{test.verdict.upper()} {test.test}" + (f" - {because}" if because else ""))
+
+
+def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -> str:
+    """Return the answer: verdict, one row for each phase, main cause; at most 25 lines where 80 columns are there."""
+    for most in range(_SHOWN, 1, -1):
+        text = _summary(test, most, width=width, color=color)
+        if text.count("\n") <= _LINES:
+            break
+    return text
+
+
+def _summary(test: TestResult, most: int, *, width: int, color: bool) -> str:
+    """Return the answer with at most so many reasons, so many caveats, and twice as many phases."""
     sheet = Sheet(width=width, color=color)
-    _saturation(sheet, test)
-    _head(sheet, test)
+    _answer(sheet, test, most=most)
+    shown = 2 * most
+    if test.phases:
+        sheet.line()
+        columns = [Column(heading, figures=index not in (0, 2)) for index, heading in enumerate(summary.PHASE_COLUMNS)]
+        sheet.table(columns, [summary.phase_cells(phase) for phase in test.phases[:shown]])
+        if len(test.phases) > shown:
+            sheet.line(f"and {len(test.phases) - shown} more phases, with -v", "dim")
+        sheet.line()
+    noop = [text for text, _ in summary.noop_lines(test)]
+    for line in filter(None, (summary.main_cause(test), summary.peak_memory(test), *noop[:_NOOPS_SHOWN])):
+        sheet.line(line)
+    sheet.line(summary.environment(test), "dim")
+    return sheet.text()
+
+
+def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> str:
+    """Return the answer and all tables. The same result gives the same bytes; ``width`` is in characters."""
+    sheet = Sheet(width=width, color=color)
+    _answer(sheet, test)
     write_answers(sheet, test.phases)
     write_checks(sheet, test)
     if test.phases:
@@ -62,6 +98,8 @@ def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> s
     _evidence(sheet, test)
     _recorder(sheet, test)
     _warnings(sheet, test.warnings)
+    sheet.line()
+    _environment(sheet, test)
     return sheet.text()
 
 
@@ -75,31 +113,23 @@ def render_result(result: Result, *, width: int = 100, color: bool = False) -> s
     return "\n".join(parts)
 
 
-def _saturation(sheet: Sheet, test: TestResult) -> None:
-    for phase in test.phases:
-        if inflated := contention.sentence(phase.contention, phase.name):
-            sheet.line(inflated, _WARNING)
-        found = phase.saturation
-        if found is not None and found.saturated:
-            busiest = ", ".join(found.busiest)
-            sheet.line(
-                f"Machine saturated in {phase.name}: {percent(found.busy_share)} of {test.machine.cores} cores busy"
-                f" ({busiest}). Wall times of this phase measure the machine.",
-                _WARNING,
-            )
+def _answer(sheet: Sheet, test: TestResult, *, most: int | None = None) -> None:
+    """Write the verdict, what it rests on, and what has to be known to read the figures."""
+    style = _STYLE[test.verdict]
+    verdict, _, because = summary.verdict_line(test).partition(": ")
+    sheet.line(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), style)
+    _few_of(sheet, summary.reasons(test), style=style, most=most)
+    _few_of(sheet, summary.caveats(test), style=_WARNING, most=most)
 
 
-def _head(sheet: Sheet, test: TestResult) -> None:
-    number = len(test.phases)
-    phases = "1 phase" if number == 1 else f"{number} phases"
-    what = (
-        f"{phases} {test.scenario_outcome}"
-        if test.scenario_outcome == "passed"
-        else test.scenario_outcome
-        if number
-        else "no phase"
-    )
-    sheet.line(f"{test.test}: {what} in {seconds(test.seconds)}", _STYLE[test.scenario_outcome])
+def _few_of(sheet: Sheet, lines: Sequence[str], *, style: str, most: int | None) -> None:
+    for line in lines[:most]:
+        sheet.item(line, style)
+    if most is not None and len(lines) > most:
+        sheet.item(f"and {len(lines) - most} more, with -v", "dim")
+
+
+def _environment(sheet: Sheet, test: TestResult) -> None:
     machine = test.machine
     sheet.line(
         f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}, Linux {machine.kernel},"
@@ -111,8 +141,6 @@ def _head(sheet: Sheet, test: TestResult) -> None:
         given = [f"{name} {_fact(value)}" for name, value in facts.items() if value != ""]
         if given:
             sheet.line(", ".join(given), "dim")
-    for told in filter(None, (*standing(test), reservation(test))):
-        sheet.line(told, _WARNING)
 
 
 def _fact(value: str | int | float | bool) -> str:
@@ -127,8 +155,8 @@ def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         Column("outcome"),
         Column("took", figures=True),
         Column("milestone"),
-        Column("seen after", figures=True),
-        Column("API server's clock", figures=True),
+        Column("watch", figures=True),
+        Column("audit log", figures=True),
         Column("remark", wraps=True),
     ]
     rows: list[list[str]] = []
@@ -264,30 +292,9 @@ def _reconcile_cell(phase: PhaseResult, controller: str) -> str:
 
 
 def _noop(sheet: Sheet, test: TestResult) -> None:
-    for phase in test.phases:
-        if not phase.triggers:
-            continue
-        found = figures.noop(phase)
-        triggers = "1 trigger" if phase.triggers == 1 else f"{count(phase.triggers)} triggers"
-        made = ", ".join(f"{count(n)} of {controller}" for controller, n in found.reconciles.items() if n)
-        text = f"No-op in {phase.name}: {triggers}"
-        text += f", reconciles: {made}" if made else ""
-        text += f", object writes: {found.object_writes}" if found.object_writes is not None else ""
-        text += f", reads: {found.object_reads}" if found.object_reads is not None else ""
-        text += _noop_cpu(test, phase)
-        text += f". Inconclusive: {'; '.join(found.why)}" if found.state == "inconclusive" else "."
+    for text, clean in summary.noop_lines(test):
         sheet.line()
-        sheet.line(text, "" if found.state == "no-writes" else _WARNING)
-
-
-def _noop_cpu(test: TestResult, phase: PhaseResult) -> str:
-    """Return what the triggers cost the operator over idling, where that was measured."""
-    try:
-        used = over_idle(test, phase)
-        each = f", {seconds(used.per_reconcile_s())} a reconcile"
-    except NotMeasuredError:
-        return ""
-    return f", CPU: {seconds(used.busy_s)}, in as much idling {seconds(used.idle_s)}{each}"
+        sheet.line(text, "" if clean else _WARNING)
 
 
 def _late(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:

@@ -97,6 +97,7 @@ class MeasuredTest:
             run_id=self._session.id,
             folder=self._session.folder,
             parameters=self._session.settings.parameters,
+            contention_limit=self._session.settings.contention_limit,
             profiled=self._profiled,
         )
 

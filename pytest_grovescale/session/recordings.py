@@ -43,6 +43,7 @@ def start_recorder(
     run_id: str,
     folder: RunFolder,
     parameters: Mapping[str, str],
+    contention_limit: float,
     profiled: bool,
 ) -> Recorder:
     """Start recording one run of a test. A rerun has a recording of its own. Raises RecordingError."""
@@ -60,6 +61,7 @@ def start_recorder(
         parameters={**operator_parameters(definition), **parameters},
         audited=cluster.audit_log is not None,
         profiled=profiled,
+        contention_limit=contention_limit,
         simulated_nodes=cluster.pools,
     )
     config = RecorderConfig(

@@ -180,6 +180,8 @@ class HistogramBuckets(_OfTarget, tag="histogram_buckets", frozen=True, kw_only=
     Native histograms are let off, and so are families that a library brought, except where ``family`` names one.
     """
 
+    timed: ClassVar[bool] = True
+
     share_max: float = 0.95
     family: str = ""
 
@@ -208,6 +210,8 @@ class _ShareAtMost(Check, frozen=True):
 class ConflictRate(_ShareAtMost, tag="conflict_rate", frozen=True, kw_only=True):
     """Share of an identity's updates and patches that the API server refused with 409, at most."""
 
+    timed: ClassVar[bool] = True
+
     phase: str = ""
     """Empty: all phases together."""
     identity: str = "operator"
@@ -229,6 +233,8 @@ class ErrorRatio(_OfKind, tag="error_ratio", frozen=True, kw_only=True):
     rate_limited).
     """
 
+    timed: ClassVar[bool] = True
+
     max: float = 0.0
     phase: str = ""
     """Empty: all phases together."""
@@ -243,6 +249,8 @@ class ErrorRatio(_OfKind, tag="error_ratio", frozen=True, kw_only=True):
 
 class NoBlockedWorkers(_OfTarget, tag="no_blocked_workers", frozen=True, kw_only=True):
     """Whether workers wait inside reconciles while keys wait for a worker."""
+
+    timed: ClassVar[bool] = True
 
     longest: Duration = "10s"
     """How long a reconcile may run before it counts as one that waits."""

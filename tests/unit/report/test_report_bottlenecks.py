@@ -93,7 +93,7 @@ def test_what_other_programs_took_is_said_above_all_tables(shown: TestResult) ->
     deploy = msgspec.structs.replace(shown.phases[0], contention=CONTENDED)
     contended = msgspec.structs.replace(shown, phases=(deploy, shown.phases[1]))
     found = lines(render_test(contended, width=140))
-    assert found.index(INFLATED) < found.index("Phases and milestones")
+    assert found.index(f"- {INFLATED}") < found.index("Phases and milestones")
     assert "other programs and steal 65 % –" in found
     assert escape(INFLATED) in summary(msgspec.structs.replace(RESULT, tests=(contended,)))
     assert INFLATED in [line.text for line in answer(contended)]

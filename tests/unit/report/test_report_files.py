@@ -77,7 +77,7 @@ def test_junit_properties() -> None:
 def test_markdown_table() -> None:
     text = markdown.summary(RESULT)
     assert "### tests/scale/test\\_thousand\\_pods.py::test\\_thousand\\_pods: failed" in text
-    assert "**Machine saturated in deploy** (97 % of 2 cores)" in text
+    assert "CPU was saturated in deploy (97 % of 2 cores)" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [row.count("|") for row in rows] == [8] * 5
     assert "| steady-state | passed | 30.0 s | – | 0.305 s | 0 | 1 |" in rows

@@ -1,0 +1,198 @@
+"""The answer before all tables: the verdict, what it rests on, and what has to be known to read the figures.
+
+Terminal, Markdown and page show these sentences in this order, and not their own.
+"""
+
+from __future__ import annotations
+
+from ..analysis import contention, figures
+from ..analysis.idle import over_idle
+from ..analysis.result import PhaseResult, Scalar, TestResult
+from ..checks.account import headline
+from ..errors import NotMeasuredError
+from .sources import cpu_cell, reservation
+from .standing import after, validity
+from .wording import NONE, bytes_, count, percent, seconds, three
+
+_LATE_SHOWN = 2
+_CLUSTER_FACTS = ("backend", "kubernetes", "nodes")
+_OPERATOR = "operator"
+
+
+def verdict_line(test: TestResult) -> str:
+    """Return the verdict and what it is based on: ``failed: 1 of 8 checks failed``."""
+    return f"{test.verdict}: {_because(test)}" if _because(test) else test.verdict
+
+
+def _because(test: TestResult) -> str:
+    checks = test.checks
+    match test.verdict:
+        case "passed":
+            held = [f"{count(len(checks))} checks" if len(checks) != 1 else "1 check"] if checks else []
+            return f"{', '.join([*held, _phases(test)])} in {seconds(test.seconds)}"
+        case "interrupted":
+            inside = next((phase.name for phase in test.phases if phase.outcome in ("interrupted", "unfinished")), "")
+            return f"after {seconds(test.seconds)}" + (f", in {inside}" if inside else "")
+        case "error":
+            between = after(test) if all(phase.outcome == "passed" for phase in test.phases) else ""
+            return (test.error or f"the recording broke off: {test.closed_message or test.closed}") + between
+        case "failed":
+            bad = sum(check.verdict == "fail" for check in checks)
+            late = next((phase.name for phase in test.phases if phase.outcome not in ("passed", "unfinished")), "")
+            return (
+                f"{bad} of {count(len(checks))} checks failed" if bad else f"in {late}" if late else after(test).strip()
+            )
+    undecided = sum(check.verdict == "inconclusive" for check in checks)
+    return f"{undecided} of {count(len(checks))} checks could not be decided" if undecided else ""
+
+
+def _phases(test: TestResult) -> str:
+    return "no phase" if not test.phases else "1 phase" if len(test.phases) == 1 else f"{len(test.phases)} phases"
+
+
+def reasons(test: TestResult) -> list[str]:
+    """Return what the verdict rests on, worst first: checks with figure > bound and source, phases, the test's error.
+
+    Nothing for a test that passed.
+    """
+    found = [
+        f"{'' if check.verdict == 'fail' else 'inconclusive: '}{headline(check)}"
+        + (f" ({check.source})" if check.source else "")
+        for verdict in ("fail", "inconclusive")
+        for check in test.checks
+        if check.verdict == verdict
+    ]
+    messages = [
+        phase.message.strip().partition("\n")[0] or f"{phase.name}: {phase.outcome} after {seconds(phase.seconds)}"
+        for phase in test.phases
+        if phase.outcome not in ("passed", "unfinished")
+    ]
+    found += messages
+    by_checks = any(test.failure.startswith(headline(check)) for check in test.checks)
+    if test.failure and not by_checks and not any(test.failure in message for message in messages):
+        found.append(test.failure)
+    for phase in test.phases:
+        for late in phase.late[:_LATE_SHOWN]:
+            where = "/".join(filter(None, (late.object.namespace, late.object.name)))
+            found.append(
+                f"{late.milestone} waits for {late.object.resource} {where}: {late.reason or 'no reason given'}"
+            )
+    return found
+
+
+def caveats(test: TestResult) -> list[str]:
+    """Return what has to be known before the figures are read: contention, saturation, reruns, missing sources."""
+    found = []
+    saturated = []
+    for phase in test.phases:
+        if inflated := contention.sentence(phase.contention, phase.name, limit=test.contention_limit):
+            found.append(inflated)
+        elif phase.saturation is not None and phase.saturation.saturated:
+            saturated.append(f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)")
+    if saturated:
+        found.append(f"CPU was saturated in {', '.join(saturated)}: wall times reflect the machine, not the operator.")
+    return [*found, *validity(test), *filter(None, [reservation(test)])]
+
+
+def phase_cells(phase: PhaseResult) -> list[str]:
+    """Return a phase's row: name, duration, last milestone, and the operator's CPU, requests and reconciles."""
+    took = seconds(phase.seconds) if phase.outcome == "passed" else f"{phase.outcome} {seconds(phase.seconds)}"
+    return [phase.name, took, _last_milestone(phase), _operator_cpu(phase), _requests(phase), _reconciles(phase)]
+
+
+PHASE_COLUMNS = ("phase", "duration", "last milestone", "operator CPU", "requests", "reconciles")
+"""Headings of `phase_cells`."""
+
+
+def _last_milestone(phase: PhaseResult) -> str:
+    if any(not milestone.met for milestone in phase.milestones):
+        missed = next(milestone for milestone in phase.milestones if not milestone.met)
+        return f"{missed.name} not met"
+    met = [milestone for milestone in phase.milestones if milestone.seconds is not None]
+    if not met:
+        return ""
+    last = max(met, key=lambda milestone: milestone.seconds or 0.0)
+    return f"{last.name} {seconds(last.seconds or 0.0)}"
+
+
+def _operator_cpu(phase: PhaseResult) -> str:
+    row = next((row for row in phase.cpu if row.process == _OPERATOR), None)
+    return NONE if row is None else cpu_cell(row)
+
+
+def _requests(phase: PhaseResult) -> str:
+    try:
+        return count(figures.api(phase, _OPERATOR).requests)
+    except NotMeasuredError:
+        if phase.traffic_source != "metrics":
+            return NONE
+    return f"≤ {count(sum(row.count for row in phase.client_requests))}"
+
+
+def _reconciles(phase: PhaseResult) -> str:
+    if not phase.reconciles:
+        return NONE
+    least = "≥ " if any(row.lower_bound for row in phase.reconciles) else ""
+    return least + count(sum(row.count for row in phase.reconciles))
+
+
+def main_cause(test: TestResult) -> str:
+    """Return the largest rows of the time table of the longest phase that has one; nothing where none has."""
+    with_line = [phase for phase in test.phases if phase.bottleneck]
+    if not with_line:
+        return ""
+    longest = max(with_line, key=lambda phase: phase.seconds)
+    return f"Time of {longest.name}: {longest.bottleneck}"
+
+
+def peak_memory(test: TestResult) -> str:
+    """Return the peaks of the operator and of the largest other process."""
+    peaks: dict[str, int] = {}
+    for phase in test.phases:
+        for row in phase.cpu:
+            peaks[row.process] = max(peaks.get(row.process, 0), row.peak_rss_bytes)
+    others = sorted((name for name in peaks if name != _OPERATOR), key=lambda name: -peaks[name])[:1]
+    shown = [f"{name} {bytes_(peaks[name])}" for name in (_OPERATOR, *others) if name in peaks]
+    return f"Peak memory: {', '.join(shown)}" if shown else ""
+
+
+def noop_lines(test: TestResult) -> list[tuple[str, bool]]:
+    """Return a sentence for each phase with no-op triggers, and whether nothing was written in it."""
+    return [(_noop(test, phase), figures.noop(phase).state == "no-writes") for phase in test.phases if phase.triggers]
+
+
+def _noop(test: TestResult, phase: PhaseResult) -> str:
+    noop = figures.noop(phase)
+    triggers = "1 trigger" if phase.triggers == 1 else f"{count(phase.triggers)} triggers"
+    made = ", ".join(f"{count(n)} of {controller}" for controller, n in noop.reconciles.items() if n)
+    text = f"No-op in {phase.name}: {triggers}"
+    text += f", reconciles: {made}" if made else ""
+    text += f", object writes: {noop.object_writes}" if noop.object_writes is not None else ""
+    text += f", reads: {noop.object_reads}" if noop.object_reads is not None else ""
+    try:
+        used = over_idle(test, phase)
+        each = f", {seconds(used.per_reconcile_s())} a reconcile"
+    except NotMeasuredError:
+        cpu = ""
+    else:
+        cpu = f", CPU: {seconds(used.busy_s)}, idle baseline {seconds(used.idle_s)}{each}"
+    return text + cpu + (f". Inconclusive: {'; '.join(noop.why)}" if noop.state == "inconclusive" else ".")
+
+
+def environment(test: TestResult) -> str:
+    """Return in one line what the figures were measured on and with."""
+    cluster = [_fact(name, test.cluster[name]) for name in _CLUSTER_FACTS if name in test.cluster]
+    operator = str(test.parameters.get(_OPERATOR, ""))
+    machine = test.machine
+    parts = [
+        " ".join(cluster),
+        f"operator {operator}" if operator else "",
+        f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}",
+        f"pytest-grovescale {test.version}",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _fact(name: str, value: Scalar) -> str:
+    text = three(value) if isinstance(value, float) else str(value)
+    return text if name == "backend" else f"{name} {text}"

@@ -1,0 +1,154 @@
+"""One verdict, whoever shows it: each way in which a test can end, in each report of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.analyse import analyse, merge
+from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, TestVerdict
+from pytest_grovescale.analysis.verdict import verdict_of
+from pytest_grovescale.recording.records import Closed, TestEnded
+from pytest_grovescale.report import jsonfile, junit, markdown, terminal
+from pytest_grovescale.report.html.page import render_run
+from tests.unit.analysis.simulated import Simulation
+
+from .sample import DEPLOY, MACHINE, PASSED
+
+BUDGET = CheckResult(
+    check='cpu("deploy", max="5s")',
+    subject="operator CPU",
+    id="cpu.deploy",
+    phase="deploy",
+    verdict="pass",
+    figure=2.8,
+    bound=5,
+    unit="s",
+    text="operator CPU 2.8 s ≤ 5 s",
+    source="budgets.yaml:9",
+)
+EXCEEDED = msgspec.structs.replace(BUDGET, verdict="fail", figure=6.84, text="operator CPU 6.84 s > 5 s")
+UNDECIDED = msgspec.structs.replace(EXCEEDED, verdict="inconclusive")
+OFF = msgspec.structs.replace(EXCEEDED, verdict="not enforced")
+LATE = msgspec.structs.replace(DEPLOY, outcome="timeout", message="phase 'deploy' timed out after 5m00s")
+CUT = msgspec.structs.replace(DEPLOY, outcome="interrupted")
+
+CASES: dict[str, tuple[dict[str, Any], TestVerdict, str]] = {
+    "all passed": ({"checks": (BUDGET,)}, "passed", "1 check, 2 phases"),
+    "check failed": ({"checks": (EXCEEDED,), "ended": "failed"}, "failed", "operator CPU in deploy 6.84 s > 5 s"),
+    "milestone failed": (
+        {"phases": (LATE,), "scenario_outcome": "timeout", "ended": "failed"},
+        "failed",
+        "phase 'deploy' timed out after 5m00s",
+    ),
+    "assertion failed": ({"ended": "failed", "failure": "3 is not 4"}, "failed", "3 is not 4"),
+    "inconclusive": ({"checks": (UNDECIDED,), "ended": "inconclusive"}, "inconclusive", "operator CPU"),
+    "interrupted": (
+        {"phases": (CUT,), "scenario_outcome": "interrupted", "ended": None, "closed": "interrupted"},
+        "interrupted",
+        "in deploy",
+    ),
+    "error between phases": ({"ended": "error", "error": "ApiError: 409"}, "error", "ApiError: 409"),
+    "killed": ({"ended": None, "closed": "controller-gone"}, "interrupted", ""),
+    "killed with its recorder": ({"ended": None, "closed": ""}, "interrupted", ""),
+    "disk full": ({"closed": "journal-full", "closed_message": "No space left"}, "error", "No space left"),
+    "budgets off": ({"checks": (OFF,)}, "passed", ""),
+}
+
+
+def result_of(changes: dict[str, Any]) -> TestResult:
+    test = msgspec.structs.replace(PASSED, **{"closed": "stopped", **changes})
+    return msgspec.structs.replace(test, verdict=verdict_of(test))
+
+
+def run_of(test: TestResult) -> Result:
+    return Result(
+        run="run-1",
+        version="0.1.0",
+        machine=MACHINE,
+        verdict=test.verdict,
+        scenario_outcome=test.scenario_outcome,
+        started=test.started,
+        tests=(test,),
+    )
+
+
+def of_page(test: TestResult) -> str:
+    page = render_run(run_of(test))
+    (heading,) = re.findall(r"<h1>.*?</h1>", page, flags=re.DOTALL)
+    (badge,) = re.findall(r'class="badge[^"]*">([^<]+)<', heading)
+    return str(badge)
+
+
+def of_json(test: TestResult, folder: Path) -> str:
+    jsonfile.write(run_of(test), folder / "result.json")
+    read = jsonfile.read(folder / "result.json")
+    assert read.verdict == read.tests[0].verdict
+    return read.verdict
+
+
+RENDERERS: dict[str, Callable[[TestResult, Path], str]] = {
+    "terminal": lambda test, _: terminal.render_summary(test).split()[0].lower(),
+    "terminal -v": lambda test, _: terminal.render_test(test).split()[0].lower(),
+    "terminal -q": lambda test, _: terminal.render_line(test).split()[0].lower(),
+    "page": lambda test, _: of_page(test),
+    "Markdown": lambda test, _: markdown.summary(run_of(test)).splitlines()[0].rpartition(": ")[2],
+    "JUnit": lambda test, _: dict(junit.properties(test))["grovescale.verdict"],
+    "result.json": of_json,
+}
+
+
+@pytest.mark.parametrize("renderer", RENDERERS)
+@pytest.mark.parametrize("case", CASES)
+def test_every_report_has_the_same_verdict(renderer: str, case: str, tmp_path: Path) -> None:
+    changes, verdict, _ = CASES[case]
+    assert RENDERERS[renderer](result_of(changes), tmp_path) == verdict
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("render", [terminal.render_summary, terminal.render_test, terminal.render_line])
+def test_the_reason_stands_in_the_first_lines(render: Callable[[TestResult], str], case: str) -> None:
+    changes, _, reason = CASES[case]
+    assert reason in "\n".join(render(result_of(changes)).splitlines()[:3])
+
+
+def test_a_budget_that_is_not_enforced_is_no_failed_check() -> None:
+    test = result_of(CASES["budgets off"][0])
+    for text in (terminal.render_test(test), markdown.summary(run_of(test))):
+        assert "not enforced" in text
+        assert "**fail**" not in text
+        assert "1 failed" not in text
+
+
+@pytest.mark.parametrize(
+    ("ends", "closed", "verdict"),
+    [
+        (["passed"], "stopped", "passed"),
+        (["passed", "error"], "stopped", "error"),
+        (["failed", "error"], "stopped", "error"),
+        (["inconclusive"], "stopped", "inconclusive"),
+        ([], "interrupted", "interrupted"),
+        ([], None, "interrupted"),
+        (["passed"], "journal-full", "error"),
+    ],
+)
+def test_a_recording_says_it(ends: list[Any], closed: Any, verdict: str) -> None:
+    sim = Simulation()
+    sim.phase("p", 100, 200, "passed")
+    records = list(sim.records())
+    records = [record for record in records if not isinstance(record, Closed)]
+    at = records[-1].at
+    # The teardown's outcome may follow the end of the recording.
+    first, rest = ends[:1], ends[1:]
+    records += [TestEnded(at=at, outcome=outcome) for outcome in first]
+    records += [Closed(at=at + 1, reason=closed)] if closed else []
+    records += [TestEnded(at=at + 10**12, outcome=outcome) for outcome in rest]
+    test = analyse(records)
+    assert test.verdict == verdict
+    assert test.seconds < 1000
+    assert merge([test]).verdict == verdict
