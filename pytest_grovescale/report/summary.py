@@ -14,6 +14,7 @@ from .sources import cpu_cell, reservation
 from .standing import after, validity
 from .wording import NONE, bytes_, count, percent, seconds, three
 
+_FEW = 3
 _LATE_SHOWN = 2
 _CLUSTER_FACTS = ("backend", "kubernetes", "nodes")
 _OPERATOR = "operator"
@@ -90,7 +91,8 @@ def caveats(test: TestResult) -> list[str]:
         elif phase.saturation is not None and phase.saturation.saturated:
             saturated.append(f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)")
     if saturated:
-        found.append(f"CPU was saturated in {', '.join(saturated)}: wall times reflect the machine, not the operator.")
+        where = ", ".join(saturated) if len(saturated) <= _FEW else f"{len(saturated)} phases"
+        found.append(f"CPU was saturated in {where}: wall times reflect the machine, not the operator.")
     return [*found, *validity(test), *filter(None, [reservation(test)])]
 
 

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[dict[str, Any], TestVerdict, str]] = {
     "interrupted": (
         {"phases": (CUT,), "scenario_outcome": "interrupted", "ended": None, "closed": "interrupted"},
         "interrupted",
-        "in deploy",
+        "deploy",
     ),
     "error between phases": ({"ended": "error", "error": "ApiError: 409"}, "error", "ApiError: 409"),
     "killed": ({"ended": None, "closed": "controller-gone"}, "interrupted", ""),

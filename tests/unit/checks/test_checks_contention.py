@@ -1,0 +1,112 @@
+"""Bounds in a phase whose cores other programs used: what timing can change is not decided by an exceeded bound."""
+
+from __future__ import annotations
+
+import typing
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import Contention, TestResult
+from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.shape import (
+    AnyCheck,
+    api_requests,
+    cpu,
+    hot_loop,
+    milestone,
+    noop_cpu,
+    noop_reads,
+    noop_reconciles,
+    noop_writes,
+    rss,
+)
+
+from .noop_run import STEADY, NoopRun
+
+OTHERS = Contention(
+    cores=2, run_cores=0.7, others_cores=1.2, steal_cores=0.1, iowait_cores=0.0, idle_cores=0.0, others_share=0.65
+)
+QUOTA = Contention(
+    cores=2, run_cores=1.0, others_cores=0.0, others_share=0.0, quota_cores=1.0, throttled_s=6.0, throttled_share=0.5
+)
+FEW = msgspec.structs.replace(OTHERS, others_cores=0.1, steal_cores=0.0, others_share=0.05)
+
+TIMED = (
+    cpu("deploy", max="1s"),
+    cpu(STEADY, max="1ms"),
+    noop_cpu(times_idle=1.01),
+    noop_reconciles(max=0),
+    hot_loop(passes=0.01),
+    api_requests("deploy", max=1),
+    api_requests("deploy", "patch", max=1),
+)
+EXACT = (
+    noop_writes(),
+    noop_reads(max=0),
+    api_requests("deploy", "create", max=1),
+    rss(max="1M"),
+)
+
+
+def run(contention: Contention | None, *, limit: float = 0.10) -> TestResult:
+    test = NoopRun(writes=3, reads=4, triggers=40).result()
+    phases = tuple(msgspec.structs.replace(phase, contention=contention) for phase in test.phases)
+    return msgspec.structs.replace(test, phases=phases, contention_limit=limit)
+
+
+@pytest.mark.parametrize("check", [*TIMED, *EXACT], ids=str)
+@pytest.mark.parametrize("contention", [None, FEW])
+def test_on_a_machine_of_its_own_every_exceeded_bound_fails(check: AnyCheck, contention: Contention | None) -> None:
+    assert judge(check, run(contention)).verdict == "fail"
+
+
+@pytest.mark.parametrize("check", TIMED, ids=str)
+@pytest.mark.parametrize(
+    ("contention", "reason"),
+    [
+        (OTHERS, "Other programs used 1.2 of 2 cores during "),
+        (QUOTA, "The CPU quota of 1.0 cores stopped the run for "),
+    ],
+)
+def test_what_timing_can_change_is_inconclusive_with_the_reason(
+    check: AnyCheck, contention: Contention, reason: str
+) -> None:
+    judged = judge(check, run(contention))
+    assert judged.verdict == "inconclusive"
+    assert judged.text.endswith("CPU and wall times are inflated")
+    assert reason in judged.text
+    assert " > " in judged.text
+
+
+@pytest.mark.parametrize("check", EXACT, ids=str)
+def test_what_timing_cannot_change_fails_as_usual(check: AnyCheck) -> None:
+    assert judge(check, run(OTHERS)).verdict == "fail"
+
+
+@pytest.mark.parametrize(
+    "check", [cpu("deploy", max="1h"), api_requests("deploy", max=10**6), milestone("pods_created", max="1h")]
+)
+def test_a_bound_that_held_has_held(check: AnyCheck) -> None:
+    assert judge(check, run(OTHERS)).verdict == "pass"
+
+
+def test_the_limit_is_the_runs_own() -> None:
+    check = cpu("deploy", max="1s")
+    assert judge(check, run(OTHERS, limit=0.70)).verdict == "fail"
+    assert judge(check, run(FEW, limit=0.01)).verdict == "inconclusive"
+
+
+def test_every_check_says_whether_timing_can_change_its_figure() -> None:
+    timed = {kind.__struct_config__.tag for kind in typing.get_args(AnyCheck) if kind.timed}
+    assert timed == {
+        "cpu",
+        "noop_cpu",
+        "noop_reconciles",
+        "hot_loop",
+        "milestone",
+        "histogram_buckets",
+        "conflict_rate",
+        "error_ratio",
+        "no_blocked_workers",
+    }
