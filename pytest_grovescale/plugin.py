@@ -253,7 +253,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         run = pyfuncitem.config.stash.get(RUN, None)
         error: BaseException = failure
         if run is not None:
-            error = run.cause_of(failure)
+            error = run.cause_of(pyfuncitem, failure)
             if run.passes_although(pyfuncitem, error):
                 return True
         if not isinstance(error, GrovescaleError):
@@ -263,6 +263,30 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         if is_infrastructure(error):
             raise shown(error) from None
         raise without_internal_frames(error) from error.__cause__
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from _explained(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    return (yield from _explained(item))
+
+
+def _explained(item: pytest.Item) -> Generator[None, object, object]:
+    """Name the end of the test's cluster instead of what has followed from it in a fixture."""
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception) as error:
+        run = item.config.stash.get(RUN, None)
+        cause = error if run is None else run.cause_of(item, error)
+        if cause is error or not isinstance(cause, GrovescaleError):
+            raise
+        from .session.telling import shown
+
+        raise shown(cause) from None
 
 
 @pytest.hookimpl(wrapper=True)

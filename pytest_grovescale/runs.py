@@ -149,12 +149,9 @@ class Run:
 
     def _ended(self, cluster: Cluster) -> bool:
         """Return whether the cluster has ended, with all that was on it; the test has said so, or does now."""
-        try:
-            cluster.check_running()
-        except GrovescaleError as error:
-            self.progress.say(error.message)
-            return True
-        return False
+        if how := cluster.ended():
+            self.progress.say(how)
+        return bool(how)
 
     @contextlib.contextmanager
     def scale(self, request: pytest.FixtureRequest, cluster: Cluster, *, profiled: bool) -> Iterator[Scale]:
@@ -176,12 +173,13 @@ class Run:
 
     # ---- a test that has run; a debugger
 
-    def cause_of(self, error: BaseException) -> BaseException:
-        """Return what has really ended a test's function: the end of its cluster, where there was one."""
-        try:
-            self._clusters.check_running()
-        except GrovescaleError as ended:
-            return ended
+    def cause_of(self, item: pytest.Item, error: BaseException) -> BaseException:
+        """Return what has really ended a test or its fixtures: the end of the cluster that it uses, if that ended."""
+        if "grovescale_cluster" in getattr(item, "fixturenames", ()):
+            try:
+                self._clusters.check_running()
+            except GrovescaleError as ended:
+                return ended
         return error
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:

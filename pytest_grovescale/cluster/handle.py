@@ -70,7 +70,11 @@ class Cluster:
         """Return the access of ``harness`` (as ``access``) or ``recorder``; raises UsageError for another role."""
         if role not in ROLES:
             raise UsageError(f"there is no identity {role!r}", next_step=f"Choose of: {', '.join(ROLES)}.")
-        return state.access(self.directory, role)
+        try:
+            return state.access(self.directory, role)
+        except FileNotFoundError:
+            self.check_running()
+            raise
 
     def start_process(self, spec: ProcessSpec) -> ProcessInfo:
         """Run a process under the cluster's supervisor; it is stopped when this lease ends, however it ends.
@@ -105,18 +109,21 @@ class Cluster:
 
         return node_container.trouble(self.container)
 
-    def check_running(self) -> None:
-        """Raise ClusterError when the cluster has ended, or is ending, although this process holds a lease on it."""
+    def ended(self) -> str:
+        """Return how the cluster has ended, or is ending, although this process holds a lease on it; empty: it runs."""
         if self._lease.released:
-            return
+            return ""
         # The first thing that a supervisor does when it ends, and before it stops anything.
         stopping = not (self.directory / protocol.SOCKET).exists()
         if not stopping and state.owner(self.directory) is not None:
-            return
+            return ""
         how = "it was stopped from outside (grovescale down --force)" if stopping else "its supervisor was killed"
-        raise ClusterError(
-            f"cluster {self.name} ended while this session used it: {how}", next_step="Run the tests again."
-        )
+        return f"cluster {self.name} ended while this session used it: {how}"
+
+    def check_running(self) -> None:
+        """Raise ClusterError when the cluster has ended, or is ending."""
+        if how := self.ended():
+            raise ClusterError(how, next_step="Run the tests again.")
 
     def keep(self) -> None:
         """Let the cluster stay when nobody holds a lease on it, until ``grovescale down``."""

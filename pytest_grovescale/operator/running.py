@@ -134,6 +134,9 @@ def is_alive(cluster: Cluster, running: AnyRunning) -> bool:
 def stop(cluster: Cluster, running: AnyRunning) -> None:
     """Stop the operator, then take away what must not outlive it."""
     try:
+        if cluster.ended():
+            # It has taken its processes and its API server with it.
+            return
         if running.spec.name in cluster.processes():
             cluster.stop_process(running.spec.name)
         if running.configurations or isinstance(running, RunningPods):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import durations
 from ..analysis import figures
 from ..analysis.result import PhaseResult
-from ..errors import GrovescaleError, NotMeasuredError, PhaseError, UsageError
+from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording.protocol import (
     IncidentSeen,
     MilestoneReached,
@@ -74,7 +74,7 @@ class Phase:
 
     Used as a context manager: declare milestones, act, and leave the block; leaving waits until all milestones are
     met and every hold is over. It raises PhaseError at its timeout, when the operator dies, or when a source of
-    the recording is lost that a milestone needs; ClusterError when the cluster ends meanwhile. After the block,
+    the recording is lost that a milestone needs; ClusterError when that is the cluster's doing. After the block,
     ``api``, ``cpu``, ``reconciles``, ``rss`` and ``milestone`` answer with figures, and raise NotMeasuredError rather
     than answer for what was not measured.
     """
@@ -160,8 +160,6 @@ class Phase:
                 self._end("passed")
             elif self._allowance is not None:
                 self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
-        except PhaseError:
-            raise
         except BaseException as failure:
             if not self._ended and self._scale.recorder.alive():
                 self._end("interrupted" if isinstance(failure, KeyboardInterrupt) else "failed", _one_line(failure))
@@ -257,7 +255,7 @@ class Phase:
             case IncidentSeen():
                 self._scale.incident(update.kind, update.subject, update.detail)
             case SourceBroke() if update.fatal:
-                raise PhaseError(
+                raise self._failure(
                     f"phase {self.name!r}: {update.source} broke off: {update.message}",
                     next_step="What was measured until then is in the recording.",
                 )
@@ -304,10 +302,17 @@ class Phase:
             message += f": {counts}"
         late = self._end("timeout", message)
         self._scale.progress.done("timeout")
-        account = [message, *late, *self._scale.cluster_trouble(), *self._scale.operator_tail()]
-        raise PhaseError(
-            "\n".join(account), next_step="Give the phase more time, or see what the operator waits for above."
+        raise self._failure(
+            message,
+            *late,
+            after=self._scale.operator_tail(),
+            next_step="Give the phase more time, or see what the operator waits for above.",
         )
+
+    def _failure(self, *lines: str, after: Sequence[str] = (), next_step: str) -> GrovescaleError:
+        """Return what ends the phase: PhaseError, or ClusterError where the cluster's container does not work."""
+        trouble = self._scale.cluster_trouble()
+        return (ClusterError if trouble else PhaseError)("\n".join([*lines, *trouble, *after]), next_step=next_step)
 
     def _end(self, outcome: figures.Outcome, message: str = "") -> list[str]:
         self._ended = True

@@ -24,7 +24,7 @@ from ..checks.judge import judge, judge_all
 from ..checks.shape import AnyCheck
 from ..cluster import nodes
 from ..cluster.handle import Cluster
-from ..errors import InconclusiveWarning, NotMeasuredError, OperatorError, UsageError
+from ..errors import ClusterError, InconclusiveWarning, NotMeasuredError, OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..kube.resources import Resource
@@ -383,13 +383,10 @@ class Scale:
         if self.operator.outlives(pid):
             # `restart_operator`: the one that exited was meant to; a pod's container is started again.
             return
-        raise OperatorError(
+        trouble = self.cluster_trouble()
+        raise (ClusterError if trouble else OperatorError)(
             "\n".join(
-                [
-                    f"the operator {self.operator.describe_exit()} in phase {phase!r}",
-                    *self.cluster_trouble(),
-                    *self.operator_tail(),
-                ]
+                [f"the operator {self.operator.describe_exit()} in phase {phase!r}", *trouble, *self.operator_tail()]
             ),
             next_step=f"Its whole log: {self.operator.log.name} in the run's folder.",
         )

@@ -12,7 +12,7 @@ import pytest
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..cluster.handle import Cluster
 from ..conclusion import baselines_of
-from ..errors import ClusterError, RecordingError
+from ..errors import RecordingError
 from ..operator.handle import Operator
 from ..operator.shape import OperatorDefinition
 from ..prometheus.live import Live
@@ -195,11 +195,9 @@ class MeasuredTest:
 
     def _close(self, scale: Scale) -> None:
         scale.barrier.leave()
-        try:
-            scale.cluster.check_running()
-        except ClusterError as error:
+        if how := scale.cluster.ended():
             # With all that was on it: there is nothing to remove.
-            self._say(error.message)
+            self._say(how)
             return
         self.mark_lost_turn(scale)
         if self._session.settings.keep:

@@ -113,6 +113,9 @@ def test_supervisor_killed_in_a_phase_ends_it_with_the_reason(folder: Path) -> N
     output = finish(process)
     assert process.returncode == pytest.ExitCode.TESTS_FAILED, output
     assert "INTERNALERROR" not in output
+    assert "1 error" in output, output
+    assert "ended while this session used it: its supervisor was killed" in output
+    assert "pytest_grovescale/" not in output, "no frames of ours"
     assert recorded(folder).phases[0].outcome in ("failed", "timeout")
 
 
@@ -174,7 +177,7 @@ def test_what_cannot_be_cleared_up_at_the_end_is_told_and_costs_no_result(folder
 def test_a_live_runs_cluster_is_refused_to_down_and_its_session_says_when_it_was_forced(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    after = "\n\ndef test_next(grovescale_cluster):\n    pass\n"
+    after = "\n\n@pytest.mark.grovescale(nodes=2)\ndef test_next(grovescale_cluster):\n    pass\n"
     (folder / "test_it.py").write_text(TEST + after, encoding="utf-8")
     process = start(folder, "--junitxml=junit.xml")
     name = where(folder).name
