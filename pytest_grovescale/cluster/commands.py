@@ -110,7 +110,7 @@ def down(name: str = "", *, everything: bool = False, force: bool = False, say: 
     if refused:
         raise UsageError(
             "\n".join(error.message for error in refused),
-            next_step="Wait for their end, or stop them all the same: grovescale down --all --force",
+            next_step="Wait for their end, or stop them anyway: grovescale down --all --force",
         )
     return ExitCode.PASSED
 

@@ -160,7 +160,7 @@ def refuse_in_use(cluster: ClusterStatus) -> None:
     if cluster.in_use:
         raise UsageError(
             f"cluster {cluster.name} is in use by " + "; ".join(user.text for user in cluster.users),
-            next_step=f"Wait for its end, or stop it all the same: grovescale down {cluster.name} --force",
+            next_step=f"Wait for its end, or stop it anyway: grovescale down {cluster.name} --force",
         )
 
 

@@ -54,13 +54,10 @@ def told() -> Iterator[None]:
     """Turn our own errors in a fixture into one clear failure, without the frames in between."""
     try:
         yield
+    except UnsupportedPlatform as error:
+        raise pytest.skip.Exception(str(error)) from None
     except GrovescaleError as error:
-        told = error
-    else:
-        return
-    if isinstance(told, UnsupportedPlatform):
-        raise pytest.skip.Exception(str(told)) from None
-    raise shown(told) from None
+        raise shown(error) from None
 
 
 def without_internal_frames(error: GrovescaleError) -> GrovescaleError:
