@@ -8,7 +8,7 @@ from ..analysis.attempts import last
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import metrics_of, phase_of, saturated_phases, windows_of
-from ..errors import RecordingError
+from ..errors import ClusterError, RecordingError
 from ..report import jsonfile
 from .child import Child
 from .subject import Subject
@@ -33,7 +33,7 @@ def broken(test: TestResult) -> str:
     """Return why the variant does not work: the first phase that did not pass, or an error between two phases.
 
     Empty where there is neither: what the test asserts does not count. Raises NothingMeasured for a run that was cut
-    short, or whose recording was (a full disk): that is not the variant's doing.
+    short, whose recording was (a full disk), or whose cluster ended: that is not the variant's doing.
     """
     if test.closed not in ("", "stopped"):
         raise NothingMeasured(
@@ -50,10 +50,18 @@ def broken(test: TestResult) -> str:
                 next_step="Go on where it was with --resume.",
             )
         if phase.outcome != "passed":
+            _refuse_of_cluster(first)
             return f"{phase.name}: {first or phase.outcome}"
+    _refuse_of_cluster(test.error)
     if test.error and test.phases:
         return f"after {test.phases[-1].name}: {test.error}"
     return test.error
+
+
+def _refuse_of_cluster(error: str) -> None:
+    """Raise NothingMeasured for the end of a phase or test, as the recording has it, that the cluster has caused."""
+    if error.startswith(f"{ClusterError.__name__}: "):
+        raise NothingMeasured(f"the run was cut short: {error}", next_step="Go on where it was with --resume.")
 
 
 def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> tuple[TestResult, VariantRun]:

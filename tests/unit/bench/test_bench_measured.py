@@ -13,6 +13,7 @@ from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.analysis.run_metrics import metrics_of
 from pytest_grovescale.bench import measured
 from pytest_grovescale.bench.measured import NothingMeasured
+from pytest_grovescale.errors import ClusterError, ExitCode
 from pytest_grovescale.report import jsonfile
 from tests.unit.bench.planned import SUBJECT
 
@@ -61,6 +62,18 @@ def test_an_error_between_two_phases_breaks_a_variant_and_an_assertion_does_not(
 def test_a_run_that_was_cut_short_blames_nobody(test_result: TestResult, outcome: str) -> None:
     with pytest.raises(NothingMeasured, match=r"cut short in phase 'deploy'[\s\S]*--resume"):
         measured.broken(changed(test_result, "deploy", outcome=outcome))
+
+
+def test_a_cluster_that_ended_is_not_the_variants_fault(test_result: TestResult) -> None:
+    # As a phase's end has it: the type's name, then the first line.
+    ended = f"{ClusterError.__name__}: cluster run-1 ended while this session used it"
+    for run in (
+        changed(test_result, "deploy", outcome="failed", message=ended),
+        msgspec.structs.replace(test_result, error=ended),
+    ):
+        with pytest.raises(NothingMeasured, match="cut short: ClusterError: cluster run-1 ended") as caught:
+            measured.broken(run)
+        assert caught.value.exit_code is ExitCode.INFRASTRUCTURE
 
 
 def test_a_full_disk_is_not_the_variants_fault(test_result: TestResult) -> None:
