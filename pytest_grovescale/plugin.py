@@ -39,6 +39,8 @@ _SETTINGS = pytest.StashKey[options.Settings]()
 _MISTAKES = pytest.StashKey[list[str]]()
 # What a worker's output says of the mistakes that it found: it cannot end the session, the controller does.
 _OF_WORKER = "grovescale_mistakes"
+# And the parameters that its tests have read.
+_READ = "grovescale_read"
 # A file in which a comparison wants to read what was collected; see bench/subject.py.
 _DESCRIBE = "GROVESCALE_DESCRIBE"
 # A descriptor that a comparison holds the other end of; see bench/child.py.
@@ -188,9 +190,12 @@ def _refuse_mistakes(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """End the session with the mistakes that an xdist worker found in what it collected."""
-    if mistakes := getattr(node, "workeroutput", {}).get(_OF_WORKER):
+    """End the session with the mistakes that an xdist worker found in what it collected; note what its tests read."""
+    output = getattr(node, "workeroutput", {})
+    if mistakes := output.get(_OF_WORKER):
         raise pytest.UsageError(*mistakes)
+    if RUN in node.config.stash:
+        node.config.stash[RUN].parameters_read |= set(output.get(_READ, ()))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -336,8 +341,25 @@ def pytest_leave_pdb(config: pytest.Config) -> None:
         config.stash[RUN].resume()
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    config = session.config
+    if RUN not in config.stash:
+        return
+    read: set[str] = config.stash[RUN].parameters_read
+    if hasattr(config, "workerinput"):
+        config.workeroutput[_READ] = sorted(read)  # type: ignore[attr-defined]
+    elif session.exitstatus == pytest.ExitCode.OK:
+        # Code that computes the names that it reads is told apart from a misspelt parameter only by running it.
+        from .session.preflight import unread
+
+        if wrong := unread(config.stash[_SETTINGS], read):
+            config.stash[_MISTAKES] += wrong
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.hookimpl(trylast=True, specname="pytest_sessionfinish")
+def pytest_sessionfinish_at_last(session: pytest.Session) -> None:
     if RUN in session.config.stash:
         session.config.stash[RUN].finish()
 
@@ -345,6 +367,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].summarise(terminalreporter)
+        for wrong in config.stash[_MISTAKES]:
+            terminalreporter.write_line(f"ERROR: {wrong}", red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -61,6 +61,8 @@ class Run:
         self._open: tuple[MeasuredTest, Scale] | None = None
         self._recorded: MeasuredTest | None = None
         """The test whose recording is not complete yet: pytest has still to say what became of it."""
+        self.parameters_read: set[str] = set()
+        """By the tests of this process, and, once they have ended, of its xdist workers."""
 
     @property
     def settings(self) -> Settings:
@@ -169,6 +171,7 @@ class Run:
                 yield scale
             finally:
                 self._open = None
+                self.parameters_read |= scale.parameters_read
         judging.give_figures(item, scale)
 
     # ---- a test that has run; a debugger

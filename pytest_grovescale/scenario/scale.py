@@ -113,6 +113,8 @@ class Scale:
         self.workloads: list[WorkloadHandle] = []
         self._portal = portal
         self._parameters = dict(parameters)
+        self.parameters_read: set[str] = set()
+        """Names that the test has asked for so far."""
         self._base = base
         self._driver = driver
         self.barrier = barrier or Barrier()
@@ -138,6 +140,7 @@ class Scale:
 
     def parameter(self, name: str, default: T) -> T:
         """Return a parameter of the run (``--grovescale-param name=value``), converted to the default's type."""
+        self.parameters_read.add(name)
         if name not in self._parameters:
             return default
         value = self._parameters[name]

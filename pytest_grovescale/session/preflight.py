@@ -6,20 +6,26 @@ to a cluster, and no client library is imported but for `existing` clusters, who
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from ..analysis.likeness import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
+from ..checks.check import text_of
 from ..errors import ClusterError, DefinitionError, UsageError
 from ..operator import limits
 from ..operator.shape import OperatorDefinition
 from ..options import Settings
+from ..scenario.phase import idle_twin_name
+from ..stash import BUDGET
 from ..suggestions import with_all
 from ..wanted import Wanted, folders, is_profiled, node_id
+from ..workload import template
+from . import test_code
 from .clusters import planned
+from .test_code import NamedInCode
 
 _OPERATOR_FIXTURES = {"scale", "grovescale_operator"}
 
@@ -63,7 +69,69 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
             seen.add(key)
             found |= dict.fromkeys(_resolved(item, wanted, settings, uses_operator=uses_operator, worker=worker))
     found |= dict.fromkeys(_without_baseline(items, settings, root))
+    measured = [item for item in items if "scale" in item.fixturenames and not is_profiled(item)]
+    codes = {item: test_code.read(item) for item in measured}
+    for item, code in codes.items():
+        found |= dict.fromkeys(_wrong_workloads(item, code))
+        found |= dict.fromkeys(_wrong_phases(item, code) if settings.budgets else ())
+    if not any("parameter" in code.undecided for code in codes.values()):
+        found |= dict.fromkeys(unread(settings, _parameters_of(codes.values())))
+    found |= dict.fromkeys(_wrong_parameters(settings, codes.values()))
     return list(found)
+
+
+def unread(settings: Settings, read: Collection[str]) -> list[str]:
+    """Return, for each parameter of the command line that is not among the ``read`` ones, that no test reads it."""
+    return [
+        f"--grovescale-param {name}={value}: no selected test reads it\n"
+        f"  → {with_all(name, sorted(read), what='They read') or 'They read no parameter.'}"
+        for name, value in settings.parameters.items()
+        if "param" in settings.given and name not in read
+    ]
+
+
+def _parameters_of(codes: Iterable[NamedInCode]) -> set[str]:
+    return {name for code in codes for name in code.names("parameter")}
+
+
+def _wrong_parameters(settings: Settings, codes: Iterable[NamedInCode]) -> Iterator[str]:
+    """Yield parameters whose value is none of the kind that a test's default is."""
+    for call in (call for code in codes for call in code.calls if call.method == "parameter"):
+        value = settings.parameters.get(call.name)
+        if value is None or call.default is None:
+            continue
+        try:
+            type(call.default)(value)
+        except ValueError:
+            kind = type(call.default).__name__
+            yield (
+                f"--grovescale-param {call.name}={value}: not a value like {call.default!r}\n"
+                f"  → Give a value of type {kind}."
+            )
+
+
+def _wrong_workloads(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
+    for call in code.calls:
+        if call.method == "workload":
+            try:
+                template.check(call.name, call.keywords, base=item.path.parent)
+            except DefinitionError as error:
+                yield f"{node_id(item)}: scale.workload({call.name!r}): {error}"
+
+
+def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
+    """Yield the phases of a test's checks that its code does not have."""
+    phases = code.names("phase")
+    if "phase" in code.undecided or not phases:
+        return
+    known = [*phases, *map(idle_twin_name, phases)]
+    for check, source in item.stash.get(BUDGET, ()):
+        name = getattr(check, "phase", "")
+        if name and name not in known:
+            yield (
+                f"{source}: {text_of(check)}: {node_id(item)} has no phase {name!r}\n"
+                f"  → {with_all(name, phases, what='Its phases')}"
+            )
 
 
 def _resolved(

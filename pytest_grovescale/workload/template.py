@@ -9,7 +9,7 @@ with a default is written ``{{ replicas | default(500) }}``, or once, at the top
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,7 @@ def render(
     and for rendered text that is no Kubernetes object.
     """
     path = bundled.find(FOLDER, template, base=base)
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined,
-        loader=jinja2.FileSystemLoader(path.parent),
-        extensions=["jinja2.ext.do"],
-        keep_trailing_newline=True,
-    )
+    environment = _environment(path)
     known = _parameters(environment, path)
     _refuse_unknown(path, parameters, known)
     values = {name: _json_safe(path, name, value) for name, value in parameters.items()}
@@ -79,6 +74,23 @@ def render(
         raise DefinitionError(f"{path}:1: renders to no object", next_step="Check its conditions and loops.")
     _refuse_duplicates(path, objects)
     return Rendered(source=str(path), objects=objects, parameters=values, node_labels=dict(node_labels))
+
+
+def check(template: str, parameters: Iterable[str], *, base: Path | None = None) -> None:
+    """Raise DefinitionError where `render` would, whatever the values: for a template that is missing or no jinja2, and
+    for a parameter that it does not know.
+    """
+    path = bundled.find(FOLDER, template, base=base)
+    _refuse_unknown(path, parameters, _parameters(_environment(path), path))
+
+
+def _environment(path: Path) -> jinja2.Environment:
+    return jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FileSystemLoader(path.parent),
+        extensions=["jinja2.ext.do"],
+        keep_trailing_newline=True,
+    )
 
 
 def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
@@ -103,7 +115,7 @@ def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
     return found - set(PROVIDED)
 
 
-def _refuse_unknown(path: Path, parameters: Mapping[str, Any], known: set[str]) -> None:
+def _refuse_unknown(path: Path, parameters: Iterable[str], known: set[str]) -> None:
     for name in parameters:
         if name in PROVIDED:
             raise DefinitionError(f"{path}:1: {name}: is given to every template by the run itself")

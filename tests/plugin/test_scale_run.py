@@ -201,8 +201,8 @@ def test_restart(scale):
 MISTAKES = {
     'deploy.milestone("x", count("podcliqueset5", 1))': "no resource 'podcliqueset5'",
     'scale.workload("pcs.yaml.j2", replicas=1)': "pods_per_replica",
-    'scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1, podz=1)': "podz",
-    'scale.workload("nope.yaml")': "nope.yaml: no such file",
+    'scale.workload("pcs.yaml.j2", **{"replicas": 1, "podz": 1})': "podz",
+    'scale.workload("nope" + ".yaml")': "nope.yaml: no such file",
     'scale.workload("pcs.yaml.j2", replicas=-1, pods_per_replica=1).apply()': "spec.replicas",
     'deploy.hold("1s"); deploy.milestone("x", count("pods", 1))': "declared after the phase has begun",
     'scale.phase("deploy")': "already had a phase 'deploy'",
@@ -224,6 +224,21 @@ def test_mistake_{number}(scale):
     outcome.assert_outcomes(failed=len(MISTAKES))
     # In the order of the tests; an error's own lines, not those of the code that is shown above it.
     outcome.stdout.fnmatch_lines([f"E *{message}*" for message in MISTAKES.values()])
+
+
+def test_a_parameter_that_nothing_has_read_fails_the_run_at_its_end(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    test = """
+def test_it(scale):
+    for name in ("replicas", "rate"):
+        scale.parameter(name, 1)
+"""
+    options = ("--grovescale-operator=none", "--grovescale-param=replicas=3", "--grovescale-param=raet=3")
+    outcome = run(pytester, running_cluster, HEAD + test, *options)
+    outcome.assert_outcomes(passed=1)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    outcome.stdout.fnmatch_lines(["ERROR: --grovescale-param raet=3: no selected*", "*Did you mean rate[?]*"])
 
 
 def test_quiet_is_quiet(pytester: pytest.Pytester, whole: WholeRun, running_cluster: Cluster) -> None:

@@ -251,6 +251,102 @@ def test_all_mistakes_are_reported_at_once_and_each_once(pytester: pytest.Pytest
     )
 
 
+NAMING_TEST = """
+import pytest
+from pytest_grovescale import cpu
+from suite import steps
+
+SIZE = 500
+STEPS = {"deploy": steps.deploy}
+
+@pytest.fixture
+def hold(scale):
+    return scale.parameter("hold", "30s")
+
+class Suite:
+    def run(self, scale):
+        STEPS["deploy"](scale)
+
+@pytest.mark.grovescale_budget(cpu("deploy", max="4s"), cpu("rest (idle)", max="4s"))
+def test_it(scale, hold):
+    scale.workload("pcs.yaml.j2", replicas=scale.parameter("replicas", SIZE))
+    with scale.phase("deploy"):
+        Suite().run(scale)
+    with scale.phase("rest"):
+        pass
+
+def test_other(scale):
+    scale.parameter("other", 1)
+
+def test_computed(scale):
+    for name in ("one", "two"):
+        scale.parameter(name, 1)
+"""
+STEPS = """
+def deploy(scale):
+    scale.parameter("rate", 2.5)
+
+def unused(scale):
+    scale.parameter("unused", 1)
+"""
+
+
+def names(
+    pytester: pytest.Pytester, *arguments: str, test: str = "test_it", old: str = "", new: str = ""
+) -> pytest.RunResult:
+    """Collect one test of the project whose code names parameters, workloads and phases."""
+    assert old in NAMING_TEST
+    pytester.makepyfile(test_it=NAMING_TEST.replace(old, new, 1), **{"suite/__init__": "", "suite/steps": STEPS})
+    return pytester.runpytest("--grovescale", "--collect-only", f"test_it.py::{test}", *arguments)
+
+
+@pytest.mark.parametrize("read", ["replicas=3", "hold=5s", "rate=7"])
+def test_a_parameter_is_found_where_the_tests_code_reads_it(pytester: pytest.Pytester, read: str) -> None:
+    assert names(pytester, f"--grovescale-param={read}").ret == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ("replcas=3", "replcas=3: no selected test reads it*→ Did you mean replicas? They read: hold, rate, replicas."),
+        ("other=3", "other=3: no selected test reads it*→ They read: hold, rate, replicas."),
+        ("unused=3", "unused=3: no selected test reads it*→ They read: hold, rate, replicas."),
+        ("replicas=many", "replicas=many: not a value like 500*→ Give a value of type int."),
+    ],
+)
+def test_a_parameter_that_no_selected_test_reads_is_a_mistake(
+    pytester: pytest.Pytester, untouched: Path, parameter: str, message: str
+) -> None:
+    what, _, next_step = message.partition("*→")
+    result = names(pytester, f"--grovescale-param={parameter}")
+    assert_refused(result, pytester, untouched, f"--grovescale-param {what}")
+    assert f"  →{next_step}" in result.errlines
+
+
+def test_a_parameter_that_computed_names_may_mean_is_no_mistake_yet(pytester: pytest.Pytester) -> None:
+    assert names(pytester, "--grovescale-param=two=3", test="test_computed").ret == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('cpu("deploy"', 'cpu("deply"', 'marker: cpu("deply", max="4s"): test_it.py::test_it has no phase \'deply\''),
+        ("pcs.yaml", "pc.yaml", "test_it.py::test_it: scale.workload('pc.yaml.j2'): pc.yaml.j2: no such file*"),
+        (
+            "replicas=s",
+            "replcas=s",
+            "test_it.py::test_it: scale.workload('pcs.yaml.j2'): *replcas: the template has no*",
+        ),
+    ],
+)
+def test_a_phase_or_a_workload_that_is_not_there_is_a_mistake(
+    pytester: pytest.Pytester, untouched: Path, old: str, new: str, message: str
+) -> None:
+    result = names(pytester, old=old, new=new)
+    assert_refused(result, pytester, untouched, message)
+    result.stderr.fnmatch_lines(["  → Did you mean *"])
+
+
 def test_tests_that_are_deselected_may_be_wrong(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import pytest\n@pytest.mark.grovescale(operator='nonesuch')\ndef test_it(scale): pass\ndef test_other(): pass"

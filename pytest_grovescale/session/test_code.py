@@ -1,0 +1,249 @@
+"""What a test's code names, found without running it: the parameters that it reads, its phases, its workloads.
+
+From the test's function on, everything that is referred to by name counts as used: functions, classes, modules,
+fixtures, and what those refer to. So it is read too much rather than too little: a name that is missing here is used
+nowhere. Where a name is computed (``scale.parameter(f"{x}_size", 1)``), what the code reads is undecided.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+_METHODS = ("parameter", "phase", "workload", "milestone")
+_DYNAMIC = {"getfixturevalue", "import_module", "__import__", "eval", "exec"}
+# Theirs is no code of a test's: the plugin's own, pytest's, and the standard library's.
+_FOREIGN = {*sys.stdlib_module_names, "pytest", "_pytest", "pluggy", "xdist", "pytest_grovescale"} - {"__main__"}
+_MOST = 2000
+"""Functions that are looked into: more belong to a library that the test uses."""
+_UNKNOWN = object()
+
+
+class Call(NamedTuple):
+    """One call by a name that is written out: ``scale.parameter("replicas", 500)``."""
+
+    method: str
+    name: str
+    keywords: tuple[str, ...]
+    """Names of further arguments; empty where they are computed (``**parameters``)."""
+    default: Any
+    """Second argument; None where there is none, or it is computed."""
+
+
+class NamedInCode(NamedTuple):
+    """What the code of a test names."""
+
+    calls: tuple[Call, ...]
+    undecided: frozenset[str]
+    """Methods that are also called with computed names, or may be where nothing is seen of it."""
+
+    def names(self, method: str) -> list[str]:
+        """Return the names that a method is called with, in the order of the code."""
+        return list(dict.fromkeys(call.name for call in self.calls if call.method == method))
+
+
+def read(item: pytest.Function) -> NamedInCode:
+    """Return what a test's code names, with its fixtures and whatever these use."""
+    calls: dict[Call, None] = {}
+    undecided: set[str] = set()
+    walk = _Walk(item)
+    for function, names in walk.functions():
+        if names & _DYNAMIC:
+            undecided.update(_METHODS)
+        if names & {*_METHODS}:
+            found = _calls(function)
+            undecided.update(names & {*_METHODS} if found is None else found.undecided)
+            calls |= dict.fromkeys(found.calls if found is not None else ())
+    if walk.given_up:
+        undecided.update(_METHODS)
+    return NamedInCode(calls=tuple(calls), undecided=frozenset(undecided))
+
+
+class _Walk:
+    """Goes from a test's function to all that it may use."""
+
+    def __init__(self, item: pytest.Function) -> None:
+        self.given_up = False
+        self._item = item
+        self._seen: set[int] = set()
+        self._waiting: list[FunctionType] = []
+
+    def functions(self) -> Iterator[tuple[FunctionType, set[str]]]:
+        """Yield each function with all names that its code uses."""
+        self._add(self._item.function)
+        callspec = getattr(self._item, "callspec", None)
+        for value in callspec.params.values() if callspec is not None else ():
+            self._add(value)
+        for fixture in _fixtures(self._item):
+            self._add(fixture)
+        while self._waiting:
+            function = self._waiting.pop()
+            names = _names(function.__code__)
+            yield function, names
+            for value in _referred(function, names, self._item.cls):
+                self._add(value)
+            # A module that a function imports itself, and that is not imported yet, cannot be looked into.
+            self.given_up = self.given_up or not all(map(_is_imported, _imports(function.__code__)))
+
+    def _add(self, value: Any, depth: int = 0) -> None:
+        value = inspect.unwrap(value) if callable(value) else value
+        if isinstance(value, functools.partial):
+            value = value.func
+        if inspect.ismethod(value):
+            value = value.__func__
+        if id(value) in self._seen or _is_foreign(value):
+            return
+        if len(self._seen) >= _MOST:
+            self.given_up = True
+            return
+        self._seen.add(id(value))
+        if isinstance(value, FunctionType):
+            self._waiting.append(value)
+        elif isinstance(value, type):
+            for part in (part for base in value.__mro__ if not _is_foreign(base) for part in vars(base).values()):
+                self._add(_function_of(part))
+        elif isinstance(value, dict | list | tuple | set | frozenset):
+            for part in value.values() if isinstance(value, dict) else value:
+                if depth < 2:
+                    self._add(part, depth + 1)
+        elif not isinstance(value, ModuleType | str | bytes | int | float | None):
+            self._add(type(value))
+
+
+def _fixtures(item: pytest.Function) -> Iterator[Any]:
+    """Yield the functions of a test's fixtures, as far as its module, its class and conftest files have them."""
+    plugins = [plugin for plugin in item.config.pluginmanager.get_plugins() if not _is_foreign(plugin)]
+    for place in (item.module, item.cls, *plugins):
+        for attribute, value in list(vars(place).items() if hasattr(place, "__dict__") else ()):
+            if {attribute, getattr(value, "name", "")} & set(map(str, item.fixturenames)) and callable(value):
+                yield value
+
+
+def _referred(function: FunctionType, names: set[str], cls: type | None) -> Iterator[Any]:
+    """Yield the values that names in a function stand for."""
+    scope = {**function.__globals__}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:
+            continue
+    places = [scope[name] for name in names if isinstance(scope.get(name), ModuleType)]
+    places += [sys.modules[name] for name in _imports(function.__code__) if name in sys.modules]
+    yield from (scope[name] for name in names if name in scope)
+    places = [place for place in (*places, cls) if place is not None and not _is_foreign(place)]
+    for place in places:
+        for name in names:
+            value = getattr(place, name, None)
+            if isinstance(value, ModuleType) and not _is_foreign(value) and value not in places:
+                # Of `import suite.steps`: what is used is in there.
+                places.append(value)
+            elif value is not None:
+                yield _function_of(value)
+
+
+def _function_of(value: Any) -> Any:
+    match value:
+        case property():
+            return value.fget
+        case staticmethod() | classmethod():
+            return value.__func__
+        case functools.cached_property():
+            return value.func
+        case _:
+            return value
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (_names(const) for const in code.co_consts if isinstance(const, CodeType))
+    return {*code.co_names, *code.co_freevars}.union(*inner)
+
+
+def _imports(code: CodeType) -> set[str]:
+    """Return the modules that a function imports itself."""
+    inner = (_imports(const) for const in code.co_consts if isinstance(const, CodeType))
+    own = {str(one.argval) for one in dis.get_instructions(code) if one.opname == "IMPORT_NAME"}
+    return own.union(*inner)
+
+
+def _is_imported(name: str) -> bool:
+    return name.partition(".")[0] in _FOREIGN or name in sys.modules
+
+
+def _is_foreign(value: Any) -> bool:
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    if not isinstance(module, str):
+        module = type(value).__module__
+    top = module.partition(".")[0]
+    # What stands in a container, and a value of a built-in type, is looked through.
+    return top in _FOREIGN and not isinstance(value, dict | list | tuple | set | frozenset)
+
+
+def _calls(function: FunctionType) -> NamedInCode | None:
+    """Return what a function's own source names; None where its source cannot be read."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    value_of = functools.partial(_value, known=_constants(function))
+    calls: list[Call] = []
+    undecided: set[str] = set()
+    called: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            called.add(id(node.func))
+            call = _call(node, node.func.attr, value_of)
+            if call is None:
+                undecided.add(node.func.attr)
+            else:
+                calls.append(call)
+        elif isinstance(node, ast.Constant) and node.value in _METHODS and isinstance(node.value, str):
+            # As in getattr(scale, "parameter").
+            undecided.add(node.value)
+    undecided |= {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in _METHODS and id(node) not in called
+    }
+    return NamedInCode(calls=tuple(calls), undecided=frozenset(undecided))
+
+
+def _call(node: ast.Call, method: str, value_of: Callable[[ast.expr], Any]) -> Call | None:
+    keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
+    first = {"workload": "template"}.get(method, "name")
+    named = node.args[0] if node.args else keywords.get(first)
+    name = value_of(named) if named is not None and not isinstance(named, ast.Starred) else _UNKNOWN
+    if not isinstance(name, str):
+        return None
+    default = node.args[1] if len(node.args) > 1 else keywords.get("default")
+    value = value_of(default) if default is not None else _UNKNOWN
+    hashable = value if isinstance(value, str | int | float | bool) else None
+    computed = len(keywords) != len(node.keywords)
+    return Call(method, name, () if computed else tuple(sorted(set(keywords) - {first})), hashable)
+
+
+def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        return known.get(node.id, _UNKNOWN)
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return _UNKNOWN
+
+
+def _constants(function: FunctionType) -> dict[str, Any]:
+    """Return the global names that a function uses as constants; one that it sets itself is none."""
+    own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+    return {
+        name: value
+        for name, value in function.__globals__.items()
+        if isinstance(value, str | int | float | bool) and name not in own
+    }
