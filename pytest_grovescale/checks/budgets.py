@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..definitions import load, where
+from ..definitions import Mistakes, load, where
 from ..errors import DefinitionError, UsageError
 from .arguments import unknown
 from .bundle import BUNDLES, AnyBundle
@@ -54,23 +54,24 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read(path: Path, root: Path) -> dict[str, list[Declared]]:
     """Return key → checks of a budgets file; sources are relative to ``root``.
 
-    Raises DefinitionError with ``file:line`` for an unknown check or argument, a bad value, and a plain name that no
-    test beside the file has: its bounds would hold for nothing.
+    Raises DefinitionError with ``file:line``, of all mistakes at once: for an unknown check or argument, a bad value,
+    and a plain name that no test beside the file has: its bounds would hold for nothing.
     """
     content = load(path, _File)
+    mistakes = Mistakes()
     defined = {name for file in path.parent.glob("*.py") for name in _DEFINED.findall(file.read_text("utf-8"))}
     found: dict[str, list[Declared]] = {}
     for key, entries in content.tests.items():
         name = re.sub(r"\[.*\]$", "", key.rpartition("::")[2])
         if not _PATTERN.search(key) and name not in defined:
-            raise _wrong(
-                path, ("tests", key), unknown("test", name, sorted(n for n in defined if n.startswith("test")))
-            )
-        found[key] = [
-            Declared(check, _source(path, ("tests", key, index), root))
-            for index, entry in enumerate(entries)
-            for check in _checks(path, ("tests", key, index), entry)
-        ]
+            what = unknown("test", name, sorted(n for n in defined if n.startswith("test")))
+            mistakes.errors.append(_wrong(path, ("tests", key), what))
+        found[key] = []
+        for index, entry in enumerate(entries):
+            place = ("tests", key, index)
+            with mistakes.noted():
+                found[key] += [Declared(check, _source(path, place, root)) for check in _checks(path, place, entry)]
+    mistakes.demand_none()
     return found
 
 

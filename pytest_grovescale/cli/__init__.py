@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import ExitCode, GrovescaleError
-from . import clusters, comparing, completion, lint_metrics, runs, schemas, selftest
+from . import check, clusters, comparing, completion, lint_metrics, runs, schemas, selftest
 from .arguments import Parser
 from .out import say
 
@@ -47,6 +47,6 @@ def parser() -> Parser:
     made = Parser(prog="grovescale", description="Scale tests for Kubernetes operators.", epilog=_EXIT_CODES)
     made.add_argument("--version", action="version", version=__version__)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for group in (clusters, runs, comparing, lint_metrics, selftest, schemas, completion):
+    for group in (clusters, check, runs, comparing, lint_metrics, selftest, schemas, completion):
         group.add(commands)
     return made

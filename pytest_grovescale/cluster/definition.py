@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from .. import bundled
-from ..definitions import Keys, load, where
+from ..definitions import Keys, Mistakes, load, where
 from ..errors import DefinitionError, UsageError
 from . import versions
 
@@ -228,28 +228,37 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
         except DefinitionError as error:
             raise fail(keys, error.message, error.next_step) from None
 
+    mistakes = Mistakes()
+    version = ""
     try:
         version = versions.kubernetes(written.kubernetes)
     except UsageError as error:
-        raise fail(("kubernetes",), error.message, error.next_step) from None
+        mistakes.errors.append(fail(("kubernetes",), error.message, error.next_step))
     if not written.nodes:
-        raise fail(("nodes",), "no pool of nodes: nothing could be scheduled")
+        mistakes.errors.append(fail(("nodes",), "no pool of nodes: nothing could be scheduled"))
     pools = []
     for index, pool in enumerate(written.nodes):
-        _check_pool(pool, ("nodes", index), fail)
-        template = resolved(("nodes", index, "template"), "fixtures/nodes", pool.template)
-        _check_node(template, fail, ("nodes", index, "template"))
-        pools.append(msgspec.structs.replace(pool, template=template))
-    prefixes = [pool.prefix for pool in pools]
+        with mistakes.noted():
+            _check_pool(pool, ("nodes", index), fail)
+            template = resolved(("nodes", index, "template"), "fixtures/nodes", pool.template)
+            _check_node(template, fail, ("nodes", index, "template"))
+            pools.append(msgspec.structs.replace(pool, template=template))
+    prefixes = [pool.prefix for pool in written.nodes]
     for index, prefix in enumerate(prefixes):
         if prefix in prefixes[:index]:
-            raise fail(("nodes", index, "prefix"), f"another pool's nodes are named {prefix!r} too")
+            mistakes.errors.append(fail(("nodes", index, "prefix"), f"another pool's nodes are named {prefix!r} too"))
     if not written.stages:
-        raise fail(("stages",), "no Stage: kwok ends at once without one, and no node would become ready")
-    stages = [resolved(("stages", index), "fixtures/stages", name) for index, name in enumerate(written.stages)]
-    for index, stage in enumerate(stages):
-        _check_stage(stage, fail, ("stages", index))
-    _check_numbers(written, fail)
+        mistakes.errors.append(
+            fail(("stages",), "no Stage: kwok ends at once without one, and no node would become ready")
+        )
+    stages = []
+    for index, name in enumerate(written.stages):
+        with mistakes.noted():
+            stages.append(resolved(("stages", index), "fixtures/stages", name))
+            _check_stage(stages[-1], fail, ("stages", index))
+    with mistakes.noted():
+        _check_numbers(written, fail)
+    mistakes.demand_none()
     # Imported here: it is about this module's shapes.
     from .existing import checking as existing
     from .kind import checking as kind

@@ -32,6 +32,10 @@ PROVIDED = ("namespace", "run_id", "node_labels")
 _EXCERPT = 2
 
 
+class MissingParameter(DefinitionError):
+    """A template needs a value for a parameter that was not given."""
+
+
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     """The objects of one template, ready to be applied."""
 
@@ -82,6 +86,12 @@ def check(template: str, parameters: Iterable[str], *, base: Path | None = None)
     """
     path = bundled.find(FOLDER, template, base=base)
     _refuse_unknown(path, parameters, _parameters(_environment(path), path))
+
+
+def parameters(template: str, *, base: Path | None = None) -> set[str]:
+    """Return the names of a template's parameters. Raises DefinitionError as `check`."""
+    path = bundled.find(FOLDER, template, base=base)
+    return _parameters(_environment(path), path)
 
 
 def _environment(path: Path) -> jinja2.Environment:
@@ -140,11 +150,17 @@ def _text(environment: jinja2.Environment, path: Path, values: Mapping[str, Any]
     try:
         return environment.get_template(path.name).render(values)
     except jinja2.UndefinedError as error:
-        raise DefinitionError(
+        raise MissingParameter(
             f"{path}:{_line_of(error, path)}: {error.message}", next_step=f"Give it a value. {_has(known)}"
         ) from error
     except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise DefinitionError(f"{path}:{_line_of(error, path)}: {type(error).__name__}: {error}") from error
+        place = f"{path}:{_line_of(error, path)}"
+        if jinja2.StrictUndefined.__name__ in str(error):
+            # As range() has it, which does not ask for the value first.
+            raise MissingParameter(
+                f"{place}: a parameter that is needed here has no value", next_step=f"Give it one. {_has(known)}"
+            ) from error
+        raise DefinitionError(f"{place}: {type(error).__name__}: {error}") from error
 
 
 def _line_of(error: BaseException, path: Path) -> int:

@@ -1,0 +1,144 @@
+"""``grovescale check FILE …``: definition files, held to their rules without a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import DefinitionError, GrovescaleError, UsageError
+from .out import say, write
+
+_TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
+_OF_AN_OBJECT = ("apiVersion", "kind", "metadata", "spec")
+
+
+def add(commands: Any) -> None:
+    """Declare it. ``commands``: the parser's subparsers."""
+    check = commands.add_parser(
+        "check",
+        help="validate cluster, operator, workload and budget files, without a cluster",
+        description="What a file is, is told by its content. Exit code: 0 where all are right, 2 where one is not.",
+    )
+    check.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    check.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="parameter of workload templates; without those that a template needs, its syntax alone is checked",
+    )
+    check.set_defaults(run=_check)
+
+
+def _check(options: argparse.Namespace) -> int:
+    parameters = _parameters(options.param)
+    wrong = 0
+    for file in options.files:
+        try:
+            what, check = _kind(file, parameters)
+            detail = check(file)
+        except GrovescaleError as error:
+            parts = error.parts if isinstance(error, DefinitionError) else (error,)
+            wrong += len(parts)
+            for part in parts:
+                text = str(part)
+                # Paths as they were given: an editor opens them with a click, and a log of CI stays short.
+                say(text.replace(str(file.resolve()), str(file)) if ":" in text else f"{file}: {text}")
+        else:
+            write(f"{file}: {what}{f' {detail}' if detail else ''}: ok")
+    if wrong:
+        say(f"{wrong} mistake{'s' if wrong > 1 else ''}")
+    return 2 if wrong else 0
+
+
+def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Path], str]]:
+    """Return what a file is, and what checks it and returns the name of what it defines; found out by its keys.
+
+    Raises DefinitionError for a file that cannot be read, and for one that is nothing of ours.
+    """
+    import msgspec
+
+    from ..cluster.definition import ClusterDefinition
+    from ..operator.shape import OperatorFile
+    from ..suggestions import near_names
+
+    kinds: dict[str, tuple[tuple[str, ...], Callable[[Path], str]]] = {
+        "cluster definition": (_fields(msgspec.structs.fields(ClusterDefinition)), _cluster),
+        "operator definition": (_fields(msgspec.structs.fields(OperatorFile)), _operator),
+        "budgets": (("tests",), _budgets),
+        "workload": (_OF_AN_OBJECT, lambda path: _workload(path, parameters)),
+    }
+    if not file.exists():
+        raise DefinitionError(f"{file}: no such file")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
+    keys = set(_TOP_LEVEL.findall(text))
+    # A misspelt key counts, too: it must not keep its file from being checked.
+    scores = {
+        what: sum(2 if key in names else bool(near_names(key, names)) for key in keys)
+        for what, (names, _) in kinds.items()
+    }
+    best = max(scores, key=lambda what: scores[what])
+    if not scores[best]:
+        raise DefinitionError(
+            f"{file}:1: is none of: {', '.join(kinds)}", next_step="None of its top-level keys is one of theirs."
+        )
+    return best, kinds[best][1]
+
+
+def _fields(fields: Any) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in fields)
+
+
+def _cluster(file: Path) -> str:
+    from ..cluster.definition import load_definition
+
+    definition = load_definition(str(file.absolute()))
+    return f"({definition.backend}, Kubernetes {definition.kubernetes}, {definition.node_count} nodes)"
+
+
+def _operator(file: Path) -> str:
+    from ..operator.definition import load
+
+    return load(str(file.absolute())).name
+
+
+def _budgets(file: Path) -> str:
+    from ..checks.budgets import read
+
+    found = read(file.absolute(), Path.cwd())
+    return f"({sum(map(len, found.values()))} checks)"
+
+
+def _workload(file: Path, parameters: Mapping[str, Any]) -> str:
+    from ..operator import manifest_checks
+    from ..operator.manifests import Manifest
+    from ..workload import template
+
+    needed = template.parameters(str(file.absolute()))
+    own = {name: value for name, value in parameters.items() if name in needed}
+    try:
+        rendered = template.render(str(file.absolute()), own, namespace="default", run_id="check", labelled=False)
+    except template.MissingParameter:
+        return f"(syntax only; give the values that it needs by --param: {', '.join(sorted(needed - own.keys()))})"
+    found = [Manifest(obj, f"{file} (rendered):1") for obj in rendered.objects]
+    if wrong := list(manifest_checks.of_any_kind(found)):
+        raise wrong[0]
+    return f"({len(found)} object{'s' if len(found) != 1 else ''})"
+
+
+def _parameters(given: list[str]) -> dict[str, Any]:
+    import yaml
+
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--param {text}: not NAME=VALUE", next_step="Write it as --param replicas=3.")
+        found[name.strip()] = yaml.safe_load(value)
+    return found
