@@ -122,10 +122,11 @@ def go_build(
     one as its compilation begins (both: ``go help build``). Raises BuildFailed with the last lines of Go's output.
     """
     began = time.monotonic()
-    progress(f"building {what} from Go modules: downloading what it needs")
+    progress(f"building {what} from Go modules: reading its packages")
 
     def downloading(output: str) -> str:
-        return f"{output.count(_DOWNLOADING)} modules to download so far"
+        modules = output.count(_DOWNLOADING)
+        return f"downloading modules, {modules:,} so far" if modules else "reading its packages"
 
     planned = _run([go, "build", "-n", *arguments], folder, what, downloading, progress, report_every_s)
     packages = frozenset(_TO_COMPILE.findall(planned))
@@ -133,8 +134,10 @@ def go_build(
 
     def compiling(output: str) -> str:
         started = len(packages.intersection(output.splitlines()))
-        linking = ", then it is linked" if started == len(packages) else ""
-        return f"package {started:,} of {len(packages):,}{linking}"
+        if not packages:
+            return "linking"
+        then = ", then linking" if started == len(packages) else ""
+        return f"package {started:,} of {len(packages):,}{then}"
 
     _run([go, "build", "-v", *arguments], folder, what, compiling, progress, report_every_s)
     progress(f"built {what} in {time.monotonic() - began:.0f} s")

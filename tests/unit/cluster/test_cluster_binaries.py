@@ -229,10 +229,11 @@ def test_progress_of_a_build_is_in_packages(go_module: Path) -> None:
     reported = [int(match[1]) for line in said if (match := re.search(r"package (\d) of 3", line))]
     assert reported == sorted(reported)
     assert reported[-1] == 3
-    assert any("package 3 of 3, then it is linked" in line for line in said)
+    assert any("package 3 of 3, then linking" in line for line in said)
     assert said[-1].startswith("built program 1.2 in ")
     again = go_build(go_module)
     assert "building program 1.2: 0 packages to compile" in again
+    assert not any("package 0" in line for line in again)
 
 
 def test_a_build_that_fails_says_why(go_module: Path) -> None:
