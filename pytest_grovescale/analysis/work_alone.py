@@ -91,8 +91,8 @@ def changed_work(plan: ComparisonPlan, rows: Sequence[WorkAlone]) -> list[str]:
         if rows_of_arm:
             texts = "; ".join(_words(row) for row in rows_of_arm)
             found.append(
-                f"running in parallel changed the work of {name}: {texts}. Compare runs that have the machine to"
-                " themselves: --in-turn"
+                f"in parallel the work of {name} differs by more than {100 * LIMIT:.0f} % from that of its one run"
+                f" alone: {texts}. To compare runs that have the machine to themselves: --in-turn"
             )
     return found
 

@@ -121,7 +121,7 @@ def _settings(comparisons: Sequence[Comparison], settings: InForce) -> Iterator[
     plan = comparisons[0].plan
     for name, (a, b) in settings.differing.items():
         yield f"{_named(name)}: {plan.a} {fact_values(a) or 'none'}, {plan.b} {fact_values(b) or 'none'}"
-    if shared := [f"{_named(name)} {fact_values(found)}" for name, found in settings.shared.items() if found]:
+    if shared := [f"{_named(name)} {text}" for name, found in settings.shared.items() if (text := fact_values(found))]:
         yield f"the same in both: {', '.join(shared)}"
 
 
