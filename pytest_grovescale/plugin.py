@@ -267,7 +267,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
         if is_infrastructure(error):
             raise shown(error) from None
-        raise without_internal_frames(error) from error.__cause__
+        raise without_internal_frames(error) from None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -161,7 +161,8 @@ class Phase:
             elif self._allowance is not None:
                 self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
         except BaseException as failure:
-            if not self._ended and self._scale.recorder.alive():
+            # One that could not begin was never open, and there is nothing to end.
+            if self._allowance is not None and not self._ended and self._scale.recorder.alive():
                 self._end("interrupted" if isinstance(failure, KeyboardInterrupt) else "failed", _one_line(failure))
             raise
         finally:

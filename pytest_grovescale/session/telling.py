@@ -64,6 +64,7 @@ def without_internal_frames(error: GrovescaleError) -> GrovescaleError:
     """Return one of our own errors with a traceback that ends where the user's code called this package.
 
     Its message says all that there is to know; frames of this package behind it would hide the line that matters.
+    Raise it ``from None``: its cause has frames of this package, too.
     """
     frames = list(_frames(error.__traceback__))
     while frames and _is_ours(frames[-1]):
@@ -71,7 +72,6 @@ def without_internal_frames(error: GrovescaleError) -> GrovescaleError:
     trace: types.TracebackType | None = None
     for frame in reversed(frames):
         trace = types.TracebackType(trace, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    error.__suppress_context__ = True
     return error.with_traceback(trace)
 
 

@@ -32,7 +32,9 @@ def test_noop(scale):
 def run(pytester: pytest.Pytester, cluster: Cluster, test: str, *arguments: str) -> pytest.RunResult:
     """Run one test file against the running cluster, in a process of its own."""
     pytester.makepyfile(HEAD + test)
-    return pytester.runpytest_subprocess("--grovescale", f"--grovescale-cluster={cluster.name}", *arguments)
+    # Other tests use the machine: a bound that is exceeded is to fail all the same.
+    limit = "--grovescale-contention-limit=100%"
+    return pytester.runpytest_subprocess("--grovescale", f"--grovescale-cluster={cluster.name}", limit, *arguments)
 
 
 def checks_of(pytester: pytest.Pytester) -> list[CheckResult]:
@@ -124,7 +126,7 @@ def test_marker_file_and_call_hold_a_sound_operator(pytester: pytest.Pytester, r
     found = checks_of(pytester)
     assert {check.verdict for check in found} == {"pass"}
     assert [check.source for check in found] == ["marker", *(f"budgets.yaml:{n}" for n in (3, 4, 5, 6)), "test"]
-    outcome.stdout.fnmatch_lines(["Checks: 6 passed"])
+    outcome.stdout.fnmatch_lines(["PASSED test_noop: 6 checks, 3 phases in *"])
     (test,) = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result).tests
     twin = next(phase for phase in test.phases if phase.name == "steady-state (idle)")
     steady = next(phase for phase in test.phases if phase.name == "steady-state")
@@ -134,7 +136,7 @@ def test_marker_file_and_call_hold_a_sound_operator(pytester: pytest.Pytester, r
     properties = {
         p.get("name"): p.get("value") for p in ElementTree.parse(pytester.path / "junit.xml").iter("property")
     }
-    assert properties["grovescale.check.noop_writes(max=0)"] == "pass"
+    assert properties["grovescale.check.noop_writes.steady-state"] == "pass"
 
 
 @pytest.mark.cluster
@@ -148,10 +150,12 @@ def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pyte
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(
         [
-            "noop_writes(max=0) FAILED in steady-state: object writes by operator 2 > 0 [[]marker[]]",
-            "*grovescale checks*",
+            "object writes by operator in steady-state 2 > 0 (fail; noop_writes(max=0), marker)",
             "    wrote podcliques.grove.io */*",
-            "Checks: 1 failed, 1 passed",
+            "*grovescale checks*",
+            "FAILED test_noop: 1 of 2 checks failed",
+            "- object writes by operator in steady-state 2 > 0 (marker)",
+            "FAILED *::test_noop - object writes by operator in steady-state 2 > 0*",
         ]
     )
     outcome.stdout.no_fnmatch_line("*INTERNALERROR*")
@@ -167,7 +171,9 @@ def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_
     assert found.figure is not None
     assert found.bound is not None
     assert found.figure > found.bound
-    outcome.stdout.fnmatch_lines(["hot_loop() FAILED in steady-state: reconciles with nothing triggered: *"])
+    outcome.stdout.fnmatch_lines(
+        ["reconciles with nothing triggered in steady-state * > 1 a second (fail; hot_loop(), *"]
+    )
 
 
 @pytest.mark.cluster
@@ -176,7 +182,7 @@ def test_what_a_sweep_judges_is_recorded_and_decides_nothing(
 ) -> None:
     budgets(pytester, "tests: {test_noop: [hot_loop, {scales: {metric: noop_cpu}}]}\n")
     test = "from pytest_grovescale import scales\n@pytest.mark.grovescale_budget(scales('cpu:deploy'))" + NOOP
-    outcome = run(pytester, running_cluster, test + "    scale.check(scales('rss:deploy', exponent_max=1))\n")
+    outcome = run(pytester, running_cluster, test + "    scale.check(scales('rss:deploy', exponent_max=1))\n", "-v")
     outcome.assert_outcomes(passed=1, warnings=0)
     outcome.stdout.fnmatch_lines(
         [
@@ -196,7 +202,7 @@ INCONCLUSIVE = "@pytest.mark.grovescale_budget(noop_writes(identity='nobody'))" 
 def test_what_cannot_be_told_fails_or_warns(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     outcome = run(pytester, running_cluster, INCONCLUSIVE)
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(["*noop_writes(*) INCONCLUSIVE*: the audit log has no request by 'nobody'*"])
+    outcome.stdout.fnmatch_lines(["noop_writes(*) in *: the audit log has no request by 'nobody'* (inconclusive; *"])
     outcome = run(pytester, running_cluster, INCONCLUSIVE, "--grovescale-inconclusive=warn")
     outcome.assert_outcomes(passed=1, warnings=1)
     outcome.stdout.fnmatch_lines(["*InconclusiveWarning: noop_writes(*"])
@@ -208,17 +214,24 @@ def test_a_call_fails_where_it_stands_and_can_be_judged_again(
 ) -> None:
     calls = """
     assert scale.check(noop_writes()).verdict == "pass"
-    with pytest.raises(AssertionError, match="INCONCLUSIVE.*has no idle twin"):
+    with pytest.raises(AssertionError, match="has no idle twin.*inconclusive"):
         scale.check(noop_cpu(times_idle=3))
     scale.check(cpu("deploy", max="1ms"))
 """
     outcome = run(pytester, running_cluster, NOOP + calls)
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(['E *CheckFailed: cpu("deploy", max="1ms") FAILED in deploy: operator CPU: *'])
+    outcome.stdout.fnmatch_lines(
+        ["E *operator CPU in deploy * > 1 ms (fail; *", "FAILED * - operator CPU in deploy * > 1 ms*"]
+    )
     assert [check.verdict for check in checks_of(pytester)] == ["pass", "inconclusive", "fail"]
-    outcome = run(pytester, running_cluster, NOOP + calls.splitlines()[-1], "--grovescale-budgets=off")
+    budgets(pytester, "tests: {test_noop: [{cpu: {phase: deploy, max: 1ms}}]}\n")
+    outcome = run(pytester, running_cluster, NOOP, "--grovescale-budgets=off")
     outcome.assert_outcomes(passed=1)
-    assert [check.verdict for check in checks_of(pytester)] == ["fail"]
+    assert [check.verdict for check in checks_of(pytester)] == ["not enforced"]
+    outcome.stdout.fnmatch_lines(["PASSED test_noop: *"])
+    outcome = run(pytester, running_cluster, NOOP + calls.splitlines()[-1], "--grovescale-budgets=off")
+    outcome.assert_outcomes(failed=1)
+    assert [check.verdict for check in checks_of(pytester)] == ["not enforced", "fail"]
 
 
 @pytest.mark.cluster

@@ -241,17 +241,21 @@ def test_it(scale):
     outcome.stdout.fnmatch_lines(["ERROR: --grovescale-param raet=3: no selected*", "*Did you mean rate[?]*"])
 
 
-def test_quiet_is_quiet(pytester: pytest.Pytester, whole: WholeRun, running_cluster: Cluster) -> None:
+def test_the_verbosity_decides_how_much_is_shown(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     test = """
 def test_short(scale):
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("no-pods", count("pods", 0))
 """
-    outcome = run(pytester, running_cluster, HEAD + test, "-q", "--grovescale-operator=none")
+    tables = "Reconciles: not measured (the test runs no operator)"
+    outcome = run(pytester, running_cluster, HEAD + test, "-v", "--grovescale-operator=none")
     outcome.assert_outcomes(passed=1)
-    assert "deploy: begins" in whole.output
+    outcome.stdout.fnmatch_lines(["*deploy: begins*", "PASSED test_short: 1 phase in *", tables])
+    outcome = run(pytester, running_cluster, HEAD + test, "-q", "--grovescale-operator=none")
+    outcome.stdout.fnmatch_lines(["*deploy: begins*", "PASSED *::test_short - 1 phase in *"])
+    outcome.stdout.no_fnmatch_line("phase *duration*")
+    outcome = run(pytester, running_cluster, HEAD + test, "-qq", "--grovescale-operator=none")
     outcome.stdout.no_fnmatch_line("*deploy: begins*")
-    outcome.stdout.fnmatch_lines(["Reconciles: not measured (the test runs no operator)"])
 
 
 def test_the_debugger_stops_the_clocks_of_a_phase(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
@@ -299,4 +303,4 @@ def test_what_fails_a_test_between_its_phases_is_in_the_result(
         "",
         "3 is not 4",
     )
-    result.stdout.fnmatch_lines("*The test ended after first, by an error: RuntimeError: lost its way*")
+    result.stdout.fnmatch_lines("ERROR test_*: RuntimeError: lost its way after first")

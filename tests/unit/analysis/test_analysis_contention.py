@@ -49,6 +49,7 @@ def test_the_cores_are_divided_among_the_run_others_and_the_hypervisor() -> None
     expected = {
         "cores": 2, "run_cores": 0.75, "others_cores": 0.95, "steal_cores": 0.15, "iowait_cores": 0.05,
         "idle_cores": 0.1, "others_share": 0.55, "pressure_share": 0.4, "quota_cores": 1.5, "throttled_s": 3.0,
+        "throttled_share": 0.15,
     }  # fmt: skip
     assert msgspec.structs.asdict(found) == pytest.approx(expected)
     assert contended(found)

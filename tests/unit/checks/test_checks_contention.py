@@ -85,7 +85,7 @@ def test_what_timing_cannot_change_fails_as_usual(check: AnyCheck) -> None:
 
 
 @pytest.mark.parametrize(
-    "check", [cpu("deploy", max="1h"), api_requests("deploy", max=10**6), milestone("pods_created", max="1h")]
+    "check", [cpu("deploy", max="1h"), api_requests("deploy", max=10**6), milestone("pods-created", max="1h")]
 )
 def test_a_bound_that_held_has_held(check: AnyCheck) -> None:
     assert judge(check, run(OTHERS)).verdict == "pass"

@@ -270,7 +270,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_showing_a_run_fills_its_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_of(tmp_path, ("profiles/a.raw", 100, 10_100, {}))
-    assert main(["show", str(tmp_path)]) == 0
+    assert main(["show", "-v", str(tmp_path)]) == 0
     assert "burn (t.py)" in capsys.readouterr().out
     assert main(["show", str(tmp_path), "--json"]) == 0
     tests = msgspec.json.decode(capsys.readouterr().out, type=Result).tests
