@@ -192,7 +192,7 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
 def _evidence(found: Lines, contents: Contents, *, passed: bool) -> Evidence:
     """Return lines of the recording as evidence; a dump's stacks as groups.
 
-    A dump's own lines are of use to somebody who looks for a failure; of a run that ``passed`` only what the dump
+    A dump's own lines are of use when a failure is looked into; of a run that ``passed`` only what the dump
     itself remarks, after a ``#``, is kept.
     """
     lines = tuple(found.lines)

@@ -64,7 +64,7 @@ def to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
 
 
 def fewest_to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
-    """Return those of `to_come` that are still to be made if the next planned look settles each part."""
+    """Return those of `to_come` that are still to be made if the next interim analysis settles each part."""
     until = {
         part: _next_look(comparison, len(pairs(dict(samples), plan.slots, part)))
         for part, comparison in plan.comparisons.items()

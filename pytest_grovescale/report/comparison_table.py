@@ -77,8 +77,8 @@ def render_markdown(
         lines += ["", f"### {_FUNCTIONS}", "", tables.rstrip("\n")]
     if remarks := list(_remarks(comparisons, profiles)):
         lines += ["", *(f"- {escape(remark)}" for remark in remarks)]
-    if told := list(_settings(comparisons, settings)):
-        lines += ["", "### Settings", "", *(f"- {escape(line)}" for line in told)]
+    if listed := list(_settings(comparisons, settings)):
+        lines += ["", "### Settings", "", *(f"- {escape(line)}" for line in listed)]
     return "\n".join([*lines, "", escape(legend(comparisons[0].plan)), ""])
 
 

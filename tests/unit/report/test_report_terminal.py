@@ -241,9 +241,9 @@ def test_a_resource_that_dominates_a_verb_is_named() -> None:
             row("get", 3, identity="harness"),
         ),
     )
-    told = ["operator: create pods 90 %, patch podcliques/status 53 %", "kwok: patch pods/status 100 %"]
-    assert list(dominating(phase)) == told
+    named = ["operator: create pods 90 %, patch podcliques/status 53 %", "kwok: patch pods/status 100 %"]
+    assert list(dominating(phase)) == named
     text = render_test(msgspec.structs.replace(TEST, phases=(phase,)))
-    assert all(f"deploy, {line}\n" in text for line in told)
+    assert all(f"deploy, {line}\n" in text for line in named)
     page = render_run(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, phases=(phase,)),)))
-    assert all(f"<li>deploy, {line}</li>" in page for line in told)
+    assert all(f"<li>deploy, {line}</li>" in page for line in named)
