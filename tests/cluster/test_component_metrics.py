@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from pytest_grovescale.analysis.api import category_of
 from pytest_grovescale.analysis.metrics.history import MetricsHistory, history_of
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
+from pytest_grovescale.operator.readiness import fetch
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
 from tests.cluster.recorder.room import check, recorder
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -29,6 +32,20 @@ ITS_OWN = {
     "kwok": "go_goroutines",
 }
 """Component → a family that tells that it is this one's answer."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm(cluster: Cluster) -> None:
+    """A component's first answer takes it longest: on a loaded machine longer than a scrape waits."""
+
+    def answers(address: Address) -> bool:
+        try:
+            return bool(fetch(address))
+        except OSError:
+            return False
+
+    for name, address in cluster.metrics.items():
+        wait_until(partial(answers, address), f"the first answer of {name}")
 
 
 def scraped(cluster: Cluster, folder: Path) -> tuple[MetricsHistory, list[rec.AnyRecord]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import stat
 import threading
@@ -71,19 +72,21 @@ def test_pod_becomes_ready_and_goes_with_one_delete_by_kwok(
     portal: Portal, client: Client, cluster: Cluster, eventually: Eventually
 ) -> None:
     pods = portal.run(client.resource("Pod"))
-    portal.run(client.create(pod("one")))
+    # Other tests have deleted pods before, and their requests are in the log.
+    name = f"one-{secrets.token_hex(4)}"
+    portal.run(client.create(pod(name)))
 
     def is_ready() -> bool:
-        found = portal.run(client.get(pods, "one", "default"))
+        found = portal.run(client.get(pods, name, "default"))
         return any(c["type"] == "Ready" and c["status"] == "True" for c in found["status"].get("conditions", []))
 
     eventually(is_ready, "a Ready pod")
-    portal.run(client.delete(pods, "one", "default"))
-    eventually(lambda: not portal.run(client.exists(pods, "one", "default")), "the pod's end")
+    portal.run(client.delete(pods, name, "default"))
+    eventually(lambda: not portal.run(client.exists(pods, name, "default")), "the pod's end")
     asked = [
         (event["user"]["username"], event["responseStatus"]["code"])
         for event in audited(cluster)
-        if event["verb"] == "delete" and event.get("objectRef", {}).get("name") == "one"
+        if event["verb"] == "delete" and event.get("objectRef", {}).get("name") == name
     ]
     assert asked == [("harness", 200), ("kwok", 200)]
 
