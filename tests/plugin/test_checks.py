@@ -84,7 +84,7 @@ def test_a_wrong_file_is_a_usage_error_with_its_line(pytester: pytest.Pytester, 
     pytester.makepyfile("def test_it(scale): pass")
     budgets(pytester, "tests:\n  test_it:\n    - noop_write: {max: 0}\n")
     result = pytester.runpytest_subprocess(*workers)
-    assert result.ret == (pytest.ExitCode.TESTS_FAILED if workers else pytest.ExitCode.USAGE_ERROR)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
     text = f"{result.stdout}\n{result.stderr}"
     assert "budgets.yaml:3: tests.test_it[0].noop_write: no check 'noop_write'; did you mean noop_writes" in text
 
@@ -155,7 +155,6 @@ def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pyte
             "*grovescale checks*",
             "FAILED test_noop: 1 of 2 checks failed",
             "- object writes by operator in steady-state 2 > 0 (marker)",
-            "FAILED *::test_noop - object writes by operator in steady-state 2 > 0*",
         ]
     )
     outcome.stdout.no_fnmatch_line("*INTERNALERROR*")
@@ -202,7 +201,7 @@ INCONCLUSIVE = "@pytest.mark.grovescale_budget(noop_writes(identity='nobody'))" 
 def test_what_cannot_be_told_fails_or_warns(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     outcome = run(pytester, running_cluster, INCONCLUSIVE)
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(["noop_writes(*) in *: the audit log has no request by 'nobody'* (inconclusive; *"])
+    outcome.stdout.fnmatch_lines(["noop_writes(*): the audit log has no request by 'nobody'*(inconclusive; *"])
     outcome = run(pytester, running_cluster, INCONCLUSIVE, "--grovescale-inconclusive=warn")
     outcome.assert_outcomes(passed=1, warnings=1)
     outcome.stdout.fnmatch_lines(["*InconclusiveWarning: noop_writes(*"])
@@ -220,9 +219,7 @@ def test_a_call_fails_where_it_stands_and_can_be_judged_again(
 """
     outcome = run(pytester, running_cluster, NOOP + calls)
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(
-        ["E *operator CPU in deploy * > 1 ms (fail; *", "FAILED * - operator CPU in deploy * > 1 ms*"]
-    )
+    outcome.stdout.fnmatch_lines(["E *operator CPU in deploy * > 1 ms (fail; *"])
     assert [check.verdict for check in checks_of(pytester)] == ["pass", "inconclusive", "fail"]
     budgets(pytester, "tests: {test_noop: [{cpu: {phase: deploy, max: 1ms}}]}\n")
     outcome = run(pytester, running_cluster, NOOP, "--grovescale-budgets=off")

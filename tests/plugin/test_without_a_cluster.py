@@ -432,6 +432,39 @@ def test_what_the_infrastructure_ends_is_an_error_and_no_failure(pytester: pytes
     }
 
 
+VERDICTS = """
+from pytest_grovescale.errors import CheckFailed, UsageError
+
+def helper():
+    raise CheckFailed("operator CPU in deploy 6.84 s > 5 s\\n    evidence")
+
+def test_check():
+    helper()
+
+def test_mistake():
+    try:
+        int("x")
+    except ValueError as error:
+        raise UsageError("no such phase", next_step="Name one.") from error
+"""
+
+
+def test_a_failures_summary_begins_with_the_figure(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    pytester.makepyfile(test_it=VERDICTS)
+    result = pytester.runpytest_subprocess("--grovescale")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "E *CheckFailed: operator CPU in deploy 6.84 s > 5 s",
+            "FAILED test_it.py::test_check - operator CPU in deploy 6.84 s > 5 s",
+            "FAILED test_it.py::test_mistake - no such phase",
+        ]
+    )
+    # Its message says it all: what led to it is no second error.
+    result.stdout.no_fnmatch_line("*ValueError*")
+
+
 def test_without_grovescale_nothing_is_an_error_that_pytest_calls_a_failure(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(ENDED)
     pytester.runpytest().assert_outcomes(errors=1, failed=4)
