@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +12,15 @@ from ..analysis.result import TestResult
 from ..checks.scaling import left_to_sweep
 from ..cluster import handle
 from ..cluster.definition import ClusterDefinition, load_definition
+from ..cluster.existing import reaching
 from ..cluster.handle import Cluster
+from ..operator.definition import load
+from ..operator.pods.checking import refuse_where_none_run
 from .schedule import Slot
 from .screen import Screen
 from .store import Plan, Sample, Store
 from .subject import Subject, cluster_options
+from .variant import Variant
 
 RUN_OPTIONS = (
     "--grovescale",
@@ -85,6 +89,21 @@ def cluster_definition(subject: Subject) -> ClusterDefinition:
     if subject.kubernetes:
         definition = definition.with_version(subject.kubernetes)
     return definition.with_nodes(subject.nodes) if subject.nodes else definition
+
+
+def refuse_unfit(subject: Subject, arms: Iterable[Variant]) -> None:
+    """Raise UsageError for operators that a test's cluster cannot run, and for a cluster that may not be used.
+
+    Operators of a revision are not there yet. Raises ClusterError for a context that is not there.
+    """
+    if handle.is_running(subject.cluster):
+        return
+    definition = cluster_definition(subject)
+    if definition.backend == "existing" and definition.existing is not None:
+        reaching.permitted(definition.existing, allowed=subject.allowed_contexts)
+    for arm in arms:
+        if not arm.revision:
+            refuse_where_none_run(load(arm.operator, values=arm.values), definition.backend)
 
 
 def shared_cluster(bench: Bench) -> Cluster:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -12,13 +14,14 @@ import msgspec
 from .. import durations
 from ..analysis.comparison import overall
 from ..checks.shape import Scales
-from ..errors import UsageError
+from ..errors import RecordingError, UsageError
+from ..operator.definition import load
 from ..report import comparison_table, scaling_table
 from ..report.html.background import Background
 from ..whole_files import json_text
 from . import background, compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
-from .schedule import PAIRS
+from .schedule import PAIRS, TYPICAL_S
 from .screen import Screen
 from .store import Plan, Store, WindowPlan
 from .subject import Subject
@@ -82,6 +85,13 @@ class CompareWanted(NamedTuple):
     fail_on: FailOn = "regression"
     allow_different: bool = False
     """Whether finished runs may differ in parameters, size or machine."""
+    yes: bool = False
+    """Whether it runs although nothing says what is compared."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing says what is compared."""
+        return not (self.names or self.values or self.other or self.git)
 
 
 def run_compare(
@@ -103,8 +113,60 @@ def run_compare(
     if wanted.allow_different:
         raise UsageError("--allow-different is for finished runs", next_step="Name the folders of two.")
     plan = compare.plan_of(_wanted(wanted, names, test, environment))
+    if wanted.is_bare and not wanted.yes:
+        return _show_plan(plan, environment.reports, write, other="grovescale compare [A] [B] [TEST]")
     store = Store.create(environment.reports, plan)
     return _compare(store, plan, fail_on=wanted.fail_on, json=json, stream=stream, write=write, color=color)
+
+
+def _show_plan(plan: Plan, reports: Path, write: Write, *, other: str) -> int:
+    """Show what a command without arguments would run, and how long that takes; return the exit code: nothing was run.
+
+    ``other``: how to say what is to be run.
+    """
+    earlier = _earlier(plan, reports)
+    sizes = {name: len(plan.part(name)) for name in dict.fromkeys(slot.part for slot in plan.slots)}
+    seconds = {name: number * earlier.get(name, TYPICAL_S[name]) for name, number in sizes.items()}
+    labels = list(dict.fromkeys(variant.label for variant in plan.arms.values()))
+    subject = plan.subject
+    where = f"cluster {subject.cluster}" + (f", {subject.nodes} nodes" if subject.nodes else "")
+    basis = "earlier runs of this test here" if earlier else "1000 pods on two cores; other machines differ"
+    write(
+        "\n".join(
+            [
+                f"plan of grovescale {plan.command}: {', '.join(labels)}",
+                f"  test: {_shown(Path(subject.path))}::{subject.name} ({where})",
+                *(
+                    f"  {name}: {number} runs, about {durations.text(_rounded(seconds[name]))}"
+                    for name, number in sizes.items()
+                ),
+                f"about {durations.text(_rounded(sum(seconds.values())))} in all, by {basis}",
+                f"Nothing was started. Run this plan: grovescale {plan.command} --yes; or say what to run: {other}",
+            ]
+        )
+    )
+    return 2
+
+
+def _earlier(plan: Plan, reports: Path) -> dict[str, float]:
+    """Return part → seconds that a run of this test took here, the median of all; empty for none."""
+    took: dict[str, list[float]] = {}
+    for folder in sorted(reports.glob(f"{plan.command}-*")):
+        # One of another version of grovescale says nothing here.
+        with contextlib.suppress(RecordingError):
+            store = Store(folder)
+            if store.plan().subject.argument == plan.subject.argument:
+                for slot, sample in store.samples().items():
+                    took.setdefault(slot.part, []).append(sample.seconds)
+    return {part: statistics.median(seconds) for part, seconds in took.items()}
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _rounded(seconds: float) -> float:
+    return max(60.0, round(seconds / 60) * 60.0)
 
 
 def _compare_recorded(
@@ -188,7 +250,7 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
     pairing, repository = _pairing(wanted, names, parameters)
     return compare.Wanted(
         pairing=pairing,
-        subject=_found(test, environment),
+        subject=_found(test, environment, parameters),
         parts=parts,
         pairs=_pairs(wanted),
         one_look=wanted.one_look,
@@ -252,6 +314,13 @@ class SweepWanted(NamedTuple):
     checks: Sequence[str] = ()
     """METRIC or METRIC=EXPONENT: the metric may grow at most with this power of the size."""
     fail_on: SweepFailOn = "inconclusive"
+    yes: bool = False
+    """Whether it runs although nothing says what is swept."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing says what is swept."""
+        return not (self.names or self.values or self.parameters)
 
 
 def run_sweep(
@@ -262,13 +331,20 @@ def run_sweep(
     names, test = _split(wanted.names)
     if len(names) > 1:
         raise UsageError(f"a sweep is of one operator, not of {' and '.join(names)}", next_step="Name one definition.")
+    operator = names[0] if names else DEFAULT_OPERATOR
+    values = variant.pairs_of("--set", wanted.values)
+    parameters = sweep.DEFAULT_SIZES if wanted.is_bare else variant.pairs_of("--param", wanted.parameters)
+    declared = load(operator).declared
+    read = {**parameters, **{name: value for name, value in values.items() if name not in declared}}
     plan = sweep.plan_of(
-        names[0] if names else DEFAULT_OPERATOR,
-        _found(test, environment),
-        values=variant.pairs_of("--set", wanted.values),
-        parameters=variant.pairs_of("--param", wanted.parameters),
+        operator,
+        _found(test, environment, {name: value.partition(",")[0] for name, value in read.items()}),
+        values=values,
+        parameters=parameters,
         repeats=sweep.REPEATS if wanted.repeats is None else wanted.repeats,
     )
+    if wanted.is_bare and not wanted.yes:
+        return _show_plan(plan, environment.reports, write, other="grovescale sweep [OPERATOR] [TEST] --set NAME=1,2,3")
     store = Store.create(environment.reports, plan)
     return _sweep(store, plan, checks, fail_on=wanted.fail_on, json=json, stream=stream, write=write, color=color)
 
@@ -333,5 +409,7 @@ def _split(names: Sequence[str]) -> tuple[list[str], str]:
     return others, tests[0] if tests else ""
 
 
-def _found(test: str, environment: Environment) -> Subject:
-    return subject.find(test, environment.options)
+def _found(test: str, environment: Environment, parameters: Mapping[str, str]) -> Subject:
+    """Return the test that is meant, which reads these parameters."""
+    given = [f"--grovescale-param={name}={value}" for name, value in parameters.items()]
+    return subject.find(test, [*environment.options, *given])

@@ -14,7 +14,7 @@ from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, turns
 from ..errors import UsageError
 from . import revisions
-from .bench import Bench, cluster_definition
+from .bench import Bench, cluster_definition, refuse_unfit
 from .in_turn import InTurn
 from .noop_windows import Windows
 from .parts import fewest_to_come, is_over, so_far, to_come
@@ -72,6 +72,7 @@ def plan_of(wanted: Wanted) -> Plan:
             next_step="Change --what or --gate.",
         )
     a, b = wanted.pairing.a, wanted.pairing.b
+    refuse_unfit(wanted.subject, (a, b))
     comparisons = {
         part: ComparisonPlan(
             a=a.label,

@@ -16,6 +16,10 @@ PAIRS: Mapping[str, int] = {NOOP: 16, DEPLOY: 16}
 """Part of a comparison → its pairs, the warm-up included. `grovescale selftest power` says what they can tell; each
 part takes less than 20 minutes with them on two cores, at 1000 pods."""
 
+TYPICAL_S: Mapping[str, float] = {NOOP: 22.0, DEPLOY: 31.5, "profile": 120.0, "sweep": 57.0}
+"""Part → seconds for one run of it, with everything around it: medians of the comparisons and the sweep of up to 1000
+pods on two cores that docs/comparing.md tells of."""
+
 ALPHA = 0.05
 """Of a whole comparison; each of its parts has its share, so that together they raise no more false alarms than one."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ SCENARIOS = "fixtures/scenarios"
 DEFAULT = "test_pcs.py"
 
 _TAIL_LINES = 15
+_USAGE = 4
+"""Exit code of pytest for mistakes in its command line, and in what that names."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +57,8 @@ def cluster_options(
 def find(test: str, options: Sequence[str] = ()) -> Subject:
     """Return the one scale test that ``test`` (file or node id; empty: the bundled scenario) means.
 
-    ``options`` go to pytest. Raises UsageError, with pytest's own words, where there is none, or more than one.
+    ``options`` go to pytest. Raises UsageError, with pytest's own words, where there is none, or more than one, and for
+    options that cannot be.
     """
     wanted = test or str(bundled.find(SCENARIOS, DEFAULT))
     with tempfile.TemporaryDirectory(prefix="grovescale-") as folder:
@@ -71,6 +75,11 @@ def find(test: str, options: Sequence[str] = ()) -> Subject:
         )
         if done.returncode != 0 or not file.is_file():
             tail = (done.stdout + done.stderr).strip().splitlines()[-_TAIL_LINES:]
+            mistakes = done.stderr.strip()
+            if done.returncode == _USAGE and mistakes.startswith("ERROR: ") and "not found" not in mistakes:
+                text = mistakes.removeprefix("ERROR: ").replace("\nERROR: ", "\n")
+                # As the options of grovescale's own commands are called.
+                raise UsageError(re.sub(r"--grovescale-(param|cluster|kubernetes|nodes)\b", r"--\1", text))
             raise UsageError(
                 "\n".join([f"pytest finds no test by {wanted!r}:", *(f"  {line}" for line in tail)]),
                 next_step="Name a file with one scale test, or one test: tests/scale/test_mine.py::test_it.",

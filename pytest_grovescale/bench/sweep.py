@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from ..analysis.scaling import LEAST_SIZES, SizedRun, Sweep
 from ..analysis.scaling import sweep as fitted
-from ..cluster import handle, turns
+from ..cluster import turns
 from ..errors import UsageError
 from ..operator.definition import load
-from .bench import Bench, cluster_definition
+from .bench import Bench, refuse_unfit
 from .compare import checkouts
 from .in_turn import InTurn
 from .schedule import Slot, complete_rounds, left, shuffled
@@ -23,6 +23,8 @@ from .variant import Variant
 
 PART = "sweep"
 REPEATS = 3
+DEFAULT_SIZES = {"replicas": "125,250,500,1000"}
+"""Of the bundled scenario, where nothing is said."""
 HOLD_S = 5.0
 
 
@@ -80,8 +82,6 @@ def plan_of(
     declared = load(operator).declared
     settings = {name: value for name, value in values.items() if name in declared or name != swept.name}
     others = {**parameters, **{name: value for name, value in values.items() if name not in settings}}
-    if not handle.is_running(subject.cluster):
-        cluster_definition(subject)
     arms = {}
     for value in swept.values:
         chosen = {name: value if name == swept.name else text for name, text in settings.items()}
@@ -92,6 +92,7 @@ def plan_of(
             values=chosen,
             parameters={name: value if name == swept.name else text for name, text in others.items()},
         )
+    refuse_unfit(subject, arms.values())
     return Plan(
         command="sweep",
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -12,7 +12,7 @@ from .arguments import add_json
 from .environment import add_environment, environment_of
 from .out import write
 
-_NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on", "json"})
+_NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on", "json", "yes"})
 """Of a command that is resumed: what decides nothing of what is run."""
 
 
@@ -153,6 +153,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         gated=options.gate,
         fail_on=options.fail_on,
         allow_different=options.allow_different,
+        yes=options.yes,
     )
     return commands.run_compare(
         wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
@@ -195,6 +196,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         repeats=options.repeats,
         checks=options.check,
         fail_on=options.fail_on,
+        yes=options.yes,
     )
     return commands.run_sweep(
         wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color

@@ -30,6 +30,9 @@ def add_environment(command: argparse.ArgumentParser) -> None:
     add_allow_context(command)
     command.add_argument("--reports", type=Path, default=Path("reports"), metavar="DIR", help="where its folder is")
     command.add_argument(
+        "--yes", action="store_true", help="run it although no argument says what; without, the plan is shown"
+    )
+    command.add_argument(
         "--resume", nargs="?", const="", metavar="FOLDER", help="go on where it was interrupted (default: the newest)"
     )
 

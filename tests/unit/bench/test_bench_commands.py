@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,8 @@ from pytest_grovescale.bench.commands import Environment
 from pytest_grovescale.bench.outcome import FailOn, exit_code
 from pytest_grovescale.bench.parts import so_far
 from pytest_grovescale.bench.recorded import WEAKER, compare_recorded, pairs_in
+from pytest_grovescale.bench.schedule import Slot
+from pytest_grovescale.bench.store import Store
 from pytest_grovescale.errors import ExitCode, UsageError
 from pytest_grovescale.report import jsonfile
 from tests.unit.bench.planned import plan, sample
@@ -74,6 +77,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (["sweep", "reference", "other", "--set=replicas=1,2,3"], "a sweep is of one operator"),
         (["sweep", "--resume"], "holds nothing of grovescale sweep"),
+        (["compare", "test_one.py", "--param=replcas=3"], "--param replcas=3: no selected test reads it"),
+        (["sweep", "--set=replcas=1,2,3"], "--param replcas=1: no selected test reads it\n  → Did you mean replicas?"),
+        (["compare", "reference-pod", "test_one.py"], "runs as pods, and all nodes of a local cluster are simulated"),
+        (["compare", "test_one.py", "--kubernetes=1.63"], "Kubernetes 1.63 is not supported"),
     ],
 )
 def test_what_cannot_be_is_told_and_nothing_is_started(
@@ -82,6 +89,52 @@ def test_what_cannot_be_is_told_and_nothing_is_started(
     assert cli.main(arguments) == ExitCode.USAGE
     assert message in capsys.readouterr().err
     assert not (folder / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ["compare"],
+            [
+                "plan of grovescale compare: reference, reference again",
+                "  test: */test_pcs.py::test_pcs (cluster default, 100 nodes)",
+                "  noop: 32 runs, about 12m*",
+                "  deploy: 32 runs, about 17m*",
+                "  profile: 2 runs, about 4m*",
+                "about 33m* in all, by 1000 pods on two cores; other machines differ",
+                "Nothing was started. Run this plan: grovescale compare --yes; *",
+            ],
+        ),
+        (
+            ["sweep", "--repeats=2"],
+            [
+                "plan of grovescale sweep: replicas=125, replicas=250, replicas=500, replicas=1000",
+                "  test: */test_pcs.py::test_pcs (cluster default, 100 nodes)",
+                "  sweep: 8 runs, about 8m*",
+                "about 8m* in all, by *",
+                "Nothing was started. Run this plan: grovescale sweep --yes; *",
+            ],
+        ),
+    ],
+)
+def test_a_bare_command_shows_its_plan_and_starts_nothing(
+    arguments: list[str], lines: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == len(lines)
+    assert [fnmatch.fnmatchcase(line, wanted) for line, wanted in zip(shown, lines, strict=True)] == [True] * len(lines)
+    assert not (folder / "reports").exists()
+
+
+def test_a_plans_time_is_that_of_earlier_runs_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = subject.find("")
+    earlier = Store.create(folder / "reports", msgspec.structs.replace(plan(), subject=found))
+    for part in ("noop", "deploy"):
+        earlier.keep(sample(Slot(part=part, round=0, arm="a")))
+    assert cli.main(["compare", "--no-profile"]) == 2
+    assert "about 32m00s in all, by earlier runs of this test here" in capsys.readouterr().out, "64 runs of 30 s each"
 
 
 def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from pytest_grovescale.bench import compare, variant
 from pytest_grovescale.bench.store import WindowPlan
 from pytest_grovescale.errors import UsageError
+from pytest_grovescale.kube.access import Access, to_kubeconfig
 from tests.unit.bench.planned import SUBJECT
 
 EXISTING = msgspec.structs.replace(SUBJECT, cluster="existing")
@@ -16,6 +19,13 @@ WANTED = compare.Wanted(
     subject=SUBJECT,
     pairs={"noop": 10, "deploy": 10},
 )
+
+
+@pytest.fixture(autouse=True)
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context on this machine, as the plan of a comparison on a cluster that is there needs."""
+    (tmp_path / "kubeconfig").write_text(to_kubeconfig(Access(server="https://127.0.0.1:1"), name="here"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
 
 
 @pytest.mark.parametrize(("one_look", "looks"), [(False, (6, 10)), (True, (10,))])
