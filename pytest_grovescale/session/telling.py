@@ -6,6 +6,7 @@ import contextlib
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from _pytest.junitxml import LogXML, xml_key
@@ -82,9 +83,32 @@ def show_message_first(report: pytest.TestReport, error: GrovescaleError, item: 
     """
     path = str(item.path)
     if not any(frame.tb_frame.f_code.co_filename == path for frame in _frames(error.__traceback__)):
-        report.longrepr = str(error)
+        report.longrepr = _Message(str(error))  # type: ignore[assignment]
     elif (crash := getattr(report.longrepr, "reprcrash", None)) is not None:
-        crash.message = str(error)
+        # The short summary shows it whole in CI and with ``-vv``; the lines of a log stand above, with the failure.
+        crash.message = _first_line(error)
+
+
+class _Message:
+    """What pytest shows of a failure that came from no line of the test: text, of which its summary has a line."""
+
+    class _Crash(NamedTuple):
+        message: str
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.reprcrash = self._Crash(text.partition("\n")[0])
+
+    def toterminal(self, writer: Any) -> None:
+        """Write it; pytest calls this."""
+        writer.line(self._text)
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _frames(trace: types.TracebackType | None) -> Iterator[types.TracebackType]:

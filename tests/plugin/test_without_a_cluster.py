@@ -355,6 +355,30 @@ def test_tests_that_are_deselected_may_be_wrong(pytester: pytest.Pytester) -> No
     result.stdout.fnmatch_lines(["*::test_other", "1/2 tests collected*"])
 
 
+def test_the_lines_of_a_log_are_shown_once_also_in_ci(
+    pytester: pytest.Pytester, untouched: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pytest's short summary shows a failure's whole message, as in CI."""
+    monkeypatch.setenv("CI", "true")
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_grovescale.errors import OperatorError
+        from pytest_grovescale.session.telling import told
+
+        @pytest.fixture
+        def grovescale_cluster():
+            with told():
+                raise OperatorError("operator mine exited with code 1\\nlast lines of its log:\\n  no such flag")
+
+        def test_it(grovescale_cluster): pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--grovescale")
+    result.stdout.fnmatch_lines(["ERROR *::test_it - Failed: operator mine exited with code 1"])
+    assert result.stdout.str().count("no such flag") == 1
+
+
 def test_collecting_scale_tests_imports_no_client_library(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SCALE_TEST)
     pytester.makeconftest(
