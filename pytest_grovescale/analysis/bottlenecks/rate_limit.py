@@ -35,6 +35,7 @@ _LEAST_S = 8
 _LEAST_CORROBORATED_S = 3
 """So many are enough at the rate that the operator's definition sets."""
 _LEAST_REQUESTS = 40
+_TENTHS = 10
 _BEHIND_S = 0.3
 """How long a sender may be held up before it catches up, s: a collection of garbage, a machine that is busy."""
 _BEHIND = 3.0
@@ -154,14 +155,16 @@ def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> 
 def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -> list[_Flat]:
     """Return the parts of a flow that keep to one rate, which is the definition's or a round number."""
     seconds = (end - start) // _S
-    places = [bisect_left(times, start + second * _S) for second in range(seconds + 1)]
+    # How many there were by each tenth of a second.
+    sent = [bisect_left(times, start + tenth * _S // _TENTHS) for tenth in range(seconds * _TENTHS + 1)]
+    by_second = sent[::_TENTHS]
     found: list[_Flat] = []
     first = 0
     while first < seconds:
-        last = _end_of_run(places, first)
-        number = places[last] - places[first]
-        if last - first >= _LEAST_CORROBORATED_S and number >= _LEAST_REQUESTS:
-            rate, strays = _line(times[places[first] : places[last]])
+        last = _end_of_run(by_second, first)
+        part = sent[first * _TENTHS : last * _TENTHS + 1]
+        if last - first >= _LEAST_CORROBORATED_S and part[-1] - part[0] >= _LEAST_REQUESTS:
+            rate, strays = _line(part)
             limit, least = _limit(rate, qps), _LEAST_S if qps is None else _LEAST_CORROBORATED_S
             if limit is not None and last - first >= least and strays <= _STRAYS + _STRAYS_S * rate:
                 found.append(_Flat(start + first * _S, start + last * _S, limit))
@@ -178,32 +181,36 @@ def _end_of_run(places: Sequence[int], first: int) -> int:
     ``places``: how many there were at the border of each second.
     """
     last = first + 1
+    # Each second that the line has to pass by, within what a sender may be behind, narrows its rate.
+    least, most = 0.0, math.inf
     while last + 1 < len(places):
-        rate = (places[last + 1] - places[first]) / (last + 1 - first)
-        slack = _BEHIND + _BEHIND_S * rate
-        if any(
-            abs(places[second] - places[first] - rate * (second - first)) > slack
-            for second in range(first + 1, last + 1)
-        ):
+        seconds, sent = last - first, places[last] - places[first]
+        least = max(least, (sent - _BEHIND) / (seconds + _BEHIND_S))
+        most = min(most, (sent + _BEHIND) / (seconds - _BEHIND_S))
+        if not least <= (places[last + 1] - places[first]) / (seconds + 1) <= most:
             break
         last += 1
     return last
 
 
-def _line(times: Sequence[int]) -> tuple[float, float]:
-    """Return the rate of a flow, 1/s, and how far the number of requests so far strays from a line: half of them by
-    no more."""
-    points = [((at - times[0]) / 1e9, number) for number, at in enumerate(times)]
-    if points[-1][0] <= 0:
-        return 0.0, math.inf
-    line = statistics.linear_regression(*zip(*points, strict=True))
-    strays = [abs(number - line.slope * at - line.intercept) for at, number in points]
+def _line(sent: Sequence[int]) -> tuple[float, float]:
+    """Return the rate of a flow, 1/s, and how far the number of requests so far strays from a line: half of the time
+    by no more. ``sent``: that number at each tenth of a second."""
+    points = [(tenth / _TENTHS, float(number)) for tenth, number in enumerate(sent)]
+    rate, base = _fit(points)
+    strays = [abs(number - rate * at - base) for at, number in points]
     # Requests that were held up lie below it and bend it: without them it is straight.
     limit = max(1.0, statistics.median(strays))
     near = [point for point, stray in zip(points, strays, strict=True) if stray <= limit]
     if len(near) >= len(points) / 2:
-        line = statistics.linear_regression(*zip(*near, strict=True))
-    return line.slope, statistics.median(abs(number - line.slope * at - line.intercept) for at, number in points)
+        rate, base = _fit(near)
+    return rate, statistics.median(abs(number - rate * at - base) for at, number in points)
+
+
+def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return slope and intercept of the line of least squares."""
+    line = statistics.linear_regression(*zip(*points, strict=True))
+    return line.slope, line.intercept
 
 
 def _limit(rate: float, qps: float | None) -> float | None:
