@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..recording.records import MachineRead
+from ..recording.records import CgroupCpu, MachineRead
 from .contents import Contents, PhaseSpan
 from .result import Contention, CpuResult
 
@@ -71,13 +71,13 @@ def _reads(contents: Contents, phase: PhaseSpan) -> list[MachineRead]:
 
 
 def _why_not_this_machine(reads: Sequence[MachineRead], cpu: Sequence[CpuResult]) -> str:
-    if len(reads) < 2:
+    if len(reads) < 2 or reads[-1].at <= reads[0].at:
         return "the recording has no two readings of the machine's counters in the phase"
     if reads[0].times is None or reads[-1].times is None:
         return "/proc/stat cannot be read where the recorder runs"
     if not any(row.process == API_SERVER and row.source == "clock" for row in cpu):
         return (
-            "the API server's CPU clock was not read: it runs on another machine, or its load cannot be told from "
+            "the API server's CPU clock was not read: it runs on another machine, or its load cannot be separated from "
             "that of other programs"
         )
     return ""
@@ -85,19 +85,14 @@ def _why_not_this_machine(reads: Sequence[MachineRead], cpu: Sequence[CpuResult]
 
 def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult]) -> Contention | None:
     before, after, seconds = first.times, last.times, (last.at - first.at) / 1e9
-    if before is None or after is None or seconds <= 0:
+    if before is None or after is None:
         return None
-    busy = _cores(before.busy_ns, after.busy_ns, seconds)
     steal = _cores(before.steal_ns, after.steal_ns, seconds)
     run = sum(row.seconds for row in cpu if row.source == "clock") / seconds
     # The kernel counts busy time in ticks, the processes' clocks are exact: of a machine that only the run uses, the
     # difference may be a little below zero.
-    others = max(0.0, busy - run)
-    throttled = (
-        (last.cgroup.throttled_ns - first.cgroup.throttled_ns) / 1e9
-        if first.cgroup is not None and last.cgroup is not None
-        else None
-    )
+    others = max(0.0, _cores(before.busy_ns, after.busy_ns, seconds) - run)
+    throttled_s, quota = _throttled(first.cgroup, last.cgroup)
     return Contention(
         cores=after.cores,
         run_cores=run,
@@ -107,10 +102,19 @@ def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult])
         idle_cores=_cores(before.idle_ns, after.idle_ns, seconds),
         others_share=min(1.0, (others + steal) / after.cores) if after.cores else None,
         pressure_share=_pressure(first, last, seconds),
-        quota_cores=last.cgroup.quota_cores if last.cgroup is not None else None,
-        throttled_s=throttled,
-        throttled_share=min(1.0, throttled / seconds / after.cores) if throttled is not None and after.cores else None,
+        quota_cores=quota,
+        throttled_s=throttled_s,
+        throttled_share=(
+            min(1.0, throttled_s / seconds / after.cores) if throttled_s is not None and after.cores else None
+        ),
     )
+
+
+def _throttled(first: CgroupCpu | None, last: CgroupCpu | None) -> tuple[float | None, float | None]:
+    """Return the seconds that the cgroup was throttled between two reads, and its quota, cores."""
+    if first is None or last is None:
+        return None, None
+    return max(0, last.throttled_ns - first.throttled_ns) / 1e9, last.quota_cores
 
 
 def _cores(before_ns: int, after_ns: int, seconds: float) -> float:
@@ -125,7 +129,8 @@ def _pressure(first: MachineRead, last: MachineRead, seconds: float) -> float | 
 
 
 def _throttled_containers(phase: PhaseSpan) -> float | None:
-    """Return for how long scraped containers were kept from running by their CPU limits; None where nothing tells."""
+    """Return for how long scraped containers were kept from running by their CPU limits; None where that was not
+    scraped."""
     grown = [
         max(0.0, value - start.samples.get(series, 0.0))
         for target, end in phase.scrape_end.items()

@@ -16,7 +16,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def cpu_of(folders: list[Path]) -> CgroupCpu | None:
-    """Return the lowest limit of a cgroup and those above it; None where no file tells.
+    """Return the lowest limit of a cgroup and those above it; None where none can be read.
 
     The kernel counts throttling at the cgroup that has the quota: its children's figures lack it.
     """

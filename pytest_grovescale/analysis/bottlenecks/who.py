@@ -122,8 +122,8 @@ def _of_operator(
     evidence = _of_requests(mine, taken, way)
     rows.append(row("operator-api", mine.api, of=length, evidence=evidence))
     if mine.limited is not None:
-        told = "; ".join(f"inferred: {spell.text}" for spell in spells) or f"{LIMITER} at the phase's edges"
-        rows.append(row("operator-rate-limit", mine.limited, of=length, evidence=told))
+        evidence = "; ".join(f"inferred: {spell.text}" for spell in spells) or f"{LIMITER} at the phase's edges"
+        rows.append(row("operator-rate-limit", mine.limited, of=length, evidence=evidence))
     return rows
 
 
