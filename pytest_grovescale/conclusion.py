@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .analysis.analyse import RECORDINGS, analyse_run_over_time
-from .analysis.baseline import rows, same_backend, usable
+from .analysis.baseline import BaselineRow, rows, same_backend, usable
 from .analysis.likeness import backend_of
 from .analysis.profiles.attach import profiles_in
 from .analysis.result import Result
@@ -50,15 +50,16 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
         return
     jsonfile.write(result, folder / "result.json")
     _show(result, reporter)
+    beside: dict[str, tuple[str, list[BaselineRow]]] = {}
     with _shown_on(reporter):
-        _compare(settings.compare, baselines, result, reporter)
+        beside = _compare(settings.compare, baselines, result, reporter)
         if settings.save:
             reporter.write_line(f"grovescale: saved as {_shown(baselines.save(settings.save, result))}")
     reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(folder)}")
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(markdown.summary(result))
-    _write_page(folder, result, run.timelines, reporter)
+    _write_page(folder, result, run.timelines, beside, reporter)
 
 
 def _show(result: Result, reporter: pytest.TerminalReporter) -> None:
@@ -76,13 +77,19 @@ def _show(result: Result, reporter: pytest.TerminalReporter) -> None:
 
 
 def _write_page(
-    folder: Path, result: Result, timelines: dict[str, Timeline], reporter: pytest.TerminalReporter
+    folder: Path,
+    result: Result,
+    timelines: dict[str, Timeline],
+    beside: Mapping[str, tuple[str, list[BaselineRow]]],
+    reporter: pytest.TerminalReporter,
 ) -> None:
     # Not at the top: a session without scale tests need not load the template engine.
     from .report.html import files
+    from .report.html.tiles import Against
 
     with _shown_on(reporter):
-        page = files.write_run(folder, result, timelines)
+        against = {test: Against(name, found) for test, (name, found) in beside.items()}
+        page = files.write_run(folder, result, timelines, baselines=against)
         reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
 
 
@@ -91,9 +98,13 @@ def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[s
     return lambda name: baselines.runs(name, nodeid, backend)
 
 
-def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.TerminalReporter) -> None:
+def _compare(
+    name: str, baselines: Baselines, result: Result, reporter: pytest.TerminalReporter
+) -> dict[str, tuple[str, list[BaselineRow]]]:
+    """Print each test's figures beside the baseline's; return them: test → (baseline, rows)."""
     if not name:
-        return
+        return {}
+    shown: dict[str, tuple[str, list[BaselineRow]]] = {}
     # Brings in numpy and scipy, which most runs have no use for.
     from .report import baseline_table
 
@@ -108,6 +119,8 @@ def _compare(name: str, baselines: Baselines, result: Result, reporter: pytest.T
         found = rows(before, test, same_machine=here and not backend)
         reporter.section(f"grovescale: {nodeid}")
         reporter.write_line(baseline_table.render(baseline, found, same_machine=here, other_backend=backend))
+        shown[nodeid] = (name, found)
+    return shown
 
 
 def tell_unjudged(reporter: pytest.TerminalReporter) -> None:

@@ -6,6 +6,7 @@ every project that has the plugin installed.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -227,6 +228,24 @@ def read(config: pytest.Config) -> Settings:
         reports=reports if reports.is_absolute() else config.rootpath / reports,
         keep=bool(values["keep"]),
     )
+
+
+_NOT_REPEATED = ("save", "compare", "missing_baseline", "reports", "keep", "prometheus_token")
+"""Options of one session, which say nothing about what a test measures, or which a page must not repeat."""
+
+
+def repeating(config: pytest.Config, nodeid: str) -> str:
+    """Return the command that runs one test again with the options of this run's command line; ini is read again."""
+    parts = ["python", "-m", "pytest", "--grovescale", nodeid]
+    for option in OPTIONS:
+        given = config.getoption(f"grovescale_{option.name}")
+        if given is None or option.name in _NOT_REPEATED:
+            continue
+        if option.ini_type == "bool":
+            parts.append(option.flag)
+        else:
+            parts += [f"{option.flag}={value}" for value in (given if isinstance(given, list) else [given])]
+    return shlex.join(parts)
 
 
 def check_choice(given: str, choices: tuple[str, ...], where: str) -> None:

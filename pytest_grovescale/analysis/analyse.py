@@ -86,6 +86,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         seconds=(contents.last_at - opened.at) / 1e9,
         machine=opened.machine,
         parameters=opened.parameters,
+        command=opened.command,
         cluster=opened.cluster,
         identities=opened.identities,
         audited=opened.audited,

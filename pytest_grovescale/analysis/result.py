@@ -624,6 +624,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     machine: Machine
     parameters: dict[str, Scalar] = {}
+    command: str = ""
+    """The command that repeats it, to be run in the project's root folder; empty where the recording has none."""
     cluster: dict[str, Scalar] = {}
     identities: dict[str, str] = {}
     audited: bool = True

@@ -63,6 +63,8 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     """Role → user name in the audit log: operator, harness, recorder, kube-scheduler, kwok …"""
     parameters: dict[str, str | int | float | bool] = {}
     """What the run was asked to do: operator, variant, replicas …"""
+    command: str = ""
+    """The command that repeats the test with the options that it was given, to be run in the project's root folder."""
     audited: bool = False
     """Whether the API server's audit log is a source of this recording."""
     profiled: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from .. import __version__
+from .. import __version__, options
 from ..analysis.analyse import RECORDINGS
 from ..cluster.handle import Cluster
 from ..cluster.kind import container_processes
@@ -59,6 +59,7 @@ def start_recorder(
         cluster=cluster.facts,
         identities=cluster.identities | ({"operator": definition.user} if definition else {}),
         parameters={**operator_parameters(definition), **parameters},
+        command=options.repeating(item.config, measured(nodeid)),
         audited=cluster.audit_log is not None,
         profiled=profiled,
         contention_limit=contention_limit,

@@ -1,17 +1,20 @@
-"""The first lines of a page: how it ended, what held it up, which bounds it broke."""
+"""The first lines of a page: how it ended, which bounds it exceeds, who else used the machine, where the time went."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from ...analysis import contention
 from ...analysis.result import PhaseResult, TestResult
-from ..checks_table import left_to_sweep
+from ...checks.account import headline
+from ..checks_table import by_verdict, left_to_sweep, sums
 from ..sources import incident, reservation
 from ..standing import standing
 from ..terminal import how_far
-from ..wording import count, percent, seconds
+from ..wording import percent, seconds
 
 Tone = Literal["good", "bad", "warn", "plain"]
 
@@ -38,24 +41,34 @@ TONES: dict[str, Tone] = {
 class Line(NamedTuple):
     tone: Tone
     text: str
+    source: str = ""
+    """Where the check that it is of is declared."""
 
 
 def answer(test: TestResult) -> tuple[Line, ...]:
     """Return what a reader must know of a test before anything else."""
-    doubts = [Line("warn", text) for text in standing(test)]
-    measured = (*_outcome(test), *_saturation(test), *_bottlenecks(test))
-    return (*doubts, *measured, *_checks(test), *_reservations(test))
+    measured = (*_outcome(test), *_not_passed(test), *_doubts(test), *_contention(test), *_bottlenecks(test))
+    return (*measured, *_passed(test), *_reservations(test))
+
+
+def _doubts(test: TestResult) -> Iterator[Line]:
+    """Yield why the figures may not count. A failure that only repeats a check's line is that check's."""
+    repeated = test.failure and any(headline(check) in test.failure for check in test.checks)
+    for text in standing(msgspec.structs.replace(test, failure="") if repeated else test):
+        yield Line("bad" if test.error and test.error in text else "warn", text)
 
 
 def _outcome(test: TestResult) -> Iterator[Line]:
-    number = len(test.phases)
-    phases = "1 phase" if number == 1 else f"{number} phases"
-    if test.scenario_outcome == "passed":
-        yield Line("good", f"{phases} passed in {seconds(test.seconds)}.")
+    if test.scenario_outcome == "passed" and test.verdict == "passed":
+        number = len(test.phases)
+        phases = "1 phase" if number == 1 else f"{number} phases"
+        yield Line("good", f"{phases} passed in {seconds(test.seconds)}{_sums(test)}.")
     elif test.scenario_outcome == "unfinished":
         yield Line(
             "warn", f"The recording ends after {seconds(test.seconds)}, before the run did: all up to there is here."
         )
+    elif test.scenario_outcome == "passed" and test.verdict == "interrupted":
+        yield Line("warn", f"The test did not end: its recording breaks off after {seconds(test.seconds)}.")
     for phase in test.phases:
         if phase.outcome not in ("passed", "unfinished"):
             yield Line(TONES[phase.outcome], _failure(phase))
@@ -73,39 +86,47 @@ def _failure(phase: PhaseResult) -> str:
     return message + (f" ({'; '.join(missed)})" if missed else "")
 
 
-def _saturation(test: TestResult) -> Iterator[Line]:
+def _contention(test: TestResult) -> Iterator[Line]:
     for phase in test.phases:
         if inflated := contention.sentence(phase.contention, phase.name):
             yield Line("warn", inflated)
         if phase.saturation is not None and phase.saturation.saturated:
             yield Line(
                 "warn",
-                f"Machine saturated in {phase.name}: {percent(phase.saturation.busy_share)} of {test.machine.cores}"
-                f" cores busy ({', '.join(phase.saturation.busiest)}). Wall times of this phase measure the machine.",
+                f"CPU was saturated in {phase.name}: {percent(phase.saturation.busy_share)} of {test.machine.cores}"
+                f" cores busy ({', '.join(phase.saturation.busiest)}). Wall times reflect the machine, not the"
+                " operator.",
             )
 
 
 def _bottlenecks(test: TestResult) -> Iterator[Line]:
     for phase in test.phases:
         if phase.bottleneck:
-            yield Line("plain", phase.bottleneck)
+            yield Line("plain", f"Where the time of {phase.name} went: {phase.bottleneck}")
 
 
-def _checks(test: TestResult) -> Iterator[Line]:
-    for check in test.checks:
+def _not_passed(test: TestResult) -> Iterator[Line]:
+    """Yield the checks that did not pass, failed ones first: figure, bound, and where the bound is declared."""
+    for check in by_verdict(test.checks):
         if check.verdict != "pass":
-            where = f" in {check.phase}" if check.phase else ""
-            yield Line(TONES[check.verdict], f"{check.check}{where}: {check.verdict}. {check.text}")
-    passed = sum(check.verdict == "pass" for check in test.checks)
-    if passed:
-        yield Line("good", f"{count(passed)} of {count(len(test.checks))} checks passed.")
+            word = "" if check.verdict == "fail" else f"{check.verdict}: "
+            yield Line(TONES[check.verdict], f"{word}{headline(check)}", check.source)
+
+
+def _sums(test: TestResult) -> str:
+    return f", with {sums(test.checks).replace(' passed', ' checks passed')}" if test.checks else ""
+
+
+def _passed(test: TestResult) -> Iterator[Line]:
+    if test.checks and test.verdict != "passed":
+        yield Line("plain", f"Checks: {sums(test.checks)}.")
     for text in left_to_sweep(test):
         yield Line("plain", text)
 
 
 def _reservations(test: TestResult) -> Iterator[Line]:
-    if told := reservation(test):
-        yield Line("warn", told)
+    if text := reservation(test):
+        yield Line("warn", text)
     for phase in test.phases:
         for found in phase.incidents:
             yield Line("warn", f"{phase.name}, {incident(found)}.")

@@ -18,6 +18,7 @@ from .background import NO_BACKGROUND, Background
 from .flames import Flame, difference_of, flame_of
 from .page import render_comparison, render_run, render_sweep
 from .profiles import ProfilePair
+from .tiles import Against
 
 NAME = "report.html"
 
@@ -26,14 +27,26 @@ class PageError(GrovescaleError):
     """A page could not be made. Everything else of the run is whole."""
 
 
-def write_run(folder: Path, result: Result, timelines: Mapping[str, Timeline], *, to: Path | None = None) -> Path:
+def write_run(
+    folder: Path,
+    result: Result,
+    timelines: Mapping[str, Timeline],
+    *,
+    baselines: Mapping[str, Against] | None = None,
+    to: Path | None = None,
+) -> Path:
     """Write the page of the run in ``folder`` and return where; ``to``: elsewhere than in its folder.
 
-    ``timelines``: by `TestResult.recording`. Raises PageError.
+    ``timelines``: by `TestResult.recording`; ``baselines``: by `TestResult.test`. Raises PageError.
     """
     target = to or folder / NAME
     flames = {profile.file: flame for profile in _profiles(result) if (flame := _flame(folder, profile)) is not None}
-    _write(target, lambda: render_run(result, timelines=timelines, flames=flames, folder=seen_from(target, folder)))
+    _write(
+        target,
+        lambda: render_run(
+            result, timelines=timelines, flames=flames, baselines=baselines, folder=seen_from(target, folder)
+        ),
+    )
     return target
 
 

@@ -20,6 +20,7 @@ from .embedding import csp_hash, json_block
 from .flames import Flame
 from .profiles import pair_data, profile_data
 from .templates import environment, reach_of
+from .tiles import Against
 
 
 def render_run(
@@ -27,11 +28,13 @@ def render_run(
     *,
     timelines: Mapping[str, Timeline] | None = None,
     flames: Mapping[str, Flame] | None = None,
+    baselines: Mapping[str, Against] | None = None,
     folder: str = "",
 ) -> str:
     """Return a run's page.
 
     ``timelines``: by `TestResult.recording`; ``flames``: by `ProfileResult.file`; what they lack is left out.
+    ``baselines``: what a test's figures are shown beside, by `TestResult.test`.
     ``folder``: the run's folder as seen from the page, for links; empty for the page's own.
     """
     shown = [(timelines or {}).get(test.recording) for test in result.tests]
@@ -52,6 +55,7 @@ def render_run(
         title=f"Scale test {result.run}",
         result=result,
         timelines=shown,
+        baselines=baselines or {},
         folder=folder,
     )
 

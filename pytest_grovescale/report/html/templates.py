@@ -11,11 +11,23 @@ import jinja2
 import msgspec
 
 from ...analysis import figures
+from ...analysis.bottlenecks.rows import ACROSS, AT_MOST
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult
-from .. import bottleneck_table, comparison_rows, metric_table, sources, traffic_table, wording, worker_table
+from ...checks.account import headline
+from .. import (
+    bottleneck_table,
+    checks_table,
+    comparison_rows,
+    metric_table,
+    sources,
+    traffic_table,
+    wording,
+    worker_table,
+)
+from ..baseline_table import SINGLE
 from ..terminal import how_far, interval
-from . import answer, assets
+from . import answer, assets, tiles
 from .profiles import link
 
 MAX_LATE = 100
@@ -50,6 +62,15 @@ def environment() -> jinja2.Environment:
         "MAX_LINES": MAX_LINES,
         "answer": answer.answer,
         "tones": answer.TONES,
+        "tiles": tiles.tiles,
+        "strip": tiles.strip,
+        "against_of": tiles.against_of,
+        "SINGLE": SINGLE,
+        "headline": headline,
+        "by_verdict": checks_table.by_verdict,
+        "sums": checks_table.sums,
+        "ACROSS": ACROSS,
+        "AT_MOST": AT_MOST,
         "how_far": how_far,
         "target_marks": metric_table.marks,
         "verdicts_of": metric_table.verdicts_of,

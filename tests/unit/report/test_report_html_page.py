@@ -14,9 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse_run_over_time, merge, result_of
+from pytest_grovescale.analysis.baseline import baseline_test, rows
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.analysis.contents import Contents
-from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, FunctionRow, ProfileResult, Result, TestResult
+from pytest_grovescale.analysis.result import (
+    BottleneckRow,
+    CheckResult,
+    Contention,
+    FunctionRow,
+    ProfileResult,
+    Result,
+    TestResult,
+)
 from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
@@ -26,9 +35,10 @@ from pytest_grovescale.report.html.flames import Flame
 from pytest_grovescale.report.html.page import render_comparison, render_run
 from pytest_grovescale.report.html.profiles import link
 from pytest_grovescale.report.html.templates import figure, reach_of, span_of
+from pytest_grovescale.report.html.tiles import Against, strip, tiles
 from tests.unit.analysis.simulated import full_run
 
-from .sample import DEPLOY, RESULT, TEST
+from .sample import DEPLOY, PASSED, RESULT, TEST
 
 DATA = Path(__file__).with_name("data")
 HOSTILE = "</script><script>alert(1)</script><!--"
@@ -51,7 +61,7 @@ def test_it_shows_what_a_result_holds() -> None:
     shown = body(render_run(RESULT))
     for text in (
         "phase &#39;delete&#39; timed out after 2m00s (pods-gone: 12 left)",
-        "Machine saturated in deploy: 97 % of 2 cores busy (kube-apiserver, operator, kwok).",
+        "CPU was saturated in deploy: 97 % of 2 cores busy (kube-apiserver, operator, kwok).",
         "4.271 to 4.280 s",
         "did not hold to the end",
         "7 late objects",
@@ -84,21 +94,133 @@ def test_any_prefix_of_a_recording_has_a_page(length: int) -> None:
     assert render_run(merge([test]), timelines={"r": timeline_of(contents, test)})
 
 
-def test_checks_and_bottlenecks() -> None:
-    phase = msgspec.structs.replace(
-        DEPLOY,
-        bottleneck="API server CPU-bound 71 % of deploy",
-        bottlenecks=(BottleneckRow(suspect="api-server", seconds=8.0, share=0.71, evidence="its CPU clock"),),
+FAILED = CheckResult(
+    check='cpu("deploy", max="5s")', subject="operator CPU", id="cpu.deploy", phase="deploy", verdict="fail",
+    figure=6.84, bound=5, unit="s", text="operator CPU 6.84 s > 5 s", evidence=("6.84 s in 11 s",),
+    source="budgets.yaml:9",
+)  # fmt: skip
+PASS = CheckResult(
+    check="noop_writes(max=0)", subject="no-op writes", id="noop_writes", verdict="pass", figure=0, bound=0,
+    text="no-op writes 0 ≤ 0", evidence=("500 reconciles of podclique",), source="marker",
+)  # fmt: skip
+
+
+def of_lines(page: str) -> list[str]:
+    """Return the first lines of a page's first test, without their markup."""
+    (first, *_) = re.findall(r'<ul class="answer">(.*?)</ul>', page, re.DOTALL)
+    return [
+        unescape(re.sub(r"<[^>]+>", "", line)).strip() for line in re.findall(r"<li[^>]*>(.*?)</li>", first, re.DOTALL)
+    ]
+
+
+def test_a_failed_check_is_the_first_line_with_its_source_and_its_evidence_is_open() -> None:
+    failure = "operator CPU in deploy 6.84 s > 5 s (fail; ...)"
+    test = msgspec.structs.replace(PASSED, verdict="failed", ended="failed", failure=failure, checks=(PASS, FAILED))
+    page = render_run(one(test))
+    lines = of_lines(page)
+    assert lines[0] == "operator CPU in deploy 6.84 s > 5 s budgets.yaml:9"
+    assert sum("6.84 s" in line for line in lines) == 1, "the failure that pytest was given only repeats it"
+    assert "Checks: 1 failed, 1 passed." in lines
+    assert '<span class="badge bad">failed</span>' in page
+    checks = page[page.index('id="t0-checks"') :]
+    assert checks.index("6.84 s") < checks.index("no-op writes")
+    assert re.findall(r"<details( open)?><summary>evidence", checks) == [" open", ""]
+
+
+def test_a_budget_that_is_not_enforced_is_no_failure() -> None:
+    check = msgspec.structs.replace(FAILED, verdict="not enforced")
+    page = render_run(one(msgspec.structs.replace(PASSED, checks=(check,))))
+    assert of_lines(page)[:2] == [
+        "2 phases passed in 2m48s, with 1 not enforced.",
+        "not enforced: operator CPU in deploy 6.84 s > 5 s budgets.yaml:9",
+    ]
+    assert "badge bad" not in page
+
+
+def test_contention_is_said_before_where_the_time_went() -> None:
+    contention = Contention(cores=2, run_cores=0.8, others_cores=1.1, steal_cores=0.1, others_share=0.6)
+    phase = msgspec.structs.replace(DEPLOY, contention=contention, bottleneck="operator using CPU 38 %")
+    lines = of_lines(render_run(one(msgspec.structs.replace(PASSED, phases=(phase,)))))
+    others = "Other programs used 1.1 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated."
+    assert lines.index(others) < lines.index("Where the time of deploy went: operator using CPU 38 %")
+
+
+def test_contributing_factors_stand_below_the_rows_that_add_up() -> None:
+    rows = (
+        BottleneckRow(suspect="api-server", seconds=8.0, share=0.71, evidence="its CPU clock"),
+        BottleneckRow(suspect="operator-cpu", seconds=7.0, share=0.62, evidence="its threads"),
+        BottleneckRow(suspect="operator-queue", seconds=3.0, share=0.27, evidence="its work queue"),
+        BottleneckRow(suspect="unattributed", seconds=4.2, share=0.38, evidence="no record"),
     )
-    checks = (
-        CheckResult(check="noop_writes(max=0)", verdict="fail", figure=3, bound=0, unit="writes", text="3 writes"),
-        CheckResult(check="cpu(max=5)", phase="deploy", verdict="pass", figure=4.3, bound=5, unit="s", text="fine"),
+    phase = msgspec.structs.replace(DEPLOY, bottlenecks=rows)
+    shown = body(render_run(one(msgspec.structs.replace(TEST, phases=(phase,)))))
+    table = shown[shown.index('id="t0-bottlenecks"') :]
+    order = [
+        "operator, CPU used",
+        "unattributed",
+        "Contributing factors (overlapping)",
+        "API server CPU-bound",
+        "≤ 3.00 s",
+    ]
+    places = [table.index(text) for text in order]
+    assert places == sorted(places)
+    assert "width:71.0%" in table
+
+
+def tile_texts(test: TestResult, against: Against | None = None) -> dict[str, tuple[str, str]]:
+    return {tile.name: (tile.value, tile.change) for tile in tiles(test, against)}
+
+
+def test_the_main_figures_are_tiles_with_their_change_against_a_baseline() -> None:
+    assert tile_texts(PASSED) == {
+        "Time to pcs-available": ("11.1 s", ""),
+        "Operator CPU": ("4.31 s", ""),
+        "Requests per pod": ("3.02", ""),
+        "No-op writes": ("0", ""),
+        "Peak memory": ("101 MB", ""),
+    }
+    before = baseline_test(PASSED)
+    halved = {key: figure / 2 for key, figure in before.metrics.items()}
+    found = rows(msgspec.structs.replace(before, metrics=halved), PASSED, same_machine=True)
+    changes = {name: change for name, (_, change) in tile_texts(PASSED, Against("main", found)).items()}
+    assert changes.pop("No-op writes") == "0 % against main"
+    assert set(changes.values()) == {"+100.0 % against main"}
+    shown = body(render_run(one(PASSED), baselines={PASSED.test: Against("main", found)}))
+    assert shown.count("+100.0 % against main") == 4
+
+
+def test_what_was_not_measured_is_no_zero_on_a_tile() -> None:
+    bare = msgspec.structs.replace(
+        DEPLOY, milestones=(), cpu=(), api=(), audit_complete=False, missing={"cpu": "no clock", "audit": "no log"}
+    )  # fmt: skip
+    found = tiles(msgspec.structs.replace(PASSED, phases=(bare,)))
+    assert {tile.name: tile.value for tile in found} == dict.fromkeys(
+        ("Operator CPU", "Requests per pod", "Peak memory"), "not measured"
     )
-    shown = body(render_run(one(msgspec.structs.replace(TEST, phases=(phase,), checks=checks))))
-    for text in ("noop_writes(max=0): fail. 3 writes", "1 of 2 checks passed.", "API server CPU-bound", "width:71.0%"):
-        assert text in shown
-    assert "3 writes" in shown
-    assert "4.30 s" in shown
+    late = {tile.name: (tile.value, tile.tone) for tile in tiles(msgspec.structs.replace(TEST, phases=TEST.phases[2:]))}
+    assert late["Time to pods-gone"] == ("not met", "bad")
+
+
+def test_milestones_are_named_on_the_strip_and_those_that_would_cover_each_other_share_a_marker() -> None:
+    found = strip(PASSED, None)
+    assert [(phase.name, phase.left, phase.width) for phase in found.phases] == [
+        ("deploy", 0.0, 27.182), ("steady-state", 27.182, 72.818)
+    ]  # fmt: skip
+    assert [(marker.label, marker.title) for marker in found.markers] == [
+        ("1", "deploy: pods-created"), ("2", "deploy: pcs-available")
+    ]  # fmt: skip
+    closer = tuple(msgspec.structs.replace(one, observed_s=4.3, server_s=None) for one in DEPLOY.milestones)
+    (marker,) = strip(
+        msgspec.structs.replace(PASSED, phases=(msgspec.structs.replace(DEPLOY, milestones=closer),)), None
+    ).markers
+    assert marker.label == "1–2"
+
+
+def test_the_command_that_repeats_a_run_can_be_copied() -> None:
+    command = "python -m pytest --grovescale tests/test_a.py::test_a '--grovescale-param=name=a b'"
+    shown = body(render_run(one(msgspec.structs.replace(PASSED, command=command))))
+    assert f"<code>{command.replace(chr(39), '&#39;')}</code>" in shown
+    assert 'id="t0-repeat"' not in body(render_run(one(PASSED)))
 
 
 def test_names_are_text_wherever_they_stand() -> None:

@@ -9,3 +9,17 @@ $$("article[data-test]").forEach((article) => {
   $$(".scaling", article).forEach((figure) => makeScaling(figure, data.scaling));
   $$(".profiles", article).forEach((panel) => makeProfiles(panel, data.profiles));
 });
+$$(".command").forEach((box) => {
+  const button = $(".copy", box);
+  button.addEventListener("click", async () => {
+    const text = $("code", box).textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      // A browser may refuse: then the text is selected, to be copied with the keyboard.
+      getSelection().selectAllChildren($("code", box));
+      button.textContent = "Selected";
+    }
+  });
+});

@@ -1,0 +1,234 @@
+"""The main figures of a test as tiles, with their change against a baseline, and its phases on one strip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...analysis import figures
+from ...analysis.baseline import BaselineRow
+from ...analysis.result import MilestoneResult, PhaseResult, TestResult
+from ...analysis.run_metrics import OPERATOR, metrics_of
+from ...analysis.timeline import Timeline
+from ...errors import NotMeasuredError
+from .. import comparison_rows, wording
+from ..terminal import how_far
+from .answer import Tone
+
+NOT_MEASURED = "not measured"
+
+_MERGED = 4.0
+"""Milestones that are closer than this, in percent of the strip, share a marker: on a small screen they would cover
+each other."""
+
+
+class Against(NamedTuple):
+    """A test's figures beside those of a baseline."""
+
+    baseline: str
+    """Its name."""
+    rows: Sequence[BaselineRow]
+
+
+class Tile(NamedTuple):
+    """One figure: what it is, and how it compares with the baseline, if there is one."""
+
+    name: str
+    value: str
+    detail: str
+    change: str = ""
+    tone: Tone = "plain"
+
+
+def tiles(test: TestResult, against: Against | None = None) -> tuple[Tile, ...]:
+    """Return the tiles of a test; nothing for one without a phase."""
+    if not test.phases:
+        return ()
+    before = {row.key: row for row in against.rows} if against is not None else {}
+    name = against.baseline if against is not None else ""
+
+    def change(key: str) -> str:
+        return _change(before[key], name) if key in before else ""
+
+    found = [
+        _ready(test, change),
+        _cpu(test, change),
+        _requests(test, change),
+        _noop(test, change),
+        _peak(test, change),
+    ]
+    return tuple(tile for tile in found if tile is not None)
+
+
+Change = Callable[[str], str]
+
+
+def _change(row: BaselineRow, name: str) -> str:
+    """Return how a figure differs from a baseline's: ``+12.0 % against main``."""
+    if row.before:
+        return f"{comparison_rows.ratio(row.now / row.before)} against {name}"
+    return f"{'0 %' if row.now == 0 else f'{wording.three(row.now)} more than 0'} against {name}"
+
+
+def main_phase(test: TestResult) -> PhaseResult:
+    """Return the phase that the tiles are of: the first one with a milestone, as deploy."""
+    return next((phase for phase in test.phases if phase.milestones), test.phases[0])
+
+
+def _ready(test: TestResult, change: Change) -> Tile | None:
+    phase = main_phase(test)
+    if not phase.milestones:
+        return None
+    milestone = _readiness(phase.milestones)
+    title = "Time to Ready" if "ready" in milestone.name.lower() else f"Time to {milestone.name}"
+    where = f"{milestone.name} in {phase.name}"
+    if milestone.seconds is None:
+        still = "not met yet" if phase.outcome == "unfinished" else "not met"
+        return Tile(title, still, f"{where}: {how_far(milestone)}", tone="warn" if still == "not met yet" else "bad")
+    return Tile(title, wording.seconds(milestone.seconds), where, change(f"milestone:{phase.name}/{milestone.name}"))
+
+
+def _readiness(milestones: Sequence[MilestoneResult]) -> MilestoneResult:
+    """Return the milestone at which what was deployed is ready: by its name, else the last one."""
+    return next((one for one in reversed(milestones) if "ready" in one.name.lower()), milestones[-1])
+
+
+def _cpu(test: TestResult, change: Change) -> Tile:
+    phase = main_phase(test)
+    title = "Operator CPU"
+    try:
+        used = figures.cpu(phase, OPERATOR)
+    except NotMeasuredError as error:
+        return Tile(title, NOT_MEASURED, error.message)
+    least = "≥ " if used.result.lower_bound else ""
+    with_profiler = ", with a profiler attached" if test.profiled else ""
+    detail = f"in {phase.name}, {wording.three(used.result.cores)} cores on average{with_profiler}"
+    return Tile(title, least + wording.seconds(used.at_least), detail, change(f"cpu:{phase.name}"))
+
+
+def _requests(test: TestResult, change: Change) -> Tile:
+    phase = main_phase(test)
+    one = "pod" if test.objects_resource == "pods" else "object"
+    title = f"Requests per {one}" if test.objects else "Requests"
+    metrics = metrics_of(test)
+    key = next((key for kind in ("api", "client_requests") if (key := f"{kind}:{phase.name}") in metrics), "")
+    if not key:
+        why = "" if phase.outcome == "passed" else f": {phase.name} did not pass"
+        return Tile(title, NOT_MEASURED, phase.missing.get("audit", f"by the operator in {phase.name}{why}"))
+    number = metrics[key]
+    value = wording.three(number / test.objects) if test.objects else wording.count(int(number))
+    of = f" for {wording.count(test.objects)} {test.objects_resource}" if test.objects else ""
+    return Tile(title, value, f"{wording.count(int(number))} by the operator in {phase.name}{of}", change(key))
+
+
+def _noop(test: TestResult, change: Change) -> Tile | None:
+    phases = [phase for phase in test.phases if phase.triggers]
+    if not phases:
+        return None
+    title = "No-op writes"
+    found = [figures.noop(phase) for phase in phases]
+    triggers = sum(phase.triggers for phase in phases)
+    where = f"{wording.count(triggers)} trigger{'s' if triggers != 1 else ''} in {', '.join(p.name for p in phases)}"
+    writes = [one.object_writes for one in found if one.object_writes is not None]
+    if doubts := [why for one in found for why in one.why]:
+        return Tile(title, "inconclusive" if writes else NOT_MEASURED, f"{where}: {doubts[0]}", tone="warn")
+    return Tile(title, wording.count(sum(writes)), where, change("noop_writes"), "warn" if sum(writes) else "good")
+
+
+def _peak(test: TestResult, change: Change) -> Tile:
+    title = "Peak memory"
+    rows = [(row.peak_rss_bytes, phase.name) for phase in test.phases for row in phase.cpu if row.process == OPERATOR]
+    if not rows:
+        why = next(
+            (phase.missing[key] for phase in test.phases for key in ("cpu:operator", "cpu") if key in phase.missing), ""
+        )
+        return Tile(title, NOT_MEASURED, why or "of the operator")
+    peak = max(size for size, _ in rows)
+    phase = next(name for size, name in rows if size == peak)
+    return Tile(title, wording.bytes_(peak), f"of the operator, reached in {phase}", change(f"rss:{phase}"))
+
+
+class Marker(NamedTuple):
+    """Where one or more milestones stand on the strip."""
+
+    at: float
+    """Percent of its width."""
+    label: str
+    """``3``, ``1–2``."""
+    title: str
+
+
+class PhaseOnStrip(NamedTuple):
+    """A phase on the strip, and what is written of it below."""
+
+    name: str
+    outcome: str
+    seconds: float
+    left: float
+    width: float
+    milestones: tuple[tuple[int, str, str], ...]
+    """(number, name, when) of each; the number is 0 of one that was not met."""
+
+
+class Strip(NamedTuple):
+    phases: tuple[PhaseOnStrip, ...]
+    markers: tuple[Marker, ...]
+
+
+def strip(test: TestResult, timeline: Timeline | None) -> Strip:
+    """Return the phases of a test on one strip; without a timeline they stand one after the other."""
+    starts, whole = _starts(test, timeline)
+    phases: list[PhaseOnStrip] = []
+    met: list[tuple[float, int, str]] = []
+    for phase, start in zip(test.phases, starts, strict=True):
+        milestones = []
+        for one in phase.milestones:
+            if not one.met or one.seconds is None:
+                still = "not met yet" if phase.outcome == "unfinished" else "not met"
+                milestones.append((0, one.name, f"{still}: {how_far(one)}"))
+                continue
+            number = len(met) + 1
+            met.append((_percent(start + one.seconds, whole), number, f"{phase.name}: {one.name}"))
+            milestones.append((number, one.name, wording.seconds(one.seconds)))
+        left = _percent(start, whole)
+        width = max(0.0, round(_percent(start + phase.seconds, whole) - left, 3))
+        phases.append(PhaseOnStrip(phase.name, phase.outcome, phase.seconds, left, width, tuple(milestones)))
+    return Strip(tuple(phases), tuple(_markers(met)))
+
+
+def _starts(test: TestResult, timeline: Timeline | None) -> tuple[list[float], float]:
+    """Return when each phase began and how long it is until the end, seconds."""
+    if timeline is not None and timeline.seconds > 0 and len(timeline.phases) == len(test.phases):
+        return [phase.start_s for phase in timeline.phases], timeline.seconds
+    starts, at = [], 0.0
+    for phase in test.phases:
+        starts.append(at)
+        at += phase.seconds
+    return starts, at
+
+
+def _percent(at: float, whole: float) -> float:
+    return round(min(100.0, 100 * at / whole), 3) if whole else 0.0
+
+
+def _markers(met: Sequence[tuple[float, int, str]]) -> list[Marker]:
+    """Return markers from left to right; those that would cover each other are one."""
+    groups: list[list[tuple[float, int, str]]] = []
+    for one in sorted(met):
+        if groups and one[0] - groups[-1][0][0] < _MERGED:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [_marker(group) for group in groups]
+
+
+def _marker(group: Sequence[tuple[float, int, str]]) -> Marker:
+    numbers = sorted(number for _, number, _ in group)
+    run = numbers == list(range(numbers[0], numbers[-1] + 1))
+    ends = f"{numbers[0]}–{numbers[-1]}" if len(numbers) > 1 and run else ", ".join(map(str, numbers))
+    return Marker(round(sum(at for at, _, _ in group) / len(group), 3), ends, ", ".join(name for *_, name in group))
+
+
+def against_of(baselines: Mapping[str, Against], test: TestResult) -> Against | None:
+    """Return the baseline that a test is shown beside; none of a profiled pass, which is no measurement."""
+    return None if test.profiled else baselines.get(test.test)
