@@ -85,8 +85,8 @@ async def _bring_up(
         async with asyncio.timeout(_START_S):
             await _until_answering(client)
     timings.answering_s = time.monotonic() - began
-    begin("kwok", "kube-scheduler", "kube-controller-manager")
-    ready = asyncio.create_task(_until_ready(client, timings, began))
+    begin("kwok", "kube-scheduler")
+    ready = asyncio.create_task(_until_ready(client, begin, timings, began))
     try:
         await nodes.create(client, start.definition, cluster=start.name)
         progress(f"cluster {start.name}: {count} nodes created, waiting until they are Ready")
@@ -111,12 +111,15 @@ async def _until_answering(client: Client) -> None:
         await asyncio.sleep(_EVERY_S)
 
 
-async def _until_ready(client: Client, timings: Timings, began: float) -> None:
+async def _until_ready(client: Client, begin: Callable[..., None], timings: Timings, began: float) -> None:
     while True:
         if await client.ready():
             break
         await asyncio.sleep(_EVERY_S)
     timings.ready_s = time.monotonic() - began
+    # Not earlier: it ends when the API server is not healthy within 10 s, which a busy machine can take
+    # (WaitForAPIServer in kubernetes/cmd/kube-controller-manager/app/controllermanager.go).
+    begin("kube-controller-manager")
 
 
 async def _until_listening(start: Start) -> None:
