@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..recording.records import CgroupCpu, MachineRead
 from .contents import Contents, PhaseSpan
-from .result import Contention, CpuResult
+from .result import Contention, CpuResult, PhaseResult
 
 API_SERVER = "kube-apiserver"
 
@@ -44,10 +44,32 @@ def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS
             f"The CPU quota of {contention.quota_cores or 0.0:.1f} cores stopped the run for"
             f" {contention.throttled_s or 0.0:.1f} s during {phase}: CPU and wall times are inflated."
         )
+    return f"Other programs used {_taken(contention, phase)}: CPU and wall times are inflated."
+
+
+def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> list[str]:
+    """Return the same of several phases, in one sentence where it was other programs that had the cores."""
+    inflated = [phase for phase in phases if contended(phase.contention, limit=limit)]
+    by_others = [
+        _taken(phase.contention, phase.name)
+        for phase in inflated
+        if phase.contention is not None and (phase.contention.others_share or 0.0) > limit
+    ]
+    if len(by_others) < 2:
+        return [sentence(phase.contention, phase.name, limit=limit) for phase in inflated]
+    by_quota = [
+        sentence(phase.contention, phase.name, limit=limit)
+        for phase in inflated
+        if phase.contention is not None and (phase.contention.others_share or 0.0) <= limit
+    ]
+    return [f"Other programs used {', '.join(by_others)}: CPU and wall times are inflated.", *by_quota]
+
+
+def _taken(contention: Contention, phase: str) -> str:
+    """Return how many cores other programs had in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
     steal = contention.steal_cores or 0.0
     stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
-    used = f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores"
-    return f"Other programs used {used} during {phase}{stolen}: CPU and wall times are inflated."
+    return f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores during {phase}{stolen}"
 
 
 def contention_of_phase(

@@ -83,17 +83,24 @@ def reasons(test: TestResult) -> list[str]:
 
 def caveats(test: TestResult) -> list[str]:
     """Return what has to be known before the figures are read: contention, saturation, reruns, missing sources."""
-    found = []
-    saturated = []
-    for phase in test.phases:
-        if inflated := contention.sentence(phase.contention, phase.name, limit=test.contention_limit):
-            found.append(inflated)
-        elif phase.saturation is not None and phase.saturation.saturated:
-            saturated.append(f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)")
+    found = contention.of_phases(main_phases(test), limit=test.contention_limit)
+    saturated = [
+        f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)"
+        for phase in test.phases
+        if phase.saturation is not None
+        and phase.saturation.saturated
+        and not contention.contended(phase.contention, limit=test.contention_limit)
+    ]
     if saturated:
         where = ", ".join(saturated) if len(saturated) <= _FEW else f"{len(saturated)} phases"
         found.append(f"CPU was saturated in {where}: wall times reflect the machine, not the operator.")
     return [*found, *validity(test), *filter(None, [reservation(test)])]
+
+
+def main_phases(test: TestResult) -> list[PhaseResult]:
+    """Return the test's phases without idle twins, which only serve to judge another one."""
+    twins = {phase.idle_twin for phase in test.phases}
+    return [phase for phase in test.phases if phase.name not in twins]
 
 
 def phase_cells(phase: PhaseResult) -> list[str]:

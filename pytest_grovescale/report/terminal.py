@@ -60,12 +60,13 @@ def _summary(test: TestResult, most: int, *, width: int, color: bool) -> str:
     sheet = Sheet(width=width, color=color)
     _answer(sheet, test, most=most)
     shown = 2 * most
-    if test.phases:
+    phases = summary.main_phases(test)
+    if phases:
         sheet.line()
         columns = [Column(heading, figures=index not in (0, 2)) for index, heading in enumerate(summary.PHASE_COLUMNS)]
-        sheet.table(columns, [summary.phase_cells(phase) for phase in test.phases[:shown]])
-        if len(test.phases) > shown:
-            sheet.line(f"and {len(test.phases) - shown} more phases, with -v", "dim")
+        sheet.table(columns, [summary.phase_cells(phase) for phase in phases[:shown]])
+        if len(phases) > shown:
+            sheet.line(f"and {len(phases) - shown} more phases, with -v", "dim")
         sheet.line()
     noop = [text for text, _ in summary.noop_lines(test)]
     for line in filter(None, (summary.main_cause(test), summary.peak_memory(test), *noop[:_NOOPS_SHOWN])):
