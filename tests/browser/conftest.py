@@ -12,6 +12,9 @@ import pytest
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
+from pytest_grovescale.report.html import files
+from tests.unit.report.grown import grown, judged
+
 from . import pages
 from .reader import Reader
 
@@ -58,6 +61,19 @@ def reader(driver: Chrome) -> Iterator[Reader]:
 def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a run whose second phase timed out."""
     return pages.run_page(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="session")
+def judged_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run on a busy machine with checks of every verdict, beside a baseline."""
+    return pages.judged_page(tmp_path_factory.mktemp("judged"))
+
+
+@pytest.fixture(scope="session")
+def sweep_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a sweep in which deletion grows with the square of the size."""
+    found = grown()
+    return files.write_sweep(tmp_path_factory.mktemp("sweep"), found, judged(found))
 
 
 @pytest.fixture(scope="session")

@@ -6,22 +6,56 @@ import shutil
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from pytest_grovescale.analysis.analyse import analyse_run_over_time
+from pytest_grovescale.analysis.baseline import baseline_test, rows
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.analysis.in_force import in_force
 from pytest_grovescale.analysis.profiles.chosen import PhaseProfile, every_cpu_profile, matched
 from pytest_grovescale.analysis.profiles.compared import NotProfiled
+from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, Contention, Suspect
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read
 from pytest_grovescale.report.html import files
 from pytest_grovescale.report.html.background import Background, RunLink, RunRow, ShownRun
+from pytest_grovescale.report.html.tiles import Against
 from tests.unit.analysis.endpoint import T0, Endpoint, working
+from tests.unit.analysis.simulated import full_run
 
 TESTS = Path(__file__).parents[1]
 RECORDING = TESTS / "unit" / "report" / "data" / "configmaps.jsonl"
 PROFILES = TESTS / "data" / "profiles"
 PHASE = "all"
+TIME_TABLE: tuple[tuple[Suspect, float, str], ...] = (
+    ("operator-core-wait", 0.44, "its threads were runnable without a core"),
+    ("operator-cpu", 0.31, "its CPU clock"),
+    ("kwok", 0.15, "pods that were bound and not yet running"),
+    ("unattributed", 0.1, "no record of anything at work"),
+    ("machine", 0.8, "CPU clocks of all processes"),
+    ("operator-queue", 0.5, "its work queue held keys"),
+)
+CHECKS = (
+    CheckResult(
+        check="noop_writes(max=0)", subject="object writes by operator", id="noop_writes", verdict="pass", figure=0,
+        bound=0, text="object writes by operator 0 ≤ 0", evidence=("200 reconciles of podclique",), source="marker",
+    ),
+    CheckResult(
+        check='cpu("deploy", max="5s")', subject="operator CPU", id="cpu.deploy", phase="deploy",
+        verdict="inconclusive", figure=6.84, bound=5, unit="s",
+        text="operator CPU 6.84 s > 5 s, while others used 60 % of the cores",
+        evidence=("6.84 s in 11.2 s of deploy",), source="tests/scale/budgets.yaml:9",
+    ),
+    CheckResult(
+        check='api_requests("deploy", verb="create", max=200)', subject="creates by operator", id="creates.deploy",
+        phase="deploy", verdict="fail", figure=240, bound=200, text="creates by operator 240 > 200",
+        evidence=("240 of pods",), source="tests/scale/budgets.yaml:12",
+    ),
+    CheckResult(
+        check='rss("deploy", max="100MB")', subject="operator peak memory", id="rss.deploy", phase="deploy",
+        verdict="not enforced", figure=120e6, bound=100e6, unit="bytes", text="operator peak memory 120 MB > 100 MB",
+    ),
+)  # fmt: skip
 NAMES = ("baseline", "candidate")
 WHY = "py-spy is not permitted to read the process"
 REMEDY = "Run it as root."
@@ -36,6 +70,43 @@ def run_page(folder: Path, *, extra: str = "") -> Path:
     _record(folder, folded=(PROFILES / "asyncio.raw").read_text(encoding="utf-8") + extra)
     result, timelines, _ = analyse_run_over_time(folder)
     return files.write_run(folder, result, timelines)
+
+
+def judged_page(folder: Path) -> Path:
+    """Write the page of a run of 200 pods beside others on the machine: with checks of every verdict, and a baseline.
+
+    The recording is simulated; contention, time table and checks are put into its result.
+    """
+    (folder / "recordings").mkdir()
+    writer = Writer(folder / "recordings" / "judged.jsonl")
+    for record in full_run(200).records():
+        writer.append(record)
+    writer.close()
+    result, timelines, _ = analyse_run_over_time(folder)
+    (test,) = result.tests
+    deploy, *others = test.phases
+    deploy = replace(
+        deploy,
+        contention=Contention(cores=2, run_cores=0.7, others_cores=1.1, steal_cores=0.1, others_share=0.6),
+        bottleneck="operator waiting for a core 44 % of deploy",
+        bottlenecks=tuple(
+            BottleneckRow(suspect=suspect, seconds=share * deploy.seconds, share=share, evidence=evidence)
+            for suspect, share, evidence in TIME_TABLE
+        ),
+    )
+    judged = replace(
+        test,
+        verdict="failed",
+        ended="failed",
+        phases=(deploy, *others),
+        checks=CHECKS,
+        command="python -m pytest --grovescale tests/scale/test_pods.py::test_pods --grovescale-param=replicas=100",
+    )
+    before = baseline_test(test)
+    before = replace(before, metrics={key: 0.8 * figure for key, figure in before.metrics.items()})
+    beside = Against("main", rows(before, judged, same_machine=True))
+    shown = replace(result, tests=(judged,), verdict="failed")
+    return files.write_run(folder, shown, timelines, baselines={judged.test: beside})
 
 
 def metrics_page(folder: Path) -> Path:

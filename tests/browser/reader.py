@@ -20,10 +20,21 @@ class Reader:
         self.driver = driver
         self._seen: list[str] = []
 
-    def open(self, page: Path, *, width: int = 1400, dark: bool = False) -> None:
-        """Open a page from disk, in a window of that width, with nothing remembered from before."""
+    def resize(self, width: int) -> None:
+        """Make the window so wide, px."""
         size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def show_all(self) -> None:
+        """Unfold what is folded, and have drawn what is drawn only when it is about to be seen or printed."""
+        self.run(
+            "document.querySelectorAll('details').forEach((details) => { details.open = true });"
+            "dispatchEvent(new Event('beforeprint')); dispatchEvent(new Event('afterprint'))"
+        )
+
+    def open(self, page: Path, *, width: int = 1400, dark: bool = False) -> None:
+        """Open a page from disk, in a window of that width, with nothing remembered from before."""
+        self.resize(width)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme, still]})

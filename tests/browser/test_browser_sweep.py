@@ -10,19 +10,12 @@ from selenium.webdriver.common.keys import Keys
 
 from pytest_grovescale.analysis.scaling import SizedRun, sweep
 from pytest_grovescale.report.html import files
-from tests.unit.report.grown import grown, judged
+from tests.unit.report.grown import grown
 
 from . import pages
 from .reader import Reader
 
 CHARTS = ("cpu", "wall", "api", "reconciles", "rss", "series")
-
-
-@pytest.fixture(scope="session")
-def sweep_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a sweep in which deletion grows with the square of the size."""
-    found = grown()
-    return files.write_sweep(tmp_path_factory.mktemp("sweep"), found, judged(found))
 
 
 def _chart(reader: Reader, name: str) -> str:

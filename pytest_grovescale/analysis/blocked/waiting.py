@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from ..libraries import GO_LIBRARIES, GO_STANDARD
 from ..result import StackGroup
 from .dumps import Frame, Stack
 
@@ -44,12 +45,6 @@ _WORKS = ("running", "runnable", "active")
 _QUEUE_GET = re.compile(r"(?:^|[.)])_?get(?:WithPriority)?$", re.I)
 _QUEUE = re.compile(r"queue", re.I)
 
-_GO_LIBRARIES = ("k8s.io/apimachinery/", "k8s.io/client-go/", "k8s.io/apiserver/", "sigs.k8s.io/controller-runtime/")
-_GO_STANDARD = re.compile(
-    "(?:archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding|errors|expvar|flag|fmt|go"
-    "|hash|html|image|index|internal|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|runtime|slices|sort"
-    "|strconv|strings|structs|sync|syscall|testing|text|time|unicode|unique|unsafe|weak)[./]"
-)
 _PYTHON_STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|^<frozen")
 _INSTALLED = re.compile(r"(?:site|dist)-packages/")
 
@@ -143,7 +138,7 @@ def _own(frame: Frame) -> bool:
 def _go_library(frame: Frame) -> bool:
     """Return whether a Go frame is none of the main module's: go.dev/ref/mod has where the others lie."""
     elsewhere = "@v" in frame.file or "/vendor/" in frame.file
-    return elsewhere or frame.function.startswith(_GO_LIBRARIES) or bool(_GO_STANDARD.match(frame.function))
+    return elsewhere or frame.function.startswith(GO_LIBRARIES) or bool(GO_STANDARD.match(frame.function))
 
 
 def _python_standard(frame: Frame) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from ..libraries import is_library
 from ..result import FunctionRow
 from .stacks import Function, Stacks
 from .wilson import wilson
@@ -93,6 +94,12 @@ def is_trunk(row: FunctionRow | Function) -> bool:
     """Return whether a function only leads to others, so that a short table does without it."""
     name = (row.name if isinstance(row, Function) else row.function).partition(" (")[0]
     return name == "<module>" or (name.rpartition(".")[2], row.module) in TRUNK
+
+
+def is_framework(row: FunctionRow | Function) -> bool:
+    """Return whether a function is not the program's own: of a library, or one that only leads to others."""
+    name = row.name if isinstance(row, Function) else row.function
+    return not name.startswith("<module>") and (is_trunk(row) or is_library(row.module))
 
 
 def in_module(function: Function, wanted: str) -> bool:

@@ -9,7 +9,9 @@ from pathlib import Path
 from ...analysis.comparison import Comparison
 from ...analysis.profiles.attach import read_stacks
 from ...analysis.profiles.chosen import PhaseProfile
-from ...analysis.result import CheckResult, ProfileResult, Result
+from ...analysis.profiles.functions import function_table
+from ...analysis.profiles.stacks import Stacks
+from ...analysis.result import CheckResult, FunctionRow, ProfileResult, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from ...errors import GrovescaleError, RecordingError
@@ -40,11 +42,24 @@ def write_run(
     ``timelines``: by `TestResult.recording`; ``baselines``: by `TestResult.test`. Raises PageError.
     """
     target = to or folder / NAME
-    flames = {profile.file: flame for profile in _profiles(result) if (flame := _flame(folder, profile)) is not None}
+    flames: dict[str, Flame] = {}
+    functions: dict[str, tuple[FunctionRow, ...]] = {}
+    for profile in _profiles(result):
+        if (stacks := _stacks(folder, profile)) is None:
+            continue
+        if (flame := flame_of(stacks)) is not None:
+            flames[profile.file] = flame
+        if profile.functions:
+            functions[profile.file] = function_table(stacks, cpu_s=profile.cpu_s, worth=profile.independent)
     _write(
         target,
         lambda: render_run(
-            result, timelines=timelines, flames=flames, baselines=baselines, folder=seen_from(target, folder)
+            result,
+            timelines=timelines,
+            flames=flames,
+            functions=functions,
+            baselines=baselines,
+            folder=seen_from(target, folder),
         ),
     )
     return target
@@ -90,10 +105,10 @@ def profile_pairs(
     )
 
 
-def _flame(folder: Path, profile: ProfileResult) -> Flame | None:
-    """Return a profile's flame graph; None for a file that cannot be read: the profile's `problem` says why."""
+def _stacks(folder: Path, profile: ProfileResult) -> Stacks | None:
+    """Return a profile's stacks; None for a file that cannot be read: the profile's `problem` says why."""
     try:
-        return flame_of(read_stacks(folder, profile))
+        return read_stacks(folder, profile)
     except RecordingError:
         return None
 

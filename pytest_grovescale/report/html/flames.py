@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ...analysis.profiles.functions import is_framework
 from ...analysis.profiles.stacks import Function, Stack, Stacks
 
 MIN_SHARE = 0.001
@@ -42,6 +43,8 @@ class Flame(msgspec.Struct, frozen=True, kw_only=True):
     """Weight of each call and all it calls."""
     before: tuple[float, ...] = ()
     """The same of the profile that it is compared with; empty for a single one."""
+    framework: tuple[int, ...] = ()
+    """Which of `names` are of the standard library or of libraries (`functions.is_framework`)."""
     min_share: float = MIN_SHARE
     """Calls with a smaller share are in `OTHER`."""
     pruned: int = 0
@@ -122,6 +125,7 @@ def _pruned(weighed: _Weighed, unit: Unit, *, differs: bool) -> Flame:
     return Flame(
         unit=unit,
         names=(*(weighed.functions[function].name for function in used), OTHER, ROOT),
+        framework=tuple(at for at, function in enumerate(used) if is_framework(weighed.functions[function])),
         depths=tuple(row.depth for row in rows),
         frames=tuple(place[row.function] for row in rows),
         values=tuple(_short(row.after) for row in rows),

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...analysis.comparison import Comparison, overall
-from ...analysis.result import CheckResult, Result
+from ...analysis.result import CheckResult, FunctionRow, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from .. import comparison_rows
@@ -19,7 +19,7 @@ from .background import NO_BACKGROUND, Background, ShownRun
 from .embedding import csp_hash, json_block
 from .flames import Flame
 from .profiles import pair_data, profile_data
-from .templates import environment, reach_of
+from .templates import colours_of, environment, reach_of
 from .tiles import Against
 
 
@@ -28,21 +28,26 @@ def render_run(
     *,
     timelines: Mapping[str, Timeline] | None = None,
     flames: Mapping[str, Flame] | None = None,
+    functions: Mapping[str, Sequence[FunctionRow]] | None = None,
     baselines: Mapping[str, Against] | None = None,
     folder: str = "",
 ) -> str:
     """Return a run's page.
 
-    ``timelines``: by `TestResult.recording`; ``flames``: by `ProfileResult.file`; what they lack is left out.
+    ``timelines``: by `TestResult.recording`; ``flames`` and ``functions`` (whole function
+    tables): by `ProfileResult.file`; what they lack is left out.
     ``baselines``: what a test's figures are shown beside, by `TestResult.test`.
     ``folder``: the run's folder as seen from the page, for links; empty for the page's own.
     """
     shown = [(timelines or {}).get(test.recording) for test in result.tests]
+    colours = colours_of(zip(result.tests, shown, strict=True))
+    drawn, rows = flames or {}, functions or {}
     data = [
         {
             "timeline": timeline,
+            "colours": colours,
             "profiles": [
-                profile_data(phase, profile, (flames or {}).get(profile.file), folder)
+                profile_data(phase, profile, drawn.get(profile.file), folder, rows.get(profile.file, ()))
                 for phase in test.phases
                 for profile in phase.profiles
             ],
@@ -56,6 +61,7 @@ def render_run(
         result=result,
         timelines=shown,
         baselines=baselines or {},
+        colours=colours,
         folder=folder,
     )
 
@@ -66,11 +72,12 @@ def render_comparison(comparisons: Sequence[Comparison], background: Background 
     facts = {name: text for comparison in comparisons for name, text in comparison.facts.items()}
     sections = [(heading, comparison_rows.rows(comparisons, kinds)) for heading, kinds in comparison_rows.SECTIONS]
     profiles = [pair_data(pair, (plan.a, plan.b)) for pair in background.profiles]
+    colours = colours_of((run.test, run.timeline) for run in background.shown)
     return _page(
         "comparison.html",
         [
             {"timeline": None, "profiles": profiles},
-            *({"timeline": _over_time(run), "profiles": []} for run in background.shown),
+            *({"timeline": _over_time(run), "colours": colours, "profiles": []} for run in background.shown),
         ],
         title=f"{plan.b} compared with {plan.a}",
         comparisons=comparisons,
@@ -79,6 +86,7 @@ def render_comparison(comparisons: Sequence[Comparison], background: Background 
         sections=[(heading, rows) for heading, rows in sections if rows],
         warnings=list(dict.fromkeys(warning for comparison in comparisons for warning in comparison.warnings)),
         facts={name: text for name, text in facts.items() if name not in in_force.shared | in_force.differing},
+        colours=colours,
         reach=reach_of(row.metric for _, rows in sections for row in rows),
         background=background,
         not_profiled=[not_profiled(one) for one in background.not_profiled],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +10,8 @@ import msgspec
 
 from ...analysis.profiles.chosen import PhaseProfile
 from ...analysis.profiles.difference import DifferenceRow, difference
+from ...analysis.profiles.functions import is_framework
+from ...analysis.profiles.stacks import Function
 from ...analysis.result import FunctionRow, PhaseResult, ProfileResult
 from .flames import Flame
 
@@ -28,8 +31,15 @@ class ProfilePair(msgspec.Struct, frozen=True, kw_only=True):
     """Their difference (`flames.difference_of`); None when one of them could not be read."""
 
 
-def profile_data(phase: PhaseResult, profile: ProfileResult, flame: Flame | None, folder: str) -> dict[str, Any]:
-    """Return what a page shows of one profile. ``folder``: the run's folder as seen from the page."""
+def profile_data(
+    phase: PhaseResult, profile: ProfileResult, flame: Flame | None, folder: str, whole: Sequence[FunctionRow] = ()
+) -> dict[str, Any]:
+    """Return what a page shows of one profile: its functions by self time, most first.
+
+    ``folder``: the run's folder as seen from the page. ``whole``: all rows of its function table, where they are known;
+    a result keeps those with most samples, and what is hot by itself need not be among them.
+    """
+    functions = sorted(whole or profile.functions, key=lambda row: (-row.self_samples, -row.samples))
     return {
         "phase": phase.name,
         "process": profile.process,
@@ -41,16 +51,16 @@ def profile_data(phase: PhaseResult, profile: ProfileResult, flame: Flame | None
         "repeated": profile.repeated,
         "problem": profile.problem,
         "links": _links(profile, folder),
-        "rows": len(profile.functions),
-        "functions": [_function(row) for row in profile.functions[:MAX_FUNCTIONS]],
+        "rows": len(functions),
+        "functions": [_function(row) for row in functions[:MAX_FUNCTIONS]],
         "flame": flame,
     }
 
 
-def _function(row: FunctionRow) -> list[str | float | None]:
+def _function(row: FunctionRow) -> list[str | float | bool | None]:
     """Return a row as an array: a page has thousands of them."""
     shares = (_short(row.share), _short(row.share_low), _short(row.share_high))
-    return [row.function, row.module, row.self_samples, row.samples, *shares, _short(row.cpu_s)]
+    return [row.function, row.module, row.self_samples, row.samples, *shares, _short(row.cpu_s), is_framework(row)]
 
 
 def pair_data(pair: ProfilePair, names: tuple[str, str]) -> dict[str, Any]:
@@ -85,7 +95,9 @@ def _cost(name: str, profile: ProfileResult) -> dict[str, Any]:
 
 
 def _difference(row: DifferenceRow) -> list[str | float | bool | None]:
-    return [row.function, row.module, _short(row.before), _short(row.after), _short(row.change), row.beyond_error]
+    function = Function(name=row.function, module=row.module, full=row.function)
+    figures = (_short(row.before), _short(row.after), _short(row.change))
+    return [row.function, row.module, *figures, row.beyond_error, is_framework(function)]
 
 
 def _pair_links(pair: ProfilePair, names: tuple[str, str]) -> list[dict[str, str]]:

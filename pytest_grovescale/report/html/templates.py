@@ -13,7 +13,8 @@ import msgspec
 from ...analysis import figures
 from ...analysis.bottlenecks.rows import ACROSS, AT_MOST
 from ...analysis.comparison import MetricComparison
-from ...analysis.result import CpuResult, PhaseResult
+from ...analysis.result import CpuResult, PhaseResult, TestResult
+from ...analysis.timeline import Timeline
 from ...checks.account import headline
 from .. import (
     bottleneck_table,
@@ -29,6 +30,12 @@ from ..baseline_table import SINGLE
 from ..terminal import how_far, interval
 from . import answer, assets, tiles
 from .profiles import link
+
+COLOURS = 9
+"""Different colours of lines that a page has; further ones are dashed."""
+
+_PROCESSES = ("operator", "kube-apiserver", "etcd", "kube-scheduler", "kwok", "kube-controller-manager", "harness")
+"""These have the same colour on every page."""
 
 MAX_LATE = 100
 MAX_LINES = 200
@@ -58,6 +65,7 @@ def environment() -> jinja2.Environment:
     }
     found.globals |= {
         "NONE": wording.NONE,
+        "COLOURS": COLOURS,
         "MAX_LATE": MAX_LATE,
         "MAX_LINES": MAX_LINES,
         "answer": answer.answer,
@@ -65,7 +73,7 @@ def environment() -> jinja2.Environment:
         "tiles": tiles.tiles,
         "strip": tiles.strip,
         "against_of": tiles.against_of,
-        "SINGLE": SINGLE,
+        "SINGLE": SINGLE.replace("`", ""),
         "headline": headline,
         "by_verdict": checks_table.by_verdict,
         "sums": checks_table.sums,
@@ -83,6 +91,7 @@ def environment() -> jinja2.Environment:
         "scraped_note": sources.scraped_note,
         "processes": processes,
         "cpu_of": cpu_of,
+        "not_measured": not_measured,
         "fact": wording.fact,
         "values": wording.fact_values,
         "work_rows": comparison_rows.work_rows,
@@ -105,6 +114,18 @@ def _shown(value: Any) -> Any:
     return wording.plain(value) if type(value) is str else value
 
 
+def colours_of(tests: Iterable[tuple[TestResult, Timeline | None]]) -> dict[str, int]:
+    """Return the colour of each process and identity on a page, by its name: one for all charts and tables."""
+    names: dict[str, None] = dict.fromkeys(_PROCESSES)
+    for test, timeline in tests:
+        names |= dict.fromkeys(processes(test.phases))
+        names |= dict.fromkeys(target.target for target in test.metrics)
+        if timeline is not None:
+            names |= dict.fromkeys(bins.name for bins in timeline.cores)
+            names |= dict.fromkeys(row.identity for row in timeline.requests)
+    return {name: number for number, name in enumerate(names)}
+
+
 def processes(phases: Sequence[PhaseResult]) -> list[str]:
     """Return the processes of a test, the operator first, then by CPU."""
     total: dict[str, float] = {}
@@ -112,6 +133,15 @@ def processes(phases: Sequence[PhaseResult]) -> list[str]:
         for row in phase.cpu:
             total[row.process] = total.get(row.process, 0.0) + row.seconds
     return sorted(total, key=lambda name: (name != "operator", -total[name], name))
+
+
+def not_measured(phases: Sequence[PhaseResult]) -> list[tuple[str, list[str], str]]:
+    """Return (what, phases, why) of all that was not measured: once where several phases lack it for one reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for phase in phases:
+        for what, why in phase.missing.items():
+            found.setdefault((what, why), []).append(phase.name)
+    return [(what, names, why) for (what, why), names in found.items()]
 
 
 def cpu_of(phase: PhaseResult, process: str) -> CpuResult | None:

@@ -1,6 +1,6 @@
 // Charts over time: objects, CPU, memory and API requests.
 
-const CHART_HEIGHT = 200;
+const CHART_HEIGHT = 216;
 const COLOURS = 9;
 const INTEGERS = Array.from({ length: 27 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
 
@@ -29,13 +29,19 @@ function summed(rows) {
   return rows[0].values.map((_, index) => rows.reduce((sum, row) => sum + row.values[index], 0));
 }
 
+/** The names' colours where they are processes, the same all over the page; else by their order. */
+const processColours = new Map();
+const ofProcess = (name, index) => processColours.get(name) ?? index;
+const inOrder = (_, index) => index;
+
+const UNITS = { series: "series", value: "value", "per-second": "per second" };
 const METRICS = { series: whole, value: three, "per-second": (value) => `${three(value)}/s` };
 
 /** What metrics endpoints served: each value stands from one scrape to the next. */
 function curves(timeline, wanted) {
   return timeline.metrics
     .filter(wanted)
-    .map((curve) => ({ name: curve.name, series: curve.lines.map((line) => line.name), data: aligned(timeline, curve.lines), show: METRICS[curve.unit] }));
+    .map((curve) => ({ name: curve.name, series: curve.lines.map((line) => line.name), data: aligned(timeline, curve.lines), show: METRICS[curve.unit], axis: UNITS[curve.unit], place: curve.unit === "series" ? ofProcess : inOrder }));
 }
 
 /** What a chart can show: name → series, times and values; the first is shown at first. */
@@ -44,24 +50,24 @@ const CHOICES = {
     const size = (counts) => Math.max(...counts.series.flatMap((series) => series.values));
     return timeline.objects
       .toSorted((a, b) => size(b) - size(a))
-      .map((counts) => ({ name: counts.watch, series: counts.series.map((series) => series.name), data: aligned(timeline, counts.series), show: whole }));
+      .map((counts) => ({ name: counts.watch, series: counts.series.map((series) => series.name), data: aligned(timeline, counts.series), show: whole, axis: counts.watch.replace(/ \(.*/, ""), place: inOrder }));
   },
   cores(timeline) {
     if (!timeline.cores.length) return [];
-    return [{ name: "cores", series: timeline.cores.map((bin) => bin.name), data: binned(timeline, timeline.cores), show: (value) => `${three(value)} cores` }];
+    return [{ name: "cores", series: timeline.cores.map((bin) => bin.name), data: binned(timeline, timeline.cores), show: (value) => `${three(value)} cores`, axis: "cores", place: ofProcess }];
   },
   rss(timeline) {
     if (!timeline.rss_bytes.length) return [];
-    return [{ name: "memory", series: timeline.rss_bytes.map((bin) => bin.name), data: binned(timeline, timeline.rss_bytes), show: bytes }];
+    return [{ name: "memory", series: timeline.rss_bytes.map((bin) => bin.name), data: binned(timeline, timeline.rss_bytes), show: bytes, axis: "resident memory", place: ofProcess }];
   },
   requests(timeline) {
     if (!timeline.requests.length) return [];
     const identities = Map.groupBy(timeline.requests, (row) => row.identity);
     const sums = [...identities].map(([name, rows]) => ({ name, values: summed(rows) }));
-    const shown = (name, bins) => ({ name, series: bins.map((bin) => bin.name), data: binned(timeline, bins), show: (value) => `${three(value)}/s` });
+    const shown = (name, bins, place) => ({ name, series: bins.map((bin) => bin.name), data: binned(timeline, bins), show: (value) => `${three(value)}/s`, axis: "requests per second", place });
     return [
-      shown("all identities", sums),
-      ...[...identities].map(([name, rows]) => shown(`${name}, by verb`, rows.map((row) => ({ name: row.verb, values: row.values })))),
+      shown("all identities", sums, ofProcess),
+      ...[...identities].map(([name, rows]) => shown(`${name}, by verb`, rows.map((row) => ({ name: row.verb, values: row.values })), inOrder)),
     ];
   },
   series(timeline) {
@@ -113,15 +119,15 @@ function plotOptions(choice, timeline, width, sync) {
     scales: { x: { time: false, range: wholeRun }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
     padding: [8, 12, 0, 0],
     axes: [
-      { stroke: text, grid, ticks: grid, font, size: 30, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(3)} s`) },
-      { stroke: text, grid, ticks: grid, font, size: 72, ...(choice.show === whole ? { incrs: INTEGERS } : {}), values: (_, ticks) => ticks.map((tick) => choice.show(tick).replace(" cores", "")) },
+      { stroke: text, grid, ticks: grid, font, size: 30, label: "time since the recording began", labelFont: font, labelSize: 18, labelGap: 0, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(3)} s`) },
+      { stroke: text, grid, ticks: grid, font, size: 64, label: choice.axis, labelFont: font, labelSize: 18, labelGap: 0, ...(choice.show === whole ? { incrs: INTEGERS } : {}), values: (_, ticks) => ticks.map((tick) => choice.show(tick).replace(/ cores$|\/s$/, "")) },
     ],
     series: [
       { label: "at", value: (_, at) => (at === null || at === undefined ? "–" : `${at.toFixed(at % 1 ? 3 : 0)} s`) },
       ...choice.series.map((name, index) => ({
         label: name,
-        stroke: colour(`--c${(index % COLOURS) + 1}`),
-        dash: index >= COLOURS ? [6, 3] : undefined,
+        stroke: colour(`--c${(choice.place(name, index) % COLOURS) + 1}`),
+        dash: choice.place(name, index) >= COLOURS ? [6, 3] : undefined,
         width: 1.6,
         points: { show: false },
         paths: uPlot.paths.stepped({ align: 1 }),

@@ -2,13 +2,16 @@
 
 const CELL = 20;
 
+const FOLDED = "(libraries)";
+
 /** The nested tree of a flame graph from its columns; `which` gives the widths. */
-function treeOf(flame, which) {
+function treeOf(flame, which, fold) {
   const widths = which === "before" ? flame.before : flame.values;
+  const framework = new Set(fold ? flame.framework : []);
   const path = [];
   flame.depths.forEach((depth, row) => {
     const node = {
-      name: flame.names[flame.frames[row]],
+      name: framework.has(flame.frames[row]) ? FOLDED : flame.names[flame.frames[row]],
       value: widths[row],
       after: flame.values[row],
       before: flame.before.length ? flame.before[row] : null,
@@ -18,7 +21,20 @@ function treeOf(flame, which) {
     path.at(-1)?.children.push(node);
     path.push(node);
   });
-  return path[0];
+  return fold ? folded(path[0]) : path[0];
+}
+
+/** The tree with frames of libraries that call each other, or stand beside each other, as one. */
+function folded(node) {
+  const children = node.children.flatMap((child) => (node.name === FOLDED && child.name === FOLDED ? folded(child).children : [folded(child)]));
+  const libraries = children.filter((child) => child.name === FOLDED);
+  if (libraries.length > 1) {
+    const sum = (key) => libraries.reduce((total, { [key]: weight }) => total + weight, 0);
+    const one = { ...libraries[0], value: sum("value"), after: sum("after"), before: libraries[0].before === null ? null : sum("before") };
+    one.children = libraries.flatMap((child) => child.children);
+    children.splice(0, children.length, ...children.filter((child) => child.name !== FOLDED), one);
+  }
+  return { ...node, children };
 }
 
 /** One hue for each file of a Python program, and each package of a Go one. */
@@ -31,7 +47,7 @@ function hueOf(name) {
 
 function plainColour(node) {
   if (node.highlight) return colour("--found");
-  if (node.data.name === "(other)" || node.data.name === "(all)") return colour("--flame-other");
+  if (["(other)", "(all)", FOLDED].includes(node.data.name)) return colour("--flame-other");
   return `hsl(${hueOf(node.data.name)} ${colour("--flame-tone")})`;
 }
 
@@ -57,7 +73,8 @@ function describe(node, flame) {
 
 /** Draws the flame graph of one profile into its panel, and finds and zooms in it. */
 class FlameGraph {
-  constructor(panel, flame) {
+  constructor(panel, flame, fold) {
+    this.fold = fold;
     this.panel = panel;
     this.flame = flame;
     this.host = $(".flame", panel);
@@ -86,7 +103,7 @@ class FlameGraph {
       .setDetailsHandler(() => {})
       .onHover((node) => this.tell(node))
       .onClick((node) => this.zoomed(node));
-    this.selection.datum(treeOf(this.flame, this.which)).call(this.chart);
+    this.selection.datum(treeOf(this.flame, this.which, this.fold)).call(this.chart);
     this.settle(width);
     this.chart.transitionDuration(calm ? 0 : 180);
     this.root = this.selection.datum();

@@ -3,8 +3,8 @@
 const SHOWN_AT_FIRST = 40;
 
 const SINGLE = [
-  ["Function", (row) => row[0]],
   ["Self", (row, profile) => percent(profile.samples ? row[2] / profile.samples : 0), (row) => row[2]],
+  ["Function", (row) => row[0]],
   ["Total", (row) => percent(row[4]), (row) => row[4]],
   ["95 % interval", (row) => `${three(100 * row[5])} to ${three(100 * row[6])} %`, (row) => row[5]],
   ["Samples", (row) => whole(row[3]), (row) => row[3]],
@@ -50,12 +50,18 @@ function makeProfiles(panel, profiles) {
   const filter = $(".function-filter", panel);
   const widths = $(".flame-width", panel);
   const all = $(".functions-all", panel);
+  const fold = $(".fold-framework", panel);
   let graph = null;
   let everything = false;
 
   choice.append(...profiles.map((profile, index) => element("option", { value: index, textContent: `${profile.phase} · ${profile.process} · ${profile.kind}` })));
   choice.value = Math.max(0, profiles.findIndex((profile) => profile.process === "operator"));
   const profile = () => profiles[Number(choice.value) || 0];
+
+  const rowsOf = () => profile().functions ?? profile().differences;
+  /** Frames of libraries are folded where the program's own are told apart from them. */
+  const canFold = () => profile().process === "operator" && rowsOf().some((row) => row.at(-1)) && rowsOf().some((row) => !row.at(-1));
+  const folds = () => canFold() && fold.checked;
 
   const find = (term) => {
     search.value = term;
@@ -64,15 +70,17 @@ function makeProfiles(panel, profiles) {
   };
 
   const showFunctions = () => {
-    const rows = profile().functions ?? profile().differences;
+    const rows = rowsOf();
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const fitting = rows.filter((row) => words.every((word) => `${row[0]} ${row[1]}`.toLowerCase().includes(word)));
-    const shown = everything ? fitting : fitting.slice(0, SHOWN_AT_FIRST);
+    // What is searched for is shown wherever it is.
+    const own = folds() && !words.length ? fitting.filter((row) => !row.at(-1)) : fitting;
+    const shown = everything ? own : own.slice(0, SHOWN_AT_FIRST);
     $(".functions", panel).replaceChildren(...(shown.length ? [functionTable(profile(), shown, find)] : []));
-    $(".function-count", panel).textContent = rows.length ? `${whole(shown.length)} of ${whole(profile().rows)} functions` : "";
+    $(".function-count", panel).textContent = rows.length ? `${whole(shown.length)} of ${whole(profile().rows)} functions${own.length < fitting.length ? `, ${whole(fitting.length - own.length)} of libraries folded` : ""}` : "";
     $(".function-controls", panel).hidden = !rows.length;
-    all.hidden = shown.length === fitting.length;
-    all.textContent = `Show ${whole(fitting.length)} functions`;
+    all.hidden = shown.length === own.length;
+    all.textContent = `Show ${whole(own.length)} functions`;
   };
 
   const tellFacts = () => {
@@ -104,17 +112,22 @@ function makeProfiles(panel, profiles) {
         : ""
       : "There is no flame graph of this profile.";
     if (!flame) return;
-    graph = new FlameGraph(panel, flame);
+    graph = new FlameGraph(panel, flame, folds());
   };
 
   const show = () => {
     everything = false;
+    fold.closest("label").hidden = !canFold();
     tellFacts();
     showFlame();
     showFunctions();
   };
 
   choice.addEventListener("change", show);
+  fold.addEventListener("change", () => {
+    showFlame();
+    showFunctions();
+  });
   filter.addEventListener("input", showFunctions);
   search.addEventListener("input", () => graph?.search(search.value));
   $(".flame-reset", panel).addEventListener("click", () => {

@@ -5,6 +5,7 @@ $$("table.sortable").forEach(makeSortable);
 $$("table.filterable").forEach(makeFilterable);
 $$("article[data-test]").forEach((article) => {
   const data = JSON.parse($(`#data-${article.dataset.test}`).textContent);
+  for (const [name, place] of Object.entries(data.colours ?? {})) processColours.set(name, place);
   if (data.timeline) $$(".chart", article).forEach((figure) => makeChart(figure, data.timeline, `sync-${article.dataset.test}`));
   $$(".scaling", article).forEach((figure) => makeScaling(figure, data.scaling));
   $$(".profiles", article).forEach((panel) => makeProfiles(panel, data.profiles));

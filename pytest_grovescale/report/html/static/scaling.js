@@ -3,6 +3,7 @@
 const SCALING_HEIGHT = 280;
 const MOST_TICKS = 7;
 const SCALING_UNITS = { s: seconds, bytes };
+const SCALING_AXES = { s: "time", bytes: "memory" };
 
 const median = (sorted) => (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2;
 
@@ -130,8 +131,8 @@ function scalingOptions(chart, parameter, data, width, state) {
       y: { distr: 3, range: (plot) => around(figures(plot), Math.log10(across[1] / across[0]) * 0.8) },
     },
     axes: [
-      { stroke: text, grid, ticks: grid, font, size: 30, splits: (plot) => apart(plot, sizes), filter: (_, splits) => splits, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
-      { stroke: text, grid, ticks: grid, font, size: 68, splits: (_, __, low, high) => logTicks(low, high), filter: (_, splits) => splits, values: (_, ticks) => ticks.map((tick) => show(tick).replace(/\.0+(?= |$)/, "")) },
+      { stroke: text, grid, ticks: grid, font, size: 30, label: parameter, labelFont: font, labelSize: 18, labelGap: 0, splits: (plot) => apart(plot, sizes), filter: (_, splits) => splits, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en")) },
+      { stroke: text, grid, ticks: grid, font, size: 62, label: SCALING_AXES[chart.unit] ?? chart.unit, labelFont: font, labelSize: 18, labelGap: 0, splits: (_, __, low, high) => logTicks(low, high), filter: (_, splits) => splits, values: (_, ticks) => ticks.map((tick) => show(tick).replace(/\.0+(?= |$)/, "")) },
     ],
     series: [
       { label: parameter, value: (_, size) => (size === null || size === undefined ? "–" : size.toLocaleString("en")) },
