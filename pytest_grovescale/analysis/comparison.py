@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from ..recording.records import Machine
-from .comparison_plan import ComparisonPlan, Pair, VariantRun, check
+from .comparison_plan import ComparisonPlan, Discarded, Pair, VariantRun, check
 from .metric_comparison import (
     Bounds,
     MetricComparison,
@@ -26,6 +26,7 @@ from .metric_comparison import (
     metric_evidence,
     not_measured,
 )
+from .pair_contention import PairContention, is_contended, remarks
 from .run_metrics import is_wall_time, phase_of
 from .statistics.decision import Decision, Levels, decide, levels_of_look
 from .statistics.paired import Evidence, Floats
@@ -37,6 +38,7 @@ __all__ = [
     "Comparison",
     "ComparisonPlan",
     "ComparisonVerdict",
+    "Discarded",
     "MetricComparison",
     "MetricVerdict",
     "Pair",
@@ -82,6 +84,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     alone: tuple[WorkAlone, ...] = ()
     """Requests and reconciles beside those of the run of each variant that had the machine to itself; empty where the
     pairs had it to themselves too, or there is no such run."""
+    contention: tuple[PairContention, ...] = ()
+    """What programs outside the comparison took of the cores in each pair, those that were discarded included."""
     warnings: tuple[str, ...] = ()
     weaker: str = ""
     """Why this is weaker than planned, interleaved runs; empty for these."""
@@ -100,6 +104,7 @@ def compare(
     plan: ComparisonPlan,
     pairs: Sequence[Pair],
     *,
+    discarded: Sequence[Discarded] = (),
     alone: Mapping[str, VariantRun] | None = None,
     machine: Machine | None = None,
     facts: Mapping[str, str] | None = None,
@@ -108,8 +113,8 @@ def compare(
     """Return what the pairs amount to. ``pairs`` are in the order of their runs, the warm-up included.
 
     The figures are those of the last planned look that has all its pairs; before the first look, of the pairs there
-    are, and nothing is decided. ``alone``: of each variant (``a``, ``b``) a run that had the machine to itself. Raises
-    UsageError for a plan that cannot be.
+    are, and nothing is decided. ``discarded``: pairs that were made again. ``alone``: of each variant (``a``, ``b``) a
+    run that had the machine to itself. Raises UsageError for a plan that cannot be.
     """
     check(plan)
     reached = [look for look in plan.looks if look <= len(pairs)]
@@ -117,6 +122,7 @@ def compare(
     used = [pair for pair in pairs[plan.warmup : look] if not (pair.a.broken or pair.b.broken)]
     broken = _broken(plan, pairs)
     metrics = _metrics(plan, used, look)
+    contention = _contention(plan, pairs, discarded)
     work = work_alone(used, alone or {}) if plan.side_by_side else ()
     return Comparison(
         plan=plan,
@@ -126,10 +132,33 @@ def compare(
         look=look,
         broken=broken,
         alone=work,
-        warnings=(*_warnings(plan, pairs, metrics, look), *changed_work(plan, work)),
+        contention=contention,
+        warnings=(
+            *_warnings(plan, pairs, metrics, look),
+            *remarks(contention, limit=plan.max_contention, repeats=plan.repeats, warmup=plan.warmup),
+            *changed_work(plan, work),
+        ),
         weaker=weaker,
         machine=machine,
         facts=dict(facts or {}),
+    )
+
+
+def _contention(
+    plan: ComparisonPlan, pairs: Sequence[Pair], discarded: Sequence[Discarded]
+) -> tuple[PairContention, ...]:
+    """Return the contention of each pair, after that of those which it replaced."""
+    made = [(one.round, one.pair, True) for one in discarded]
+    made += [(number, pair, False) for number, pair in enumerate(pairs)]
+    return tuple(
+        PairContention(
+            pair=number + 1,
+            contention=pair.contention,
+            contended=is_contended(pair.contention, plan.max_contention),
+            discarded=again,
+        )
+        # Sorting is stable: of one number, those that were discarded come first, in the order of the folder.
+        for number, pair, again in sorted(made, key=lambda one: one[0])
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from ..errors import UsageError
+from .pair_contention import RunContention, worst_of
 from .run_metrics import units_of
 
 PLAN_SCHEMA_VERSION = 1
@@ -35,6 +36,11 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """After so many pairs the figures are looked at, and the comparison may stop; the last is `pairs`."""
     side_by_side: bool = False
     """Whether a pair's runs are made at the same time, on clusters of their own, instead of one after the other."""
+    max_contention: float | None = None
+    """Share of the cores that programs outside the comparison, and steal, may take: above it a pair is contended, and
+    repeated as long as there are `repeats`. None: no limit (plans made before there was one)."""
+    repeats: int = 0
+    """So many times, in all, a contended pair is discarded and made again; further ones stay."""
 
 
 class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +58,8 @@ class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
     """The largest number of objects that a milestone of it counts; None where none counts any."""
     recording: str = ""
     """Path of its recording, relative to the comparison's folder."""
+    contention: RunContention | None = None
+    """What programs outside the comparison took of the cores; None for runs made before that was recorded."""
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +69,19 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     b: VariantRun
     first: Literal["a", "b"] = "a"
     """Which of them ran, or was started, first."""
+
+    @property
+    def contention(self) -> RunContention:
+        """That of its more contended run."""
+        return worst_of([self.a.contention, self.b.contention])
+
+
+class Discarded(msgspec.Struct, frozen=True, kw_only=True):
+    """A contended pair whose figures were left out and whose runs were made again."""
+
+    round: int
+    """From 0, as of the pair that replaced it."""
+    pair: Pair
 
 
 def check(plan: ComparisonPlan) -> None:
@@ -74,6 +95,8 @@ def check(plan: ComparisonPlan) -> None:
         f"the looks {plan.looks} do not rise to the last of {plan.pairs} pairs": not plan.looks
         or not rising
         or plan.looks[-1] != plan.pairs,
+        f"the limit of contention {plan.max_contention} is not a share of the cores": plan.max_contention is not None
+        and not 0 < plan.max_contention <= 1,
         f"a look comes before the {plan.warmup} pairs of warm-up and one more": plan.warmup < 0
         or not plan.looks
         or plan.looks[0] <= plan.warmup,

@@ -13,6 +13,7 @@ import msgspec
 
 from .. import durations
 from ..analysis.comparison import overall
+from ..analysis.pair_contention import MAX_CONTENTION
 from ..checks.shape import Scales
 from ..errors import RecordingError, UsageError
 from ..operator.definition import load
@@ -83,6 +84,8 @@ class CompareWanted(NamedTuple):
     """Whether profiles are taken at the end; None: unless it is to be quick."""
     gated: Sequence[str] = ()
     fail_on: FailOn = "regression"
+    max_contention: str = ""
+    """As ``25%``; empty: the default."""
     allow_different: bool = False
     """Whether finished runs may differ in parameters, size or machine."""
     yes: bool = False
@@ -175,7 +178,7 @@ def _compare_recorded(
     pairs = recorded.pairs_in(a, b)
     if not wanted.allow_different:
         recorded.refuse_different(pairs)
-    found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated)
+    found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated, max_contention=_share(wanted.max_contention))
     folder = reports / f"compared-{a.resolve().name}-{b.resolve().name}"
     with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -257,8 +260,23 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         in_turn=wanted.in_turn,
         windows=_windows(wanted),
         gated=tuple(wanted.gated),
+        max_contention=_share(wanted.max_contention),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
         repository=repository,
+    )
+
+
+def _share(text: str) -> float:
+    """Return a share of the cores that is given in percent, or the default. Raises UsageError for what is none."""
+    if not text:
+        return MAX_CONTENTION
+    with contextlib.suppress(ValueError):
+        share = float(text.removesuffix("%")) / 100
+        if text.endswith("%") and 0 < share <= 1:
+            return share
+    raise UsageError(
+        f"--max-contention {text}: not a share of the cores in percent, more than 0 % and at most 100 %",
+        next_step=f"Write it as --max-contention {100 * MAX_CONTENTION:.0f}%; with 100% no pair is discarded.",
     )
 
 

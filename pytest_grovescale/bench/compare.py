@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..analysis.comparison import Comparison, ComparisonPlan, check
+from ..analysis.comparison import Comparison, ComparisonPlan, Pair, check
+from ..analysis.pair_contention import MAX_CONTENTION, described
 from ..analysis.profiles.compared import NotProfiled
 from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, turns
 from ..errors import UsageError
+from ..report.wording import percent
 from . import revisions
 from .bench import Bench, cluster_definition, refuse_unfit
 from .in_turn import InTurn
 from .noop_windows import Windows
-from .parts import fewest_to_come, is_over, so_far, to_come
+from .parts import fewest_to_come, is_over, so_far, to_come, to_discard
 from .profiled_runs import run_profiled
 from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, PROFILE, Slot, interleaved, left, looks
 from .screen import Screen, time_left
@@ -47,6 +49,8 @@ class Wanted(NamedTuple):
     windows: WindowPlan = WindowPlan()
     gated: tuple[str, ...] = ()
     """Empty: the default ones, of what the runs measure."""
+    max_contention: float = MAX_CONTENTION
+    """Share of the cores that programs outside the comparison, and steal, may take; above it a pair is repeated."""
     profiles: bool = True
     """One run more of each variant, with a profiler in a second pass."""
     repository: str = ""
@@ -84,6 +88,9 @@ def plan_of(wanted: Wanted) -> Plan:
             alpha=ALPHA / len(gated),
             # Side by side, the wall times of one variant would hold what the other does.
             side_by_side=part == NOOP or not (wanted.in_turn or shared or any(is_wall_time(key) for key in keys)),
+            max_contention=wanted.max_contention,
+            # On a machine that others use all the time, a comparison takes twice as long at most.
+            repeats=wanted.pairs[part],
         )
         for part, keys in gated.items()
     }
@@ -134,13 +141,15 @@ def run(store: Store, plan: Plan, screen: Screen) -> Finished:
 
 def _is_finished(store: Store, plan: Plan) -> bool:
     samples = store.samples()
-    return not left(plan.part(PROFILE), samples) and all(is_over(plan, samples, part) for part in plan.comparisons)
+    return not left(plan.part(PROFILE), samples) and all(
+        is_over(plan, samples, part) and _to_discard(store, plan, part) is None for part in plan.comparisons
+    )
 
 
 def results(store: Store, plan: Plan) -> list[Comparison]:
     """Return what the finished runs of each part say."""
     samples = store.samples()
-    return [so_far(plan, samples, part) for part in plan.comparisons]
+    return [so_far(plan, samples, part, store.discarded(plan.slots, part)) for part in plan.comparisons]
 
 
 @contextlib.contextmanager
@@ -159,12 +168,34 @@ def checkouts(store: Store, plan: Plan, screen: Screen) -> Iterator[dict[str, Pa
 def _run_part(bench: Bench, part: str) -> None:
     with contextlib.ExitStack() as stack:
         measure = _measure_of(bench, part, stack)
+        _discard_contended(bench, part)
         while not is_over(bench.plan, samples := bench.store.samples(), part):
             measure(left(bench.plan.part(part), samples)[0])
             now = bench.store.samples()
             for slot in sorted(now.keys() - samples.keys()):
                 bench.screen.say(_line(bench, slot, now))
+            _discard_contended(bench, part)
         measure.finish()
+
+
+def _discard_contended(bench: Bench, part: str) -> None:
+    """Discard the pairs of a part that are to be made again, and say why."""
+    plan = bench.plan.comparisons[part]
+    while (round_ := _to_discard(bench.store, bench.plan, part)) is not None:
+        samples = bench.store.samples()
+        a, b = (samples[Slot(part=part, round=round_, arm=arm)] for arm in ("a", "b"))
+        bench.store.discard(a, b)
+        contention = described(Pair(a=a.run, b=b.run).contention)
+        number = len(bench.store.discarded(bench.plan.slots, part))
+        bench.screen.say(
+            f"{part} {round_ + 1} of {plan.pairs}: discarded, programs outside the comparison took {contention} of the"
+            f" cores (limit {percent(plan.max_contention or 1.0)}); it is made again, repeat {number} of at most"
+            f" {plan.repeats}"
+        )
+
+
+def _to_discard(store: Store, plan: Plan, part: str) -> int | None:
+    return to_discard(plan, store.samples(), part, len(store.discarded(plan.slots, part)))
 
 
 def _measure_of(bench: Bench, part: str, stack: contextlib.ExitStack) -> Windows | SideBySide | InTurn:

@@ -7,7 +7,7 @@ import functools
 import time
 
 from ..cluster.handle import Cluster
-from . import whole_run
+from . import measured, whole_run
 from .bench import Bench, shared_cluster
 from .schedule import Slot
 
@@ -32,6 +32,7 @@ class InTurn:
         with whole_run.started(self._bench, slot, self._cluster, profile=self._profile) as run:
             run.process.wait(functools.partial(whole_run.follow, self._bench, run))
             test, found = whole_run.result(self._bench, run, noop=self._noop)
+        (found,) = measured.with_contention([(found, measured.deploy_phases(test))], base=self._bench.store.folder)
         self._bench.keep(slot, began, test, found)
 
     def finish(self) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+import msgspec
+
+from ..analysis.analyse import contents_of
 from ..analysis.attempts import last
 from ..analysis.comparison import VariantRun
+from ..analysis.contents import Contents
+from ..analysis.pair_contention import OF_CONTENTION, RunContention, contention_of_run
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import metrics_of, phase_of, saturated_phases, windows_of
 from ..errors import ClusterError, RecordingError
+from ..recording import journal
 from ..report import jsonfile
 from .child import Child
 from .subject import Subject
@@ -84,10 +91,46 @@ def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> t
 
 def deploy_run(test: TestResult, run: VariantRun) -> dict[str, float]:
     """Return the metrics of a run without those of its no-op phases, which deploy and delete runs cut short."""
-    cut = {phase.name for phase in test.phases if phase.triggers}
+    cut = _cut_phases(test)
     return {
         key: value for key, value in run.metrics.items() if not key.startswith("noop_") and phase_of(key) not in cut
     }
+
+
+def deploy_phases(test: TestResult) -> list[str]:
+    """Return the names of the phases that `deploy_run` has metrics of."""
+    cut = _cut_phases(test)
+    return [phase.name for phase in test.phases if phase.name not in cut]
+
+
+def _cut_phases(test: TestResult) -> set[str]:
+    cut = [phase for phase in test.phases if phase.triggers]
+    return {name for phase in cut for name in (phase.name, phase.idle_twin) if name}
+
+
+def with_contention(runs: Sequence[tuple[VariantRun, Collection[str]]], *, base: Path) -> list[VariantRun]:
+    """Return runs that were made at the same time, or one alone, with their contention.
+
+    Each run comes with the names of the phases that count of it. ``base``: the folder that their recordings' paths are
+    relative to.
+    """
+    recordings = [_core_use(base / run.recording) if run.recording else "it has no recording" for run, _ in runs]
+    found = []
+    for (run, phases), own in zip(runs, recordings, strict=True):
+        partners = [other for other in recordings if other is not own and isinstance(other, Contents)]
+        contention = (
+            RunContention(share=None, why_not=own) if isinstance(own, str) else contention_of_run(own, phases, partners)
+        )
+        found.append(msgspec.structs.replace(run, contention=contention))
+    return found
+
+
+def _core_use(recording: Path) -> Contents | str:
+    """Return what a recording says of who had the cores, or why it cannot be read."""
+    try:
+        return contents_of(record for record in journal.read(recording) if isinstance(record, OF_CONTENTION))
+    except RecordingError as error:
+        return error.message
 
 
 def window_run(test: TestResult, reports: Path, *, base: Path) -> VariantRun:

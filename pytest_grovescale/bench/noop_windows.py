@@ -89,7 +89,7 @@ class Windows:
         """Measure one window of each slot's arm, all at the same time, and keep what they gave."""
         plan = self._bench.plan.windows
         sessions = [self._sessions[slot.arm] for slot in slots]
-        name = f"noop-{slots[0].round + 1}"
+        name = self._name(slots[0])
         if plan.fresh:
             for session in sessions:
                 session.restart()
@@ -100,9 +100,21 @@ class Windows:
             _trigger(sessions, plan.triggers, plan.seconds * len(sessions))
         tests = [session.report(name) for session in sessions]
         each = (time.monotonic() - began) / len(slots)
-        for slot, session, test in zip(slots, sessions, tests, strict=True):
-            run = measured.window_run(test, session.reports, base=self._bench.store.folder)
+        base = self._bench.store.folder
+        runs = measured.with_contention(
+            [
+                (measured.window_run(test, session.reports, base=base), [phase.name for phase in test.phases])
+                for session, test in zip(sessions, tests, strict=True)
+            ],
+            base=base,
+        )
+        for slot, test, run in zip(slots, tests, runs, strict=True):
             self._bench.keep(slot, time.monotonic() - each, test, run)
+
+    def _name(self, slot: Slot) -> str:
+        """Return the name of a slot's window; a repeat has one of its own, since it is in the same recording."""
+        times = sum(one.round == slot.round for one in self._bench.store.discarded(self._bench.plan.slots, slot.part))
+        return f"noop-{slot.round + 1}" + (f"-repeat-{times}" if times else "")
 
     def _deployed(self, slot: Slot) -> bool:
         """Deploy an arm's workload where that has not been done; return whether it is there."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ..analysis.comparison import Comparison, ComparisonPlan, Pair, compare
+from ..analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, compare
+from ..analysis.pair_contention import is_contended
 from ..analysis.run_metrics import default_gated
 from ..errors import UsageError
 from .schedule import PROFILE, Slot, left
@@ -35,13 +36,14 @@ def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPl
     return plan
 
 
-def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> Comparison:
-    """Return what the finished pairs of a part say."""
+def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: Sequence[Discarded] = ()) -> Comparison:
+    """Return what the finished pairs of a part say; ``discarded``: those of it that were made again."""
     found = pairs(dict(samples), plan.slots, part)
     machines = {sample.machine.fingerprint: sample.machine for slot, sample in samples.items() if slot.part == part}
     return compare(
         plan_with_gates(plan.comparisons[part], found),
         found,
+        discarded=discarded,
         alone={slot.arm: sample.run for slot, sample in samples.items() if slot.part == PROFILE},
         machine=next(iter(machines.values())) if len(machines) == 1 else None,
         facts=_facts(plan, samples),
@@ -55,6 +57,28 @@ def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
         return True
     between_pairs = 2 * len(found) == sum(slot.part == part for slot in samples)
     return between_pairs and len(found) in plan.comparisons[part].looks and so_far(plan, samples, part).decided
+
+
+def to_discard(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: int) -> int | None:
+    """Return the round of a part that is contended and is to be made again; None where there is none.
+
+    ``discarded``: how many times that was done in this part. The warm-up, which no figure is of, is kept as it is, and
+    so is a pair with a broken run.
+    """
+    comparison = plan.comparisons[part]
+    if discarded >= comparison.repeats:
+        return None
+    found = pairs(dict(samples), plan.slots, part)
+    return next(
+        (
+            number
+            for number, pair in enumerate(found)
+            if number >= comparison.warmup
+            and not (pair.a.broken or pair.b.broken)
+            and is_contended(pair.contention, comparison.max_contention)
+        ),
+        None,
+    )
 
 
 def to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..analysis.attempts import last
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from ..analysis.likeness import differences, unlike
+from ..analysis.pair_contention import MAX_CONTENTION, contention_of_phases
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import default_gated, metrics_of, saturated_phases
 from ..errors import UsageError
@@ -58,12 +59,28 @@ def refuse_different(pairs: Sequence[RecordedPair]) -> None:
         )
 
 
-def compare_recorded(a: Path, b: Path, pairs: Sequence[RecordedPair], *, gated: Sequence[str] = ()) -> Comparison:
-    """Return the comparison of the ``pairs`` in two folders (`pairs_in`)."""
+def compare_recorded(
+    a: Path,
+    b: Path,
+    pairs: Sequence[RecordedPair],
+    *,
+    gated: Sequence[str] = (),
+    max_contention: float = MAX_CONTENTION,
+) -> Comparison:
+    """Return the comparison of the ``pairs`` in two folders (`pairs_in`).
+
+    Those in which other programs took more of the cores than ``max_contention`` are marked as contended.
+    """
     found = [Pair(a=pair.a.run, b=pair.b.run) for pair in pairs]
     keys = {key for pair in found for key in pair.a.metrics.keys() & pair.b.metrics.keys()}
     plan = ComparisonPlan(
-        a=str(a), b=str(b), gated=tuple(gated) or default_gated(keys), pairs=len(found), warmup=0, looks=(len(found),)
+        a=str(a),
+        b=str(b),
+        gated=tuple(gated) or default_gated(keys),
+        pairs=len(found),
+        warmup=0,
+        looks=(len(found),),
+        max_contention=max_contention,
     )
     sides = [[pair.a.test for pair in pairs], [pair.b.test for pair in pairs]]
     machines = {test.machine.fingerprint: test.machine for side in sides for test in side}
@@ -105,5 +122,6 @@ def _run(file: Path, test: TestResult) -> RecordedRun:
         saturated=saturated_phases(test),
         objects=test.objects,
         recording=str(file.parent / test.recording) if test.recording else "",
+        contention=contention_of_phases(test.phases),
     )
     return RecordedRun(file.parent, test, run)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from ..cluster.handle import Cluster
-from . import whole_run
+from . import measured, whole_run
 from .bench import Bench, new_cluster
 from .schedule import Slot
 from .whole_run import WholeRun
@@ -56,7 +56,10 @@ class SideBySide:
             self._wait(runs, barrier)
             results = [whole_run.result(self._bench, run) for run in runs]
         each = (time.monotonic() - began) / len(slots)
-        for one, (test, found) in zip(slots, results, strict=True):
+        measured_runs = measured.with_contention(
+            [(run, measured.deploy_phases(test)) for test, run in results], base=self._bench.store.folder
+        )
+        for one, (test, _), found in zip(slots, results, measured_runs, strict=True):
             self._bench.keep(one, time.monotonic() - each, test, found)
 
     def finish(self) -> None:

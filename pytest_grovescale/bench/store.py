@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ..analysis.comparison import ComparisonPlan, Pair, VariantRun
+from ..analysis.comparison import ComparisonPlan, Discarded, Pair, VariantRun
 from ..analysis.result import Scalar
 from ..cluster import locks
 from ..errors import UsageError
@@ -30,6 +30,7 @@ SCHEMA_VERSION = 1
 
 PLAN = "plan.json"
 SAMPLES = "samples"
+DISCARDED = "discarded"
 RUNS = "runs"
 
 
@@ -95,7 +96,15 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return self.parameters | self.facts
 
 
-T = TypeVar("T", Plan, Sample)
+class DiscardedSamples(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of a contended pair, which are made again."""
+
+    schema_version: int = SCHEMA_VERSION
+    a: Sample
+    b: Sample
+
+
+T = TypeVar("T", Plan, Sample, DiscardedSamples)
 
 
 class Store:
@@ -135,9 +144,34 @@ class Store:
         write_json(self.folder / SAMPLES / f"{sample.slot.name}.json", sample)
 
     def samples(self) -> dict[Slot, Sample]:
-        """Return the finished runs."""
+        """Return the finished runs, without those of discarded pairs that are still to be made again."""
         found = [_read(path, Sample) for path in sorted((self.folder / SAMPLES).glob("*.json"))]
-        return {sample.slot: sample for sample in found}
+        out = [sample for one in self._discarded() for sample in (one.a, one.b)]
+        return {sample.slot: sample for sample in found if sample not in out}
+
+    def discard(self, a: Sample, b: Sample) -> None:
+        """Discard a pair: its runs are to be made again, and their files are overwritten then.
+
+        One file decides it for both: a driver that is killed leaves no half of a discarded pair.
+        """
+        folder = self.folder / DISCARDED
+        with told(folder):
+            folder.mkdir(exist_ok=True)
+        stem = f"{a.slot.part}-{a.slot.round:02d}"
+        number = 1 + len(list(folder.glob(f"{stem}-*.json")))
+        write_json(folder / f"{stem}-{number:02d}.json", DiscardedSamples(a=a, b=b))
+
+    def discarded(self, planned: tuple[Slot, ...], part: str) -> list[Discarded]:
+        """Return the discarded pairs of a part, by their numbers, each number's in the order they were made."""
+        first = _first_arms(planned, part)
+        return [
+            Discarded(round=one.a.slot.round, pair=_pair(one.a, one.b, first[one.a.slot.round]))
+            for one in self._discarded()
+            if one.a.slot.part == part
+        ]
+
+    def _discarded(self) -> list[DiscardedSamples]:
+        return [_read(path, DiscardedSamples) for path in sorted((self.folder / DISCARDED).glob("*.json"))]
 
     def run_folder(self, name: str) -> Path:
         """Return the folder for the reports and the output of one pytest process, made if need be."""
@@ -159,15 +193,24 @@ class Store:
 def pairs(samples: dict[Slot, Sample], planned: tuple[Slot, ...], part: str) -> list[Pair]:
     """Return the finished pairs of a part, in order."""
     rounds = complete_rounds(samples, part, ("a", "b"))
-    first = {slot.round: slot.arm for slot in reversed(planned) if slot.part == part}
+    first = _first_arms(planned, part)
     return [
-        Pair(
-            a=samples[Slot(part=part, round=number, arm="a")].run,
-            b=samples[Slot(part=part, round=number, arm="b")].run,
-            first="a" if first[number] == "a" else "b",
+        _pair(
+            samples[Slot(part=part, round=number, arm="a")],
+            samples[Slot(part=part, round=number, arm="b")],
+            first[number],
         )
         for number in range(rounds)
     ]
+
+
+def _pair(a: Sample, b: Sample, first: str) -> Pair:
+    return Pair(a=a.run, b=b.run, first="a" if first == "a" else "b")
+
+
+def _first_arms(planned: tuple[Slot, ...], part: str) -> dict[int, str]:
+    """Return round → the arm that is first in it."""
+    return {slot.round: slot.arm for slot in reversed(planned) if slot.part == part}
 
 
 def _read(path: Path, type: type[T]) -> T:

@@ -62,6 +62,13 @@ def _add_compare(commands: Any) -> None:
         "--profile", action=argparse.BooleanOptionalAction, help="profile both at the end (default: unless --quick)"
     )
     compare.add_argument("--gate", action="append", default=[], metavar="METRIC", help="metric the verdict is about")
+    compare.add_argument(
+        "--max-contention",
+        default="",
+        metavar="SHARE",
+        help="discard a pair, and make it again, when programs outside the comparison and steal take more of the cores "
+        "(25%%); 100%%: never",
+    )
     compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
     compare.add_argument(
         "--allow-different", action="store_true", help="finished runs may differ in parameters, size or machine"
@@ -151,6 +158,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         triggers=options.triggers,
         profiles=options.profile,
         gated=options.gate,
+        max_contention=options.max_contention,
         fail_on=options.fail_on,
         allow_different=options.allow_different,
         yes=options.yes,

@@ -181,6 +181,23 @@ def legend(plan: ComparisonPlan) -> str:
     )
 
 
+def contention_limits(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return the rule for contended pairs, and how many there were, in one line; none for plans without the rule."""
+    planned = [one for one in comparisons if one.plan.max_contention is not None and one.plan.repeats]
+    if not planned:
+        return []
+    plan = planned[0].plan
+    found = [pair for one in planned for pair in one.contention]
+    again = sum(pair.discarded for pair in found)
+    stay = sum(pair.contended and not pair.discarded for pair in found)
+    counted = f"{again} discarded, {stay} contended pairs kept" if again or stay else "none was contended"
+    return [
+        f"a pair is discarded and made again when programs outside the comparison and steal take more than"
+        f" {percent(plan.max_contention or 0.0)} of the cores, at most"
+        f" {' + '.join(str(one.plan.repeats) for one in planned)} times: {counted}"
+    ]
+
+
 def answer(comparisons: Sequence[Comparison]) -> str:
     """Return the answer in one line."""
     found, plan = overall(comparisons), comparisons[0].plan

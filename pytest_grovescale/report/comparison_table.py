@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from ..analysis.comparison import Comparison, overall
 from ..analysis.in_force import InForce
 from ..analysis.profiles.compared import ProfilesCompared
-from .comparison_rows import SECTIONS, WORK_HEADING, Row, answer, legend, rows, work_columns, work_rows
+from .comparison_rows import (
+    SECTIONS,
+    WORK_HEADING,
+    Row,
+    answer,
+    contention_limits,
+    legend,
+    rows,
+    work_columns,
+    work_rows,
+)
 from .function_difference import differences_markdown, not_profiled, write_differences
 from .tables import Column, Sheet
 from .wording import bytes_, escape, fact_values
@@ -144,6 +154,7 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         pairs = f"{comparison.pairs} of {comparison.plan.pairs} pairs, the first {comparison.plan.warmup} for warm-up"
         how = ", side by side" if comparison.plan.side_by_side else ""
         yield f"{pairs}{how}, {look}; gated: {gated}"
+    yield from contention_limits(comparisons)
     if machine is not None:
         yield (
             f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}, Linux {machine.kernel},"

@@ -26,7 +26,11 @@ from tests.repositories import committed, repository
 pytestmark = pytest.mark.cluster
 
 COMPARE = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
-SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
+SMALL = [
+    *("--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"),
+    # How many runs there are is not to depend on what else the machine does.
+    "--max-contention=100%",
+]
 VARIANTS = ["--set=variant=baseline", "--vs=variant=optimized"]
 
 # What an operator that crashes at its first pod never gets done.
@@ -163,7 +167,12 @@ def resumed(folder: Path) -> dict[str, MetricComparison]:
     assert set(after) == set(store.plan().slots)
     assert all((store.folder / sample.run.recording).is_file() for sample in after.values())
     assert {"comparison.json", "comparison.md", "comparison.html"} <= {file.name for file in store.folder.iterdir()}
-    return metrics(compared(store.folder))
+    found = compared(store.folder)
+    # Each recording counts the other run among other programs; together they are not more than the machine.
+    shares = [pair.contention.share for part in found.parts for pair in part.contention]
+    assert len(shares) == 2
+    assert all(share is not None for share in shares), found.parts[0].contention
+    return metrics(found)
 
 
 def less(metric: MetricComparison) -> bool:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.bench.parts import fewest_to_come, is_over, so_far, to_come
+from pytest_grovescale.analysis.pair_contention import RunContention
+from pytest_grovescale.bench.parts import fewest_to_come, is_over, so_far, to_come, to_discard
 from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved, left
 from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Sample, Store, pairs
 from pytest_grovescale.errors import RecordingError, UsageError
@@ -181,3 +182,82 @@ def test_the_fewest_runs_to_come_are_those_up_to_the_next_look() -> None:
     assert fewest_to_come(planned, samples) == planned.slots[5:12]
     noisy = {slot: sample(slot, 1 + 0.3 * (slot.round % 3) * (slot.arm == "a")) for slot in planned.slots[:12]}
     assert fewest_to_come(planned, noisy) == to_come(planned, noisy) == planned.slots[12:]
+
+
+def contended(one: Sample, share: float) -> Sample:
+    contention = RunContention(share=share, phase="deploy")
+    return msgspec.structs.replace(one, run=msgspec.structs.replace(one.run, contention=contention))
+
+
+def limited(pairs_: int, repeats: int) -> Plan:
+    """A plan of one part whose pairs are repeated at more than 25 %."""
+    planned = plan(pairs_, ("noop",), gated=("noop_cpu",))
+    comparison = msgspec.structs.replace(planned.comparisons["noop"], max_contention=0.25, repeats=repeats)
+    return msgspec.structs.replace(planned, comparisons={"noop": comparison})
+
+
+def measure(store: Store, planned: Plan, shares: list[float]) -> list[int]:
+    """Make all pairs as a driver does, with these contentions one after the other; return the numbers made."""
+    made: list[int] = []
+    while True:
+        if (
+            number := to_discard(planned, store.samples(), "noop", len(store.discarded(planned.slots, "noop")))
+        ) is not None:
+            found = store.samples()
+            a, b = (found[Slot(part="noop", round=number, arm=arm)] for arm in "ab")
+            store.discard(a, b)
+            continue
+        if is_over(planned, store.samples(), "noop"):
+            return made
+        number = left(planned.part("noop"), store.samples())[0].round
+        share = shares[len(made)]
+        made.append(number)
+        for arm in "ab":
+            slot = Slot(part="noop", round=number, arm=arm)
+            # A contended pair has figures that would be seen.
+            store.keep(contended(sample(slot, cpu(slot) + 10 * share), share))
+
+
+def test_contended_pairs_are_made_again_and_stay_when_repeats_are_used_up(tmp_path: Path) -> None:
+    planned = limited(4, repeats=3)
+    store = Store.create(tmp_path, planned)
+    # The warm-up, pair 2 twice, pair 3 once, then there are no repeats.
+    assert measure(store, planned, [0.9, 0.5, 0.4, 0.1, 0.3, 0.0, 0.8]) == [0, 1, 1, 1, 2, 2, 3]
+    discarded = store.discarded(planned.slots, "noop")
+    assert [(one.round, one.pair.contention.share, one.pair.first) for one in discarded] == [
+        (1, 0.5, "b"), (1, 0.4, "b"), (2, 0.3, "a"),
+    ]  # fmt: skip
+    found = so_far(planned, store.samples(), "noop", discarded)
+    assert [(one.pair, one.contention.share, one.contended, one.discarded) for one in found.contention] == [
+        (1, 0.9, True, False), (2, 0.5, True, True), (2, 0.4, True, True), (2, 0.1, False, False),
+        (3, 0.3, True, True), (3, 0.0, False, False), (4, 0.8, True, False),
+    ]  # fmt: skip
+    assert [pair.a.contention for pair in pairs(store.samples(), planned.slots, "noop")] == [
+        RunContention(share=share, phase="deploy") for share in (0.9, 0.1, 0.0, 0.8)
+    ]
+    assert any("3 of at most 3 repeats" in warning for warning in found.warnings)
+    assert any(warning.startswith("1 pair is contended, of 4") for warning in found.warnings)
+
+
+def test_a_driver_killed_after_a_discard_makes_both_runs_again(tmp_path: Path) -> None:
+    planned = limited(3, repeats=3)
+    store = Store.create(tmp_path, planned)
+    for slot in planned.slots[:4]:
+        store.keep(contended(sample(slot), 0.5))
+    found = store.samples()
+    store.discard(*(found[Slot(part="noop", round=1, arm=arm)] for arm in "ab"))
+    again = Store(store.folder)
+    assert {slot.round for slot in left(planned.slots, again.samples())} == {1, 2}
+    again.keep(contended(sample(planned.slots[2]), 0.1))
+    assert left(planned.slots, again.samples())[0] == planned.slots[3]
+
+
+def test_broken_pairs_and_unmeasured_ones_are_not_made_again(tmp_path: Path) -> None:
+    planned = limited(3, repeats=3)
+    samples = {slot: sample(slot) for slot in planned.slots[:4]}
+    assert to_discard(planned, samples, "noop", 0) is None
+    broken = {slot: contended(sample(slot, broken="deploy: timeout"), 0.5) for slot in planned.slots[:4]}
+    assert to_discard(planned, broken, "noop", 0) is None
+    busy = {slot: contended(one, 0.5) for slot, one in samples.items()}
+    assert to_discard(planned, busy, "noop", 2) == 1
+    assert to_discard(planned, busy, "noop", 3) is None

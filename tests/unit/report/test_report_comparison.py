@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, VariantRun, compare
 from pytest_grovescale.analysis.in_force import InForce
+from pytest_grovescale.analysis.pair_contention import RunContention
 from pytest_grovescale.analysis.profiles.compared import (
     FunctionsCompared,
     NotProfiled,
@@ -322,3 +323,25 @@ def test_markdown_lists_the_settings_of_both_variants_and_their_differences() ->
     assert "- threads: baseline none, optimized 4\n" in text
     assert "- the same in both: qps 0, burst 0, priority and fairness yes\n" in text
     assert "### Settings" not in render_markdown([deploy()])
+
+
+def test_contended_pairs_are_named_in_every_report() -> None:
+    plan = msgspec.structs.replace(NOOP, max_contention=0.25, repeats=10)
+
+    def contended(of: Pair, share: float) -> Pair:
+        a, b = (
+            msgspec.structs.replace(run, contention=RunContention(share=taken, phase="noop-3"))
+            for run, taken in ((of.a, share), (of.b, 0.02))
+        )
+        return msgspec.structs.replace(of, a=a, b=b)
+
+    made = [contended(pair, 0.05) for pair in pairs(BASE)]
+    calm = compare(plan, made)
+    rule = "when programs outside the comparison and steal take more than 25 % of the cores, at most 10 times"
+    assert f"{rule}: none was contended" in render([calm], width=300)
+    found = compare(plan, made, discarded=[Discarded(round=2, pair=contended(made[2], 0.43))])
+    texts = [render([found], width=300), render_markdown([found]), render_comparison([found])]
+    for text in texts:
+        assert "pair 3 (43 % in noop-3)" in text
+    for text in texts[:2]:
+        assert f"{rule}: 1 discarded, 0 contended pairs kept" in text
