@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a scale test, two in a file, and a file without one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
-    (tmp_path / "test_one.py").write_text("def test_one(scale): pass\n", encoding="utf-8")
+    (tmp_path / "test_one.py").write_text("def test_one(scale): scale.parameter('replicas', 1)\n", encoding="utf-8")
     (tmp_path / "test_two.py").write_text("def test_a(scale): pass\ndef test_b(scale): pass\n", encoding="utf-8")
     (tmp_path / "test_none.py").write_text("def test_it(): pass\n", encoding="utf-8")
     (tmp_path / "test_broken.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
