@@ -83,6 +83,11 @@ def reasons(test: TestResult) -> list[str]:
 
 def caveats(test: TestResult) -> list[str]:
     """Return what has to be known before the figures are read: contention, saturation, reruns, missing sources."""
+    return [*inflation(test), *validity(test), *filter(None, [reservation(test)])]
+
+
+def inflation(test: TestResult) -> list[str]:
+    """Return in which phases other programs, or the run itself, had all cores, so that figures are inflated."""
     found = contention.of_phases(main_phases(test), limit=test.contention_limit)
     saturated = [
         f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)"
@@ -94,7 +99,7 @@ def caveats(test: TestResult) -> list[str]:
     if saturated:
         where = ", ".join(saturated) if len(saturated) <= _FEW else f"{len(saturated)} phases"
         found.append(f"CPU was saturated in {where}: wall times reflect the machine, not the operator.")
-    return [*found, *validity(test), *filter(None, [reservation(test)])]
+    return found
 
 
 def main_phases(test: TestResult) -> list[PhaseResult]:

@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ...analysis import contention
 from ...analysis.result import PhaseResult, TestResult
 from ...checks.account import headline
 from ..checks_table import by_verdict, left_to_sweep, sums
 from ..sources import incident, reservation
 from ..standing import standing
+from ..summary import inflation
 from ..terminal import how_far
-from ..wording import percent, seconds
+from ..wording import seconds
 
 Tone = Literal["good", "bad", "warn", "plain"]
 
@@ -47,8 +47,9 @@ class Line(NamedTuple):
 
 def answer(test: TestResult) -> tuple[Line, ...]:
     """Return what a reader must know of a test before anything else."""
-    measured = (*_outcome(test), *_not_passed(test), *_doubts(test), *_contention(test), *_bottlenecks(test))
-    return (*measured, *_passed(test), *_reservations(test))
+    measured = (*_outcome(test), *_not_passed(test), *_doubts(test))
+    inflated = (Line("warn", text) for text in inflation(test))
+    return (*measured, *inflated, *_bottlenecks(test), *_passed(test), *_reservations(test))
 
 
 def _doubts(test: TestResult) -> Iterator[Line]:
@@ -84,19 +85,6 @@ def _failure(phase: PhaseResult) -> str:
         phase.message.strip().partition("\n")[0] or f"{phase.name}: {phase.outcome} after {seconds(phase.seconds)}"
     )
     return message + (f" ({'; '.join(missed)})" if missed else "")
-
-
-def _contention(test: TestResult) -> Iterator[Line]:
-    for phase in test.phases:
-        if inflated := contention.sentence(phase.contention, phase.name):
-            yield Line("warn", inflated)
-        if phase.saturation is not None and phase.saturation.saturated:
-            yield Line(
-                "warn",
-                f"CPU was saturated in {phase.name}: {percent(phase.saturation.busy_share)} of {test.machine.cores}"
-                f" cores busy ({', '.join(phase.saturation.busiest)}). Wall times reflect the machine, not the"
-                " operator.",
-            )
 
 
 def _bottlenecks(test: TestResult) -> Iterator[Line]:
