@@ -13,7 +13,7 @@ from ..analysis.comparison import (
     MetricVerdict,
     overall,
 )
-from ..analysis.run_metrics import Unit, describe
+from ..analysis.run_metrics import COUNTS, Unit, describe
 from ..analysis.work_alone import ARMS
 from .wording import NONE, bytes_, percent, seconds, three
 
@@ -37,6 +37,11 @@ _VERDICTS: dict[MetricVerdict, str] = {
 }
 
 
+_MORE: dict[MetricVerdict, str] = {"regression": "more", "improvement": "less"}
+_COUNTED: dict[MetricVerdict, str] = {"regression": "more", "improvement": "fewer"}
+"""The same of sizes and counts: nothing about them is slow."""
+
+
 class Row(NamedTuple):
     what: str
     a: str
@@ -57,6 +62,23 @@ def rows(comparisons: Sequence[Comparison], kinds: Iterable[str]) -> list[Row]:
     wanted = list(kinds)
     chosen = [metric for metric in found.values() if metric.key.partition(":")[0] in wanted]
     return [_row(metric) for metric in sorted(chosen, key=lambda m: (_phase_order(m.key), wanted.index(_kind(m.key))))]
+
+
+class Section(NamedTuple):
+    """Rows of one table, which share an axis."""
+
+    heading: str
+    rows: list[Row]
+    gated: bool
+
+
+def sections(comparisons: Sequence[Comparison]) -> list[Section]:
+    """Return the tables with what decides first: the gated metrics of all kinds, then the others by `SECTIONS`."""
+    kinds = [(heading, rows(comparisons, kinds)) for heading, kinds in SECTIONS]
+    gated = [row for _, found in kinds for row in found if row.metric.gated]
+    found = [Section("Gated metrics", gated, gated=True)]
+    found += [Section(heading, [row for row in all_ if not row.metric.gated], gated=False) for heading, all_ in kinds]
+    return [section for section in found if section.rows]
 
 
 class WorkRow(NamedTuple):
@@ -164,7 +186,8 @@ def interval(metric: MetricComparison) -> str:
 
 def verdict(metric: MetricComparison) -> str:
     """Return a metric's verdict in a word or two; in brackets where the whole is not about it."""
-    text = _VERDICTS[metric.verdict]
+    words = {} if metric.unit == "s" else _COUNTED if metric.unit in COUNTS else _MORE
+    text = words.get(metric.verdict, _VERDICTS[metric.verdict])
     if metric.verdict == "inconclusive" and metric.gated and metric.more_pairs:
         text += f", {metric.more_pairs} more pair{'s' if metric.more_pairs > 1 else ''}"
     return text if metric.gated else f"({text})"
@@ -173,7 +196,8 @@ def verdict(metric: MetricComparison) -> str:
 def legend(plan: ComparisonPlan) -> str:
     """Return how to read the rows."""
     return (
-        f"Slower: the whole interval lies above {ratio(plan.regression)}; better: below {ratio(1 / plan.regression)};"
+        f"Slower, more: the whole interval lies above {ratio(plan.regression)}; better, fewer, less: below"
+        f" {ratio(1 / plan.regression)};"
         f" ok: it ends below {ratio(plan.ok)}. Each interval is the one that decided: {percent(1 - plan.alpha)} over"
         " all looks, adjusted over the gated metrics (Holm), but for an upper end that decides ok: all must be ok, so"
         " that end is not adjusted. Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the"
@@ -201,14 +225,23 @@ def contention_limits(comparisons: Sequence[Comparison]) -> list[str]:
 def answer(comparisons: Sequence[Comparison]) -> str:
     """Return the answer in one line."""
     found, plan = overall(comparisons), comparisons[0].plan
+    slower, better = _comparatives(comparisons, found)
     texts: dict[ComparisonVerdict, str] = {
         "broken": _broken(comparisons),
-        "regression": f"{plan.b} is slower than {plan.a}: {_named(comparisons, 'regression')}",
-        "improvement": f"No regression: {plan.b} is better than {plan.a}: {_named(comparisons, 'improvement')}",
+        "regression": f"{plan.b} {slower} than {plan.a}: {_named(comparisons, 'regression')}",
+        "improvement": f"No regression: {plan.b} {better} than {plan.a}: {_named(comparisons, 'improvement')}",
         "ok": f"No regression: {plan.b} is not slower than {plan.a}{_bounded(comparisons)}",
         "inconclusive": f"Can't tell whether {plan.b} is slower than {plan.a}: {_undecided(comparisons)}",
     }
     return texts[found]
+
+
+def _comparatives(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> tuple[str, str]:
+    """Return what B does than A where it is worse, and where it is better: counts and sizes are not slow."""
+    units = {metric.unit for metric in _gated(comparisons) if metric.verdict == found}
+    if units and "s" not in units:
+        return "needs more", "needs less"
+    return "is slower", "is better"
 
 
 def _gated(comparisons: Sequence[Comparison]) -> list[MetricComparison]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -32,6 +33,26 @@ def test_it_starts_with_its_verdict(reader: Reader, comparison_page: Path) -> No
     assert reader.text("h1 .badge") == "regression"
     assert reader.texts(".answer li")[0].startswith("candidate is slower than baseline")
     assert "slower" in reader.texts(".metrics .badge")
+
+
+def test_gated_metrics_come_first_and_each_table_has_its_axis(reader: Reader, comparison_page: Path) -> None:
+    reader.open(comparison_page)
+    headings = reader.texts("section[id^=s] h2")
+    assert headings == ["Gated metrics", "Requests and reconciles informational"]
+    assert reader.texts("#s0 tbody th") == ["wall time of deploy", "CPU of the operator, deploy"]
+    assert len(reader.all("section[id^=s] .axis")) == 2
+    assert not [text for text in reader.texts("#s1 tbody .badge") if "slower" in text]
+
+
+def test_no_link_is_dead(reader: Reader, comparison_page: Path, judged_page: Path) -> None:
+    for page in (comparison_page, judged_page):
+        reader.open(page)
+        reader.show_all()
+        links = [str(link.get_attribute("href")) for link in reader.all("a[href]")]
+        targets = [unquote(link.removeprefix("file://").partition("#")[0]) for link in links]
+        assert [target for target in targets if not Path(target).is_file()] == []
+        fragments = {link.partition("#")[2] for link in links if "#" in link}
+        assert [name for name in fragments if len(reader.all(f"[id='{name}']")) != 1] == []
 
 
 def test_everything_is_reached_from_the_contents(reader: Reader, comparison_page: Path) -> None:

@@ -94,11 +94,33 @@ def test_it_is_read_with_the_keyboard(reader: Reader, run_page: Path) -> None:
 def test_a_function_is_found_from_its_table(reader: Reader, run_page: Path) -> None:
     _shown(reader, run_page)
     reader.find(".function-filter").send_keys("base_events")
-    assert all("base_events" in text for text in reader.texts(".functions tbody td:first-child"))
+    assert all("base_events" in text for text in reader.texts(".functions tbody td:nth-child(2)"))
     button = reader.find(".functions tbody button")
     button.send_keys(Keys.ENTER)
     assert reader.find(".flame-search").get_attribute("value") == button.text
     reader.wait(lambda: reader.text(".flame-found").startswith("1 frame,"), "it is found")
+
+
+def test_frames_of_libraries_are_folded_until_they_are_asked_for(reader: Reader, run_page: Path) -> None:
+    _shown(reader, run_page)
+    assert not reader.all(_frame(reader, "Handle._run (asyncio/events.py)"))
+    assert all("asyncio" not in text for text in reader.texts(".functions tbody td"))
+    assert "of libraries folded" in reader.text(".function-count")
+    whole = _width(reader, "tick (t.py)")
+    reader.find(".flame-search").send_keys("Handle._run")
+    reader.wait(lambda: reader.text(".flame-found").startswith("1 frame,"), "it is found where it is folded")
+    reader.find(".flame-reset").click()
+    reader.find(".fold-framework").click()
+    reader.wait(lambda: reader.all(_frame(reader, "Handle._run (asyncio/events.py)")), "they are unfolded")
+    assert _width(reader, "tick (t.py)") == whole, "folding moves nothing from one function to another"
+    assert any("asyncio" in text for text in reader.texts(".functions tbody td"))
+
+
+def test_what_is_hot_by_itself_comes_first(reader: Reader, run_page: Path) -> None:
+    _shown(reader, run_page)
+    shares = [float(text.removesuffix(" %")) for text in reader.texts(".functions tbody td:first-child")]
+    assert shares == sorted(shares, reverse=True)
+    assert reader.texts(".functions thead th")[:2] == ["Self", "Function"]
 
 
 def test_each_profile_has_its_graph_and_files(reader: Reader, run_page: Path) -> None:

@@ -36,7 +36,7 @@ def test_nothing_in_it_could_fetch_anything(reader: Reader, run_page: Path) -> N
 
 def test_first_comes_how_it_ended(reader: Reader, run_page: Path) -> None:
     reader.open(run_page)
-    assert reader.text("h1 .badge") == "timeout"
+    assert reader.text("h1 .badge") == "failed"
     assert "timed out" in reader.texts(".answer li")[0]
     assert "two: 0 of 2" in reader.texts(".answer li")[0]
 
@@ -45,6 +45,43 @@ def test_a_timeout_is_accounted_for(reader: Reader, run_page: Path) -> None:
     reader.open(run_page)
     assert "not met: 0 of 2" in reader.text("#t0-phases")
     assert reader.texts("#t0-phases details[open] td")[:2] == ["two", "configmaps default/"]
+
+
+def test_a_judged_run_gives_the_answer_first(reader: Reader, judged_page: Path) -> None:
+    reader.open(judged_page)
+    assert reader.texts("h1 .badge, .contents .dot.bad + *")[0] == "failed"
+    assert reader.text(".answer li.bad") == "creates by operator in deploy 240 > 200 tests/scale/budgets.yaml:12"
+    assert reader.texts(".tile dt") == [
+        "Time to Ready", "Operator CPU", "Requests per pod", "No-op writes", "Peak memory"
+    ]  # fmt: skip
+    assert reader.texts(".tile .change")[0] == "+25.0 % against main"
+    order = [
+        reader.find(part).location["y"] for part in (".answer", ".tiles", "#t0-strip", "#t0-checks", "#t0-bottlenecks")
+    ]
+    assert order == sorted(order)
+    assert [text.split(":")[0] for text in reader.texts("#t0-strip .milestones li")] == ["1–2", "3", "4–5"]
+
+
+def test_the_command_is_copied_or_selected(reader: Reader, judged_page: Path) -> None:
+    reader.open(judged_page)
+    reader.go_to("#t0-repeat")
+    reader.find(".copy").click()
+    reader.wait(lambda: reader.text(".copy") in ("Copied", "Selected"), "the command is at hand")
+
+
+def test_a_process_has_one_colour_on_the_whole_page(reader: Reader, run_page: Path) -> None:
+    reader.open(run_page)
+    reader.show_all()
+    colours = reader.run(
+        "const seen = {};"
+        "for (const kind of ['cores', 'rss', 'requests'])"
+        " for (const row of document.querySelectorAll(`[data-chart=${kind}] .u-series:not(:first-child)`))"
+        "  (seen[row.querySelector('.u-label').textContent] ??= [])"
+        "   .push(getComputedStyle(row.querySelector('.u-marker')).borderTopColor);"
+        "return seen"
+    )
+    assert any(len(of) > 1 for of in colours.values())
+    assert {name: of for name, of in colours.items() if len(set(of)) > 1} == {}
 
 
 @pytest.mark.parametrize("kind", CHARTS)

@@ -70,7 +70,6 @@ def render_comparison(comparisons: Sequence[Comparison], background: Background 
     """Return the page of one comparison, or of its parts (no-op, deploy and delete) together; at least one."""
     plan, in_force = comparisons[0].plan, background.in_force
     facts = {name: text for comparison in comparisons for name, text in comparison.facts.items()}
-    sections = [(heading, comparison_rows.rows(comparisons, kinds)) for heading, kinds in comparison_rows.SECTIONS]
     profiles = [pair_data(pair, (plan.a, plan.b)) for pair in background.profiles]
     colours = colours_of((run.test, run.timeline) for run in background.shown)
     return _page(
@@ -83,11 +82,12 @@ def render_comparison(comparisons: Sequence[Comparison], background: Background 
         comparisons=comparisons,
         verdict=overall(comparisons),
         answer_line=comparison_rows.answer(comparisons),
-        sections=[(heading, rows) for heading, rows in sections if rows],
+        sections=[
+            (section, reach_of(row.metric for row in section.rows)) for section in comparison_rows.sections(comparisons)
+        ],
         warnings=list(dict.fromkeys(warning for comparison in comparisons for warning in comparison.warnings)),
         facts={name: text for name, text in facts.items() if name not in in_force.shared | in_force.differing},
         colours=colours,
-        reach=reach_of(row.metric for _, rows in sections for row in rows),
         background=background,
         not_profiled=[not_profiled(one) for one in background.not_profiled],
     )

@@ -19,7 +19,7 @@ from pytest_grovescale.analysis.profiles.compared import (
 )
 from pytest_grovescale.analysis.profiles.difference import Difference, DifferenceRow
 from pytest_grovescale.analysis.run_metrics import units_of
-from pytest_grovescale.report.comparison_rows import WORK_HEADING, answer, ratio, rows, work_rows
+from pytest_grovescale.report.comparison_rows import WORK_HEADING, answer, ratio, rows, sections, work_rows
 from pytest_grovescale.report.comparison_table import render, render_markdown
 from pytest_grovescale.report.html.background import Background
 from pytest_grovescale.report.html.page import render_comparison
@@ -77,6 +77,29 @@ def test_the_first_line_is_the_answer() -> None:
     assert first_line(noop(1.0)).startswith("No regression: optimized is not slower than baseline (2 gated metrics")
     assert first_line(noop(0.5)).startswith("No regression: optimized is better than baseline: CPU")
     assert "object writes by the operator per no-op trigger + 500" in first_line(noop(1.0, noop_writes=500))
+
+
+def test_counts_are_more_or_fewer_and_not_slow() -> None:
+    more = noop(1.0, noop_writes=500)
+    assert first_line(more).startswith("optimized needs more than baseline: object writes by the operator per no-op")
+    assert [row.verdict for row in rows([more], ["noop_writes"])] == ["more"]
+    fewer = compare(
+        DEPLOY,
+        [msgspec.structs.replace(pair, a=pair.b, b=pair.a) for pair in pairs(DEPLOY_BASE, add={"api:deploy": 900})],
+    )
+    assert [row.verdict for row in rows([fewer], ["api"])] == ["fewer"]
+
+
+def test_what_decides_stands_first_on_the_page_and_apart_from_what_informs() -> None:
+    found = sections([noop(), deploy()])
+    assert [(section.heading, section.gated) for section in found] == [
+        ("Gated metrics", True),
+        ("Wall clock", False),
+        ("CPU and memory of the operator", False),
+        ("No-op reconciles", False),
+    ]
+    assert {row.metric.gated for row in found[0].rows} == {True}
+    assert not any(row.metric.gated for section in found[1:] for row in section.rows)
 
 
 def test_what_cannot_be_told_says_what_it_takes() -> None:
@@ -137,7 +160,7 @@ def test_wall_times_measured_side_by_side_say_so_and_how_to_have_others() -> Non
         assert text.count("both variants running at the same time") == 1
         assert "--in-turn" in text, "how to have others"
     page = render_comparison([together], Background())
-    assert "side by side, looked at after 10" in page
+    assert "parallel, interim analysis after 10" in page
     assert "side by side" not in render([deploy()], width=200)
     assert page.count("both variants running at the same time") == 1
     windows = compare(msgspec.structs.replace(NOOP, side_by_side=True), pairs(BASE), machine=MACHINE)

@@ -12,6 +12,7 @@ function treeOf(flame, which, fold) {
   flame.depths.forEach((depth, row) => {
     const node = {
       name: framework.has(flame.frames[row]) ? FOLDED : flame.names[flame.frames[row]],
+      names: [flame.names[flame.frames[row]]], // of all frames that it stands for: a search finds them folded, too
       value: widths[row],
       after: flame.values[row],
       before: flame.before.length ? flame.before[row] : null,
@@ -26,16 +27,24 @@ function treeOf(flame, which, fold) {
 
 /** The tree with frames of libraries that call each other, or stand beside each other, as one. */
 function folded(node) {
-  const children = node.children.flatMap((child) => (node.name === FOLDED && child.name === FOLDED ? folded(child).children : [folded(child)]));
+  const names = [...node.names];
+  const children = node.children.map(folded).flatMap((child) => {
+    if (node.name !== FOLDED || child.name !== FOLDED) return [child];
+    names.push(...child.names);
+    return child.children;
+  });
   const libraries = children.filter((child) => child.name === FOLDED);
   if (libraries.length > 1) {
     const sum = (key) => libraries.reduce((total, { [key]: weight }) => total + weight, 0);
     const one = { ...libraries[0], value: sum("value"), after: sum("after"), before: libraries[0].before === null ? null : sum("before") };
     one.children = libraries.flatMap((child) => child.children);
+    one.names = libraries.flatMap((child) => child.names);
     children.splice(0, children.length, ...children.filter((child) => child.name !== FOLDED), one);
   }
-  return { ...node, children };
+  return { ...node, names, children };
 }
+
+const depthOf = (node) => 1 + Math.max(0, ...node.children.map(depthOf));
 
 /** One hue for each file of a Python program, and each package of a Go one. */
 function hueOf(name) {
@@ -86,6 +95,7 @@ class FlameGraph {
   draw() {
     const term = $(".flame-search", this.panel).value;
     const width = Math.max(this.host.clientWidth, 320);
+    const tree = treeOf(this.flame, this.which, this.fold);
     this.host.replaceChildren();
     this.selection = d3.select(this.host);
     this.chart = flamegraph.default()
@@ -94,16 +104,16 @@ class FlameGraph {
       .minFrameSize(0.6)
       .inverted(true)
       .transitionDuration(0)
-      .height((Math.max(...this.flame.depths) + 1) * CELL)
+      .height(depthOf(tree) * CELL)
       .sort(false)
       .setColorMapper(this.differs ? differenceColour : plainColour)
       .setLabelHandler((node) => describe(node, this.flame))
-      .setSearchMatch((node, wanted) => wanted !== "" && node.data.name.toLowerCase().includes(wanted.toLowerCase()))
+      .setSearchMatch((node, wanted) => wanted !== "" && node.data.names.some((name) => name.toLowerCase().includes(wanted.toLowerCase())))
       .setSearchHandler((found, sum, all) => this.tellFound(found, sum, all))
       .setDetailsHandler(() => {})
       .onHover((node) => this.tell(node))
       .onClick((node) => this.zoomed(node));
-    this.selection.datum(treeOf(this.flame, this.which, this.fold)).call(this.chart);
+    this.selection.datum(tree).call(this.chart);
     this.settle(width);
     this.chart.transitionDuration(calm ? 0 : 180);
     this.root = this.selection.datum();
