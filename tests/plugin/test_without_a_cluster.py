@@ -108,6 +108,25 @@ def test_ini_sets_what_the_command_line_leaves_open(pytester: pytest.Pytester) -
     result.stdout.fnmatch_lines(["nodes 9 values {'a': '3'} given ['nodes', 'set']"])
 
 
+def test_a_run_is_repeated_by_a_command_with_its_options(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        from pytest_grovescale import options
+
+        def pytest_report_header(config):
+            return options.repeating(config, "tests/test_a.py::test_it[a b]")
+        """
+    )
+    given = ("--grovescale-nodes=9", "--grovescale-set=a=3", "--grovescale-set=b=x y", "--grovescale-save=main")
+    result = pytester.runpytest(*given, "--grovescale-cluster-per-worker")
+    result.stdout.fnmatch_lines_random(
+        [
+            "python -m pytest --grovescale 'tests/test_a.py::test_it[[]a b]' --grovescale-cluster-per-worker"
+            " --grovescale-nodes=9 --grovescale-set=a=3 '--grovescale-set=b=x y'"
+        ]
+    )
+
+
 def test_the_plugin_imports_nothing_heavy() -> None:
     script = (
         "import sys, pytest\n"

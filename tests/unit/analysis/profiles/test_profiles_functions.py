@@ -14,6 +14,7 @@ from pytest_grovescale.analysis.profiles.functions import (
     function_table,
     in_module,
     independent,
+    is_framework,
     is_trunk,
     problem_of,
 )
@@ -170,3 +171,33 @@ def test_the_interval_covers_the_truth_in_about_95_of_100(n: int, p: float) -> N
 def test_what_is_no_share_has_no_interval(hits: int, samples: int) -> None:
     with pytest.raises(ValueError, match="no share"):
         wilson(hits, samples)
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "framework"),
+    [
+        ("reconcile (podclique/reconciler.py)", "podclique/reconciler.py", False),
+        ("<module> (operator.py)", "main.py", False),
+        ("Handle._run (asyncio/events.py)", "asyncio/events.py", True),
+        ("Thread.run (threading.py)", "threading.py", True),
+        ("request (aiohttp/client.py)", "aiohttp/client.py", True),
+        ("_run_code (<frozen runpy>)", "<frozen runpy>", True),
+        ("[unknown]", "", True),
+        ("main.main", "main", False),
+        (
+            "podclique.(*Reconciler).Reconcile",
+            "github.com/ai-dynamo/grove/operator/internal/controller/podclique",
+            False,
+        ),
+        ("http.(*conn).serve", "net/http", True),
+        ("runtime.mallocgc", "runtime", True),
+        ("atomic.Load", "internal/runtime/atomic", True),
+        ("controller.(*Controller).Start", "sigs.k8s.io/controller-runtime/pkg/internal/controller", True),
+        ("rest.(*Request).Do", "k8s.io/client-go/rest", True),
+        ("kubelet.Run", "k8s.io/kubernetes/pkg/kubelet", False),
+    ],
+)
+def test_the_program_s_own_functions_are_distinct_from_those_of_libraries(
+    name: str, module: str, framework: bool
+) -> None:
+    assert is_framework(Function(name=name, module=module, full=name)) is framework
