@@ -69,6 +69,14 @@ OPTIONS = (
         "DURATION",
     ),
     Option("hold", "string", "", "cut every hold of a phase to this, as 5s", "DURATION"),
+    Option(
+        "wait_quiet",
+        "string",
+        "",
+        "before each phase, wait up to this long, as 2m, for a quiet machine: other programs and steal take at most "
+        "10 % of the cores; then go on, and mark the phase",
+        "DURATION",
+    ),
     Option("budgets", "string", "on", "hold tests to their checks: `on`; `off` reports, and measures nothing for them"),
     Option(
         "contention_limit",
@@ -144,6 +152,8 @@ class Settings(NamedTuple):
     """Time between two scrapes, s; 0: at phase edges only; None: as the operator's definition says, or 5 s."""
     hold_s: float | None
     """Longest hold of a phase, s; None: as the test says."""
+    wait_quiet_s: float
+    """Longest wait for a quiet machine before a phase, s; 0: none."""
     profile: Literal["auto", "pyspy", "pprof", "off"]
     scrape: Literal["operator", "components"]
     """``components``: the operator and the control plane's."""
@@ -213,6 +223,7 @@ def read(config: pytest.Config) -> Settings:
         start=values["start"],
         scrape_interval_s=_seconds("scrape-interval", values["scrape_interval"]),
         hold_s=_seconds("hold", values["hold"]),
+        wait_quiet_s=_seconds("wait-quiet", values["wait_quiet"]) or 0.0,
         profile=values["profile"],
         scrape=values["scrape"],
         prometheus=values["prometheus"],

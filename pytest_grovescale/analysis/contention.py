@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .. import durations
 from ..recording.records import CgroupCpu, MachineRead
 from .contents import Contents, PhaseSpan
 from .result import Contention, CpuResult, PhaseResult
@@ -17,9 +18,14 @@ API_SERVER = "kube-apiserver"
 OTHERS_LIMIT = 0.10
 """Share of the machine's cores that other programs and the hypervisor may take before figures count as inflated."""
 
+WAIT_QUIET = "wait-quiet"
+"""Label of the mark that the harness sets in a phase before which it waited for a quiet machine: its count is for how
+long, ms, its detail what came of it."""
+
 THROTTLED = "container_cpu_cfs_throttled_seconds_total"
 """What cAdvisor counts of each container (kubelet's ``/metrics/cadvisor``)."""
 
+_INFLATED = "CPU and wall times are inflated."
 _SHOWN_CORES = 0.05
 """Less steal than this is 0.0 in the sentence, and left out of it."""
 
@@ -42,9 +48,9 @@ def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS
     if (contention.others_share or 0.0) <= limit:
         return (
             f"The CPU quota of {contention.quota_cores or 0.0:.1f} cores stopped the run for"
-            f" {contention.throttled_s or 0.0:.1f} s during {phase}: CPU and wall times are inflated."
+            f" {contention.throttled_s or 0.0:.1f} s during {phase}: {_INFLATED}"
         )
-    return f"Other programs used {_taken(contention, phase)}: CPU and wall times are inflated."
+    return f"Other programs used {_taken(contention, phase)}: {_INFLATED}{_after_waiting(contention)}"
 
 
 def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> list[str]:
@@ -62,7 +68,8 @@ def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> 
         for phase in inflated
         if phase.contention is not None and (phase.contention.others_share or 0.0) <= limit
     ]
-    return [f"Other programs used {', '.join(by_others)}: CPU and wall times are inflated.", *by_quota]
+    waited = _after_waiting(*(phase.contention for phase in inflated))
+    return [f"Other programs used {', '.join(by_others)}: {_INFLATED}{waited}", *by_quota]
 
 
 def _taken(contention: Contention, phase: str) -> str:
@@ -72,16 +79,23 @@ def _taken(contention: Contention, phase: str) -> str:
     return f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores during {phase}{stolen}"
 
 
+def _after_waiting(*found: Contention | None) -> str:
+    """Return that the run waited for a quiet machine, and how long at most; nothing where it did not."""
+    waited = max((one.waited_s for one in found if one is not None and one.waited_s is not None), default=None)
+    return "" if waited is None else f" The run waited {durations.text(waited)} for a quiet machine before."
+
+
 def contention_of_phase(
     contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult]
 ) -> tuple[Contention | None, str]:
     """Return who had the cores in a phase, or None and why that was not measured. ``cpu``: the phase's rows."""
     throttled = _throttled_containers(phase)
     reads = _reads(contents, phase)
+    waited = _waited(contents, phase)
     why = _why_not_this_machine(reads, cpu)
     if not why:
-        return _of_machine(reads[0], reads[-1], cpu), ""
-    return (Contention(throttled_s=throttled), "") if throttled is not None else (None, why)
+        return _of_machine(reads[0], reads[-1], cpu, waited), ""
+    return (Contention(throttled_s=throttled, waited_s=waited), "") if throttled is not None else (None, why)
 
 
 def _reads(contents: Contents, phase: PhaseSpan) -> list[MachineRead]:
@@ -105,7 +119,16 @@ def _why_not_this_machine(reads: Sequence[MachineRead], cpu: Sequence[CpuResult]
     return ""
 
 
-def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult]) -> Contention | None:
+def _waited(contents: Contents, phase: PhaseSpan) -> float | None:
+    """Return for how long the run waited for a quiet machine before a phase, s; None where it did not."""
+    end = contents.end_of(phase)
+    marks = (mark for mark in contents.marks if mark.label == WAIT_QUIET and phase.start <= mark.at <= end)
+    return next((mark.count / 1000 for mark in marks if mark.count), None)
+
+
+def _of_machine(
+    first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult], waited_s: float | None
+) -> Contention | None:
     before, after, seconds = first.times, last.times, (last.at - first.at) / 1e9
     if before is None or after is None:
         return None
@@ -129,6 +152,7 @@ def _of_machine(first: MachineRead, last: MachineRead, cpu: Sequence[CpuResult])
         throttled_share=(
             min(1.0, throttled_s / seconds / after.cores) if throttled_s is not None and after.cores else None
         ),
+        waited_s=waited_s,
     )
 
 

@@ -127,6 +127,9 @@ class Contention(msgspec.Struct, frozen=True, kw_only=True):
     that were scraped (``container_cpu_cfs_throttled_seconds_total``)."""
     throttled_share: float | None = None
     """`throttled_s` / (`cores` × seconds of the phase), of this machine's cgroup."""
+    waited_s: float | None = None
+    """Seconds that the run waited for a quiet machine before the phase (``--grovescale-wait-quiet``); None where it did
+    not."""
 
 
 class ApiRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .. import durations
 from ..analysis import figures
+from ..analysis.contention import WAIT_QUIET
 from ..analysis.result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording.protocol import (
@@ -184,6 +185,8 @@ class Phase:
         milestones = self._scale.resolve(self._declared)
         unprofiled = self._scale.aim_profiler(self.profiler) if self.profile else {}
         self.profile = self.profile and not unprofiled
+        # An idle twin follows its phase at once: what the machine does is to be the same in both.
+        waited = None if self.twin_of else self._scale.wait_quiet()
         self._scale.progress.phase(self.name, self.timeout_s)
         self._scale.barrier.wait()
         try:
@@ -202,6 +205,8 @@ class Phase:
             error.message = "\n".join([error.message, *self._scale.cluster_trouble()])
             raise
         self._allowance = Allowance(self.timeout_s)
+        if waited is not None:
+            self._scale.recorder.mark(WAIT_QUIET, detail=waited.text, count=round(waited.seconds * 1000))
 
     @property
     def paused(self) -> bool:

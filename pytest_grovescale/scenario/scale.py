@@ -43,6 +43,7 @@ from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
 from .phase import Phase
 from .profilers import Aim, Asked, no_operator
+from .quiet import Quietness, QuietWait
 from .scope import confined
 from .settling import idle_cores
 from .windows import AnyOrder, Line, serve
@@ -88,6 +89,8 @@ class Scale:
         parameters: Mapping[str, Parameter],
         base: Path,
         longest_hold_s: float = math.inf,
+        wait_quiet_s: float = 0.0,
+        quietness: Quietness | None = None,
         driver: Line[AnyOrder] | None = None,
         barrier: Barrier | None = None,
         budget: Budget = NO_BUDGET,
@@ -105,6 +108,8 @@ class Scale:
         self.progress = progress
         self.longest_hold_s = longest_hold_s
         """Holds are cut to this, s."""
+        self._wait_quiet_s = wait_quiet_s
+        self._quietness = quietness
         self.idle_cores = 0.0
         """What the operator uses when nothing happens, as the last `settle` found it."""
         self.current: Phase | None = None
@@ -378,6 +383,12 @@ class Scale:
 
     async def _resources(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
         return {pair: await self.client.resource(*pair) for pair in wanted}
+
+    def wait_quiet(self) -> QuietWait | None:
+        """Wait for a quiet machine for as long as the run allows; None where it waits for none."""
+        if self._quietness is None or self._wait_quiet_s <= 0 or self.profiled:
+            return None
+        return self._quietness.wait(self._wait_quiet_s, self.progress.say)
 
     def process_exited(self, process: str, pid: int, phase: str) -> None:
         """Fail the phase when the operator has died; anything else that exits is the supervisor's to restart."""

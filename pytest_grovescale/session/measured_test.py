@@ -21,11 +21,12 @@ from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
 from ..scenario import barrier, windows
 from ..scenario.budget import Budget, held_to
+from ..scenario.quiet import Quietness
 from ..scenario.scale import Scale
 from ..stash import BUDGET
 from ..wanted import Wanted, has_profiled_pass, node_id
 from . import namespaces, prometheus, targets
-from .recordings import start_recorder
+from .recordings import processes_files, start_recorder
 from .shared import Session
 from .simulated_nodes import held_to_simulated_nodes
 from .telling import told
@@ -179,6 +180,8 @@ class MeasuredTest:
             parameters=settings.parameters,
             base=item.path.parent,
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
+            wait_quiet_s=settings.wait_quiet_s,
+            quietness=Quietness(processes_files(cluster, operator)),
             driver=windows.inherited(),
             barrier=barrier.inherited(),
             profiled=self._profiled,

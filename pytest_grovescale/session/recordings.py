@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from .. import __version__, options
 from ..analysis.analyse import RECORDINGS
 from ..cluster.handle import Cluster
 from ..cluster.kind import container_processes
+from ..operator.handle import Operator
+from ..operator.pods.operator import OperatorPods
 from ..operator.shape import OperatorDefinition
 from ..recording import records
 from ..recording.machine import machine
@@ -77,7 +80,17 @@ def start_recorder(
         after_close=_conclusion(folder),
     )
     recorder = Recorder.start(config, log=recorder_log(folder, name))
-    if cluster.container is not None:
-        # The components of its control plane, which no supervisor of ours has started.
-        recorder.measure_file(cluster.directory / container_processes.FILE)
+    for file in _component_files(cluster):
+        recorder.measure_file(file)
     return recorder
+
+
+def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
+    """Return the lists of processes that a recorder measures: the cluster's, and those of the operator's pods."""
+    pods = [operator.processes_file] if isinstance(operator, OperatorPods) else []
+    return [cluster.processes_file, *_component_files(cluster), *pods]
+
+
+def _component_files(cluster: Cluster) -> list[Path]:
+    """Return the lists of the components of a control plane that no supervisor of ours has started: a container's."""
+    return [cluster.directory / container_processes.FILE] if cluster.container is not None else []

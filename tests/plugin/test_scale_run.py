@@ -169,7 +169,9 @@ def test_crash(scale):
     )
 
 
-def test_a_restarted_operator_finds_all_done(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def test_a_restarted_operator_finds_all_done_after_a_wait_for_a_quiet_machine(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
     test = (
         HEAD
         + """
@@ -192,8 +194,14 @@ def test_restart(scale):
         restart.cpu("operator").seconds
 """
     )
-    run(pytester, running_cluster, test).assert_outcomes(passed=1)
+    run(pytester, running_cluster, test, "--grovescale-wait-quiet=1s").assert_outcomes(passed=1)
     (found,) = result_of(pytester).tests
+    for phase in found.phases:
+        (waited,) = [mark for mark in phase.marks if mark.label == "wait-quiet"]
+        # However busy the machine is: it was measured, and not waited for any longer.
+        assert "quiet after" in waited.detail
+        assert phase.contention is not None
+        assert phase.contention.waited_s == waited.count / 1000 >= 1.0
     (restarted,) = [mark for mark in found.phases[1].marks if mark.label == "operator-restart"]
     assert restarted.ended_s is not None, "time to caught up"
 

@@ -50,6 +50,7 @@ def test_the_cores_are_divided_among_the_run_others_and_the_hypervisor() -> None
         "cores": 2, "run_cores": 0.75, "others_cores": 0.95, "steal_cores": 0.15, "iowait_cores": 0.05,
         "idle_cores": 0.1, "others_share": 0.55, "pressure_share": 0.4, "quota_cores": 1.5, "throttled_s": 3.0,
         "throttled_share": 0.15,
+        "waited_s": None,
     }  # fmt: skip
     assert msgspec.structs.asdict(found) == pytest.approx(expected)
     assert contended(found)
@@ -70,6 +71,17 @@ def test_a_run_alone_on_its_machine_is_not_contended() -> None:
     assert (found.others_cores, found.others_share, found.iowait_cores) == (0.0, 0.0, 0.0)
     assert (found.pressure_share, found.quota_cores, found.throttled_s) == (None, None, None)
     assert sentence(found, "deploy") == ""
+
+
+def test_a_wait_for_a_quiet_machine_is_said() -> None:
+    sim = simulation()
+    machine_read(sim, 99, "start:deploy")
+    machine_read(sim, 10_099, "end:deploy", times={"busy": 117.0})
+    sim.add(rec.Mark(at=sim.at(101), label="wait-quiet", detail="not quiet after 60.0 s", count=60_000))
+    found = phase_of(sim).contention
+    assert found is not None
+    assert found.waited_s == 60.0
+    assert sentence(found, "deploy").endswith("times are inflated. The run waited 60.0 s for a quiet machine before.")
 
 
 def test_steal_counts_without_any_other_program() -> None:
