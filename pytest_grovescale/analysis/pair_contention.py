@@ -6,11 +6,13 @@ those used in the same wall time, by their own recording, is taken out here.
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from ..errors import UsageError
 from ..recording.records import Closed, CoreTimes, CpuRead, MachineRead, Opened, PhaseEnded, PhaseStarted
 from .bottlenecks.clocks import API_SERVER, Window, demands
 from .contents import Contents, PhaseSpan
@@ -26,6 +28,23 @@ OF_CONTENTION = (Opened, PhaseStarted, PhaseEnded, CpuRead, MachineRead, Closed)
 """The records that contention is measured by."""
 
 _SHOWN_STEAL = 0.01
+
+
+def limit_of(text: str) -> float:
+    """Return the limit of contention that ``--max-contention`` gives, as ``25%``; the default where it is empty.
+
+    Raises UsageError for what is no share of the cores.
+    """
+    if not text:
+        return MAX_CONTENTION
+    with contextlib.suppress(ValueError):
+        share = float(text.removesuffix("%")) / 100
+        if text.endswith("%") and 0 < share <= 1:
+            return share
+    raise UsageError(
+        f"--max-contention {text}: not a share of the cores in percent, more than 0 % and at most 100 %",
+        next_step=f"Write it as --max-contention {100 * MAX_CONTENTION:.0f}%; with 100% no pair is discarded.",
+    )
 
 
 class RunContention(msgspec.Struct, frozen=True, kw_only=True):

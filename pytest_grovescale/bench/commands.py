@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ import msgspec
 
 from .. import durations
 from ..analysis.comparison import overall
-from ..analysis.pair_contention import MAX_CONTENTION
+from ..analysis.pair_contention import limit_of
 from ..checks.shape import Scales
 from ..errors import RecordingError, UsageError
 from ..operator.definition import load
@@ -178,7 +177,7 @@ def _compare_recorded(
     pairs = recorded.pairs_in(a, b)
     if not wanted.allow_different:
         recorded.refuse_different(pairs)
-    found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated, max_contention=_share(wanted.max_contention))
+    found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated, max_contention=limit_of(wanted.max_contention))
     folder = reports / f"compared-{a.resolve().name}-{b.resolve().name}"
     with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -260,23 +259,9 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         in_turn=wanted.in_turn,
         windows=_windows(wanted),
         gated=tuple(wanted.gated),
-        max_contention=_share(wanted.max_contention),
+        max_contention=limit_of(wanted.max_contention),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
         repository=repository,
-    )
-
-
-def _share(text: str) -> float:
-    """Return a share of the cores that is given in percent, or the default. Raises UsageError for what is none."""
-    if not text:
-        return MAX_CONTENTION
-    with contextlib.suppress(ValueError):
-        share = float(text.removesuffix("%")) / 100
-        if text.endswith("%") and 0 < share <= 1:
-            return share
-    raise UsageError(
-        f"--max-contention {text}: not a share of the cores in percent, more than 0 % and at most 100 %",
-        next_step=f"Write it as --max-contention {100 * MAX_CONTENTION:.0f}%; with 100% no pair is discarded.",
     )
 
 

@@ -34,6 +34,8 @@ class NoisePair(msgspec.Struct, frozen=True, kw_only=True):
     a: dict[str, float]
     b: dict[str, float]
     first: Literal["a", "b"]
+    contention: float | None = None
+    """Share of the cores that programs outside the comparison took, steal included; None: not measured."""
 
 
 class NoiseBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,18 +82,27 @@ def block_of(part: str, plan: ComparisonPlan, recorded: Sequence[Pair], *, start
 def _noise_pair(pair: Pair) -> NoisePair:
     both = sorted(pair.a.metrics.keys() & pair.b.metrics.keys())
     return NoisePair(
-        a={key: pair.a.metrics[key] for key in both}, b={key: pair.b.metrics[key] for key in both}, first=pair.first
+        a={key: pair.a.metrics[key] for key in both},
+        b={key: pair.b.metrics[key] for key in both},
+        first=pair.first,
+        contention=pair.contention.share,
     )
 
 
 def from_comparisons(folders: Sequence[Path], *, how: str) -> Noise:
-    """Return the noise of comparisons by their folders. Raises UsageError where they are not from one machine."""
+    """Return the noise of comparisons by their folders. Raises UsageError where they are not from one machine, or one
+    has discarded pairs: what is left of it is not what the machine did."""
     blocks: list[NoiseBlock] = []
     machines: dict[str, Machine] = {}
     facts: dict[str, str] = {}
     for folder in folders:
         store = Store(folder)
         plan, samples = store.plan(), store.samples()
+        if any(store.discarded(plan.slots, part) for part in plan.comparisons):
+            raise UsageError(
+                f"{folder} has discarded pairs",
+                next_step="Record noise with --max-contention 100%, which discards none.",
+            )
         for sample in samples.values():
             machines[sample.machine.fingerprint] = sample.machine
             facts |= {name: str(value) for name, value in sample.facts.items()}

@@ -11,6 +11,10 @@ block pairs are drawn two at a time, a neighbour with its neighbour (A B, B A), 
 equally often, as they are planned, and a drift of the machine within minutes stays in. What is common to the two runs
 of a pair never leaves it, and all metrics of a pair are drawn together.
 
+Contended pairs are discarded and repeated as a comparison does it, where their contention was recorded: by the next
+recorded pair of the same order, two places on, at most as many times as the comparison has pairs. So what comes and
+goes on the machine is met again, or has gone, as it was when it was recorded.
+
 A block's mean carries the noise of its own pairs, besides what lasts of its clusters, and the drawn comparisons have it
 all: from short blocks the shares come out worse than they are.
 """
@@ -26,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.comparison import ComparisonPlan, check
+from ..analysis.pair_contention import MAX_CONTENTION
 from ..analysis.profiles.wilson import wilson
 from ..analysis.run_metrics import COUNTS, units_of
 from ..analysis.statistics.decision import decide, levels_of_look
@@ -73,6 +78,10 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
     """Regressions by metric."""
     stopped_early: Share
     """Settled at a look before the last."""
+    contended_pairs: int = 0
+    """Recorded pairs above the limit."""
+    repeats: float = 0.0
+    """Pairs that a comparison discards and repeats, on average, if it makes all its pairs."""
 
 
 class PartPower(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +103,8 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     comparisons: int
     """Drawn of each kind."""
     parts: tuple[PartPower, ...]
+    max_contention: float | None = None
+    """Share of the cores above which drawn comparisons discard a pair and repeat it; None: no limit."""
 
     @property
     def false_alarms(self) -> float | None:
@@ -116,7 +127,14 @@ class _Outcome(NamedTuple):
     """(comparisons,): index of the look."""
 
 
-def power(noise: Noise, *, comparisons: int = COMPARISONS, seed: int = SEED, pairs: int | None = None) -> Power:
+def power(
+    noise: Noise,
+    *,
+    comparisons: int = COMPARISONS,
+    seed: int = SEED,
+    pairs: int | None = None,
+    max_contention: float | None = MAX_CONTENTION,
+) -> Power:
     """Draw so many comparisons of each kind that was recorded. The same noise and seed give the same answer.
 
     ``pairs`` is how many a drawn comparison has, with the warm-up: by default as many as `grovescale compare` makes of
@@ -124,15 +142,17 @@ def power(noise: Noise, *, comparisons: int = COMPARISONS, seed: int = SEED, pai
     all the parts that were recorded. Raises NotMeasuredError for a block that lacks a gated metric or has fewer than
     two pairs, and UsageError for too few ``pairs``.
     """
-    parts = tuple(_part(noise, part, comparisons, seed, pairs or PAIRS[part]) for part in noise.parts)
-    return Power(seed=seed, comparisons=comparisons, parts=parts)
+    parts = tuple(_part(noise, part, comparisons, seed, pairs or PAIRS[part], max_contention) for part in noise.parts)
+    return Power(seed=seed, comparisons=comparisons, parts=parts, max_contention=max_contention)
 
 
-def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int) -> PartPower:
+def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int, max_contention: float | None) -> PartPower:
     alike, slower = noise.of(part, alike=True), noise.of(part, alike=False)
     recorded = next(block.plan for block in (*alike, *slower))
     alpha = ALPHA / len(noise.parts)
-    plan = msgspec.structs.replace(recorded, pairs=pairs, looks=looks(pairs), alpha=alpha)
+    plan = msgspec.structs.replace(
+        recorded, pairs=pairs, looks=looks(pairs), alpha=alpha, max_contention=max_contention, repeats=pairs
+    )
     check(plan)
     by_defect = {block.plan.differs: [b for b in slower if b.plan.differs == block.plan.differs] for block in slower}
     return PartPower(
@@ -148,10 +168,13 @@ def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int) -> P
 def _drawn(plan: ComparisonPlan, blocks: Sequence[NoiseBlock], comparisons: int, seed: int, *, exchange: bool) -> Drawn:
     generator = np.random.default_rng(seed)
     figures = [figures_of(block, plan.gated) for block in blocks]
-    outcomes = []
+    contended = [contended_of(block, plan.max_contention) for block in blocks]
+    outcomes, repeats = [], 0
     for start in range(0, comparisons, _BATCH):
         size = min(_BATCH, comparisons - start)
-        outcomes.append(outcome(plan, draw(figures, plan, size, generator, exchange=exchange)))
+        drawn, repeated = draw(figures, plan, size, generator, exchange=exchange, contended=contended)
+        outcomes.append(outcome(plan, drawn))
+        repeats += repeated
     found = _Outcome(*(np.concatenate(column) for column in zip(*outcomes, strict=True)))
     alarm = found.regression.any(axis=1)
     return Drawn(
@@ -163,6 +186,8 @@ def _drawn(plan: ComparisonPlan, blocks: Sequence[NoiseBlock], comparisons: int,
         ok=_share((found.ok | found.improvement).all(axis=1)),
         by_metric={key: _share(found.regression[:, at]) for at, key in enumerate(plan.gated)},
         stopped_early=_share(found.look < len(plan.looks) - 1),
+        contended_pairs=sum(int(flags.sum()) for flags in contended),
+        repeats=repeats / comparisons,
     )
 
 
@@ -182,21 +207,49 @@ def _sides(block: NoiseBlock) -> tuple[list[dict[str, float]], list[dict[str, fl
     return [pair.a for pair in block.pairs], [pair.b for pair in block.pairs]
 
 
+def contended_of(block: NoiseBlock, limit: float | None) -> Flags:
+    """Return by pair whether it is contended; what was not measured is not."""
+    return np.array([limit is not None and (pair.contention or 0.0) > limit for pair in block.pairs], dtype=np.bool_)
+
+
 def draw(
-    blocks: Sequence[Floats], plan: ComparisonPlan, comparisons: int, generator: np.random.Generator, *, exchange: bool
-) -> Floats:
-    """Return comparisons drawn from blocks: (sides, comparisons, metrics, pairs), without a warm-up."""
+    blocks: Sequence[Floats],
+    plan: ComparisonPlan,
+    comparisons: int,
+    generator: np.random.Generator,
+    *,
+    exchange: bool,
+    contended: Sequence[Flags] = (),
+) -> tuple[Floats, int]:
+    """Return comparisons drawn from blocks: (sides, comparisons, metrics, pairs), without a warm-up; and how many pairs
+    were discarded and repeated in all of them. ``contended``: of each block, by pair."""
     wanted = plan.pairs - plan.warmup
     drawn = np.empty((2, comparisons, blocks[0].shape[1], wanted))
     chosen = generator.integers(len(blocks), size=comparisons)
+    repeated = 0
     for index, block in enumerate(blocks):
         mine = np.flatnonzero(chosen == index)
         places = _neighbours(block.shape[2], wanted, mine.size, generator)
+        if contended:
+            repeated += _repeat(places, contended[index], plan.repeats)
         drawn[:, mine] = np.moveaxis(block[:, :, places], 2, 1)
     if exchange:
         exchanged = np.flatnonzero(generator.random(comparisons) < 0.5)
         drawn[:, exchanged] = drawn[::-1, exchanged]
-    return drawn
+    return drawn, repeated
+
+
+def _repeat(places: Places, contended: Flags, repeats: int) -> int:
+    """Put in the place of each contended pair the next one of its order, in turn, until it is not contended or its
+    comparison's repeats are used up; return how many times that was done."""
+    left = np.full(places.shape[0], repeats)
+    for column in places.T:
+        while (again := contended[column] & (left > 0)).any():
+            later = column[again] + 2
+            # Beyond the last pair, on with the first of the same order.
+            column[again] = np.where(later < contended.size, later, later % 2)
+            left[again] -= 1
+    return int(repeats * places.shape[0] - left.sum())
 
 
 def _neighbours(pairs: int, wanted: int, comparisons: int, generator: np.random.Generator) -> Places:

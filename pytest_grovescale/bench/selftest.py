@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..analysis.pair_contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
 from ..errors import ExitCode
 from ..report.tables import Column, Sheet
@@ -47,10 +48,11 @@ def selftest_power(
     comparisons: int = COMPARISONS,
     seed: int = SEED,
     pairs: int | None = None,
+    max_contention: str = "",
 ) -> int:
     """Print the shares; return PASSED when they are as they should be in all that was recorded, else FAILED."""
     recorded = noise.read(path or noise.RECORDED)
-    found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs)
+    found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs, max_contention=limit_of(max_contention))
     document = PowerFile(holds=good_enough(found), power=found)
     write(json_text(document) if json else text(found, recorded).rstrip("\n"))
     return ExitCode.PASSED if good_enough(found) else ExitCode.FAILED
@@ -79,6 +81,7 @@ def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
     sheet.line(f"{machine.cores} × {machine.cpu}, Linux {machine.kernel}: {recorded.how}")
     for part in found.parts:
         _part(sheet, part)
+        _contended(sheet, part)
         _spreads(sheet, part, [block for block in recorded.blocks if block.part == part.part])
     sheet.line()
     verdict = "as they should be" if good_enough(found) else "NOT as they should be"
@@ -108,6 +111,17 @@ def _part(sheet: Sheet, part: PartPower) -> None:
         sheet.line("No comparison of an operator with itself was recorded.")
     if not part.slower:
         sheet.line("No comparison with a known defect was recorded.")
+
+
+def _contended(sheet: Sheet, part: PartPower) -> None:
+    """Say how many recorded pairs are contended, and how often drawn comparisons repeat one."""
+    kinds = [part.alike, *part.slower] if part.alike is not None else list(part.slower)
+    for drawn in kinds:
+        if drawn is not None and drawn.contended_pairs:
+            sheet.line(
+                f"{drawn.differs or 'an operator with itself'}: {drawn.contended_pairs} of {drawn.pairs} recorded pairs"
+                f" are contended; a comparison discards and repeats {drawn.repeats:.1f} on average"
+            )
 
 
 def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> None:

@@ -18,6 +18,9 @@ def add(commands: Any) -> None:
     power = tests.add_parser("power", help="how often a comparison calls a known defect, and raises a false alarm")
     power.add_argument("--noise", type=Path, metavar="FILE", help="recorded noise (default: the package's)")
     power.add_argument("--pairs", type=int, metavar="N", help="of each part, with the warm-up (as compare makes)")
+    power.add_argument(
+        "--max-contention", default="", metavar="SHARE", help="as of compare (25%%); 100%%: no pair is repeated"
+    )
     add_json(power)
     power.set_defaults(run=_selftest_power)
     noise = tests.add_parser("noise", help="gather the pairs of finished comparisons into a file for `power`")
@@ -41,7 +44,9 @@ def add(commands: Any) -> None:
 def _selftest_power(options: argparse.Namespace) -> int:
     from ..bench import selftest
 
-    return selftest.selftest_power(options.noise, json=options.json, write=write, pairs=options.pairs)
+    return selftest.selftest_power(
+        options.noise, json=options.json, write=write, pairs=options.pairs, max_contention=options.max_contention
+    )
 
 
 def _selftest_defects(options: argparse.Namespace) -> int:

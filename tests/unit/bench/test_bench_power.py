@@ -85,7 +85,7 @@ def test_false_alarms_are_as_frequent_as_alpha_where_the_truth_is_the_bound() ->
     blocks = [figures_of(found, plan.gated) for found in many.blocks]
     # What 200 pairs leave of their block's own mean is taken out, to see the rule alone.
     centred = [found * np.exp([[[0.0]], [[_shift(found)]]]) for found in blocks]
-    drawn = draw(centred, plan, 40_000, np.random.default_rng(545), exchange=False)
+    drawn, _ = draw(centred, plan, 40_000, np.random.default_rng(545), exchange=False)
     assert float(outcome(plan, drawn).regression.mean()) == pytest.approx(0.025, abs=0.006)
 
 
@@ -120,7 +120,7 @@ def test_pairs_are_drawn_whole_from_one_block_and_beside_their_neighbour() -> No
         np.array([[[1000.0 * index + n for n in range(7)]], [[1000.0 * index + n + 0.5 for n in range(7)]]])
         for index in range(3)
     ]
-    a, b = draw(places, PLAN, 500, np.random.default_rng(1), exchange=False)
+    (a, b), _ = draw(places, PLAN, 500, np.random.default_rng(1), exchange=False)
     assert a.shape == (500, 1, 9)
     assert (b - a == 0.5).all()
     assert (np.ptp(a // 1000, axis=-1) == 0).all()
@@ -130,7 +130,7 @@ def test_pairs_are_drawn_whole_from_one_block_and_beside_their_neighbour() -> No
 
 def test_exchange_swaps_a_comparisons_sides_all_at_once() -> None:
     places = [np.array([[[0.0] * 7], [[1.0] * 7]])]
-    a, b = draw(places, PLAN, 2000, np.random.default_rng(1), exchange=True)
+    (a, b), _ = draw(places, PLAN, 2000, np.random.default_rng(1), exchange=True)
     assert (a + b == 1).all()
     assert (np.ptp(a, axis=-1) == 0).all()
     assert float(a.mean()) == pytest.approx(0.5, abs=0.05)
@@ -138,7 +138,7 @@ def test_exchange_swaps_a_comparisons_sides_all_at_once() -> None:
 
 def test_a_drawn_comparison_gets_the_verdict_that_compare_gives() -> None:
     blocks = [figures_of(block(1.05, seed=seed, sd=0.03, stray=0.2), GATED) for seed in range(4)]
-    drawn = draw(blocks, PLAN, 60, np.random.default_rng(545), exchange=True)
+    drawn, _ = draw(blocks, PLAN, 60, np.random.default_rng(545), exchange=True)
     found = outcome(PLAN, drawn)
     seen = set()
     for index in range(60):
@@ -274,3 +274,44 @@ def test_the_command_fails_where_nothing_was_recorded_of_one_kind(
     noise.write(recorded(block(1.0)), tmp_path / "noise.json")
     assert main(["selftest", "power", "--noise", str(tmp_path / "noise.json")]) == 1
     assert "No comparison with a known defect was recorded." in capsys.readouterr().out
+
+
+def test_contended_pairs_are_replaced_by_the_next_of_their_order_until_repeats_are_used_up() -> None:
+    # Each pair's figure is its place; a hog was there for places 4 to 9.
+    places = [np.stack([np.stack([np.arange(20.0)])] * 2)]
+    hog = np.isin(np.arange(20), range(4, 10))
+
+    def drawn(repeats: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], int]:
+        plan = msgspec.structs.replace(PLAN, max_contention=0.25, repeats=repeats)
+        (a, _), repeated = draw(places, plan, 500, np.random.default_rng(1), exchange=False, contended=[hog])
+        return a[:, 0], repeated
+
+    plain, none = drawn(0)
+    assert none == 0
+    all_again, repeated = drawn(100)
+    assert repeated > 500
+    assert not np.isin(all_again, range(4, 10)).any()
+    # Both orders come as often as before.
+    assert (all_again % 2 == plain % 2).all()
+    assert (all_again[~np.isin(plain, range(4, 10))] == plain[~np.isin(plain, range(4, 10))]).all()
+    few, repeated = drawn(2)
+    assert repeated <= 1000
+    assert np.isin(few, range(4, 10)).any()
+
+
+def test_a_hog_that_comes_and_goes_costs_power_that_repeats_give_back() -> None:
+    calm, hogged = (block(1.12, sd=sd, differs=DEFECT, seed=seed) for seed, sd in ((0, 0.02), (1, 0.25)))
+    # It is there for four pairs, and away for four.
+    pairs = tuple(
+        msgspec.structs.replace(
+            hogged.pairs[at] if at % 8 >= 4 else calm.pairs[at], contention=0.6 if at % 8 >= 4 else 0.02
+        )
+        for at in range(len(calm.pairs))
+    )
+    noise = recorded(msgspec.structs.replace(calm, pairs=pairs))
+    with_rule, without = (
+        power(noise, comparisons=500, max_contention=limit).parts[0].slower[0] for limit in (0.25, None)
+    )
+    assert (with_rule.contended_pairs, without.contended_pairs, without.repeats) == (8, 0, 0.0)
+    assert with_rule.repeats > 1
+    assert with_rule.regression.share > 0.95 > without.regression.share
