@@ -27,7 +27,8 @@ def test_waiting_inside(scale: Scale) -> None:
     """Every five resources wait for the five before them."""
     handle_all(scale)
     found = judge(no_blocked_workers(longest=LONGEST, phase="handle"), scale.result(), metrics=scale.metrics)
-    assert found.verdict == "fail", found.text
+    # Beside other programs a bound on time that is exceeded is inconclusive; that the workers waited is seen there too.
+    assert found.verdict in ("fail", "inconclusive"), found.text
     assert found.text.startswith(f"all {WORKERS} workers of podcliqueset waited inside reconciles")
     assert "podcliqueset/waiting.py" in found.text
 
