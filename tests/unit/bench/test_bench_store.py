@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import os
 import random
 import tempfile
@@ -14,8 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.pair_contention import RunContention
+from pytest_grovescale.bench.bench import Bench
+from pytest_grovescale.bench.noop_windows import Windows
 from pytest_grovescale.bench.parts import fewest_to_come, is_over, so_far, to_come, to_discard
 from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved, left
+from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Sample, Store, pairs
 from pytest_grovescale.errors import RecordingError, UsageError
 from tests.unit.bench.planned import plan, sample
@@ -250,6 +255,17 @@ def test_a_driver_killed_after_a_discard_makes_both_runs_again(tmp_path: Path) -
     assert {slot.round for slot in left(planned.slots, again.samples())} == {1, 2}
     again.keep(contended(sample(planned.slots[2]), 0.1))
     assert left(planned.slots, again.samples())[0] == planned.slots[3]
+
+
+def test_a_window_that_is_measured_again_has_a_name_of_its_own_in_its_recording(tmp_path: Path) -> None:
+    planned = limited(3, repeats=3)
+    store = Store.create(tmp_path, planned)
+    windows = Windows(Bench(store, planned, 0, Screen(io.StringIO())), contextlib.ExitStack())
+    again = Slot(part="noop", round=1, arm="a")
+    assert windows._name(again) == "noop-2"
+    store.discard(*(contended(sample(Slot(part="noop", round=1, arm=arm)), 0.5) for arm in "ab"))
+    assert windows._name(again) == "noop-2-repeat-1"
+    assert windows._name(Slot(part="noop", round=2, arm="a")) == "noop-3"
 
 
 def test_broken_pairs_and_unmeasured_ones_are_not_made_again(tmp_path: Path) -> None:
