@@ -86,13 +86,14 @@ def names(directory: Path) -> list[str]:
 
 
 def holder(directory: Path, name: str) -> Holder | None:
-    """Return who took a lease; None when its file is gone."""
+    """Return who took a lease; None when its file is gone, or says nothing (a full disk, another version's)."""
     try:
         lines = (directory / FOLDER / name).read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return None
     # The first line is whole before the file has its name; a later one may be half written.
-    return msgspec.json.decode([line for line in lines if line.endswith(b"\n")][-1], type=Holder)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return msgspec.json.decode(whole[-1], type=Holder) if whole else None
 
 
 def is_held(directory: Path, name: str) -> bool:
