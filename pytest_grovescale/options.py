@@ -185,7 +185,8 @@ def register(parser: pytest.Parser) -> None:
     )
     for option in OPTIONS:
         flag, dest = option.flag, f"grovescale_{option.name}"
-        text = f"{option.help} (ini: {dest})"
+        # argparse takes a percent sign for a placeholder.
+        text = f"{option.help} (ini: {dest})".replace("%", "%%")
         if option.ini_type == "bool":
             group.addoption(flag, dest=dest, action="store_true", default=None, help=text)
         elif option.ini_type == "linelist":

@@ -13,6 +13,10 @@ from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 
+# A pytest that a test runs in this process takes away what it imported when it ends. Modules that another one has kept
+# would then know other classes than those imported next: so all that collection uses is here before the first.
+from pytest_grovescale.session import preflight  # noqa: F401
+
 
 @pytest.fixture(scope="package")
 def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -66,7 +66,9 @@ def test_passes_are_chosen_by_name(pytester: pytest.Pytester) -> None:
     assert chosen == ["test_plain[profiled]"]
 
 
-@pytest.mark.parametrize(("value", "message"), [("'perf'", "*use one of auto, pyspy*"), ("3", "*not of type str*")])
+@pytest.mark.parametrize(
+    ("value", "message"), [("'perf'", "*profile perf: use `auto` or `pyspy`*"), ("3", "*not of type str*")]
+)
 def test_a_wrong_marker_is_a_usage_error(pytester: pytest.Pytester, value: str, message: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.grovescale(profile={value})\ndef test_it(scale): pass")
     result = pytester.runpytest("--grovescale", "--collect-only")

@@ -28,7 +28,7 @@ def run(pytester: pytest.Pytester, cluster: Cluster, *arguments: str) -> tuple[p
 
 
 def test_components_are_scraped_when_asked_for(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    outcome, folder = run(pytester, running_cluster, "--grovescale-scrape=components")
+    outcome, folder = run(pytester, running_cluster, "--grovescale-scrape=components", "-v")
     (test,) = msgspec.json.decode((folder / "result.json").read_bytes(), type=Result).tests
     found = {target.target: target for target in test.metrics}
     assert next(iter(found)) == "operator"
