@@ -52,9 +52,15 @@ def cache() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def children_without_hypothesis(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def children_without_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the tests' own pytests without hypothesis' plugin, which at the end of each loads all of the library."""
-    if "pytester" in request.fixturenames:
-        # It clears the variable.
-        request.getfixturevalue("pytester")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+
+
+@pytest.fixture
+def pytester(
+    pytester: pytest.Pytester, children_without_hypothesis: None, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """Return pytest's own, which clears the variable."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+    return pytester

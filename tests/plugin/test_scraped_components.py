@@ -37,9 +37,7 @@ def test_components_are_scraped_when_asked_for(pytester: pytest.Pytester, runnin
         assert target.scrapes >= 2, target
         assert (target.failures, target.up_share) == (0, 1.0)
         assert target.series_last, target
-    outcome.stdout.fnmatch_lines(
-        ["Metrics endpoints*", "operator*", *(f"{name}*" for name in sorted(COMPONENTS))]
-    )
+    outcome.stdout.fnmatch_lines(["Metrics endpoints*", "operator*", *(f"{name}*" for name in sorted(COMPONENTS))])
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert 'data-chart="series"' in page
 
