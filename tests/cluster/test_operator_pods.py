@@ -171,7 +171,7 @@ def test_lease_tells_who_works(cluster: Cluster, client: tuple[Portal, Client], 
 def test_several_that_elect_nobody_are_told(
     cluster: Cluster, client: tuple[Portal, Client], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "SEEN_S", 1.0)
+    monkeypatch.setattr(readiness, "SEEN_S", 5.0)
     with pytest.raises(OperatorError, match="none of its pods holds its Lease") as raised:
         bring_up(cluster, definition(folder, replicas="2"), folder)
     assert "pod: {lease: NAMESPACE/NAME}" in str(raised.value)
