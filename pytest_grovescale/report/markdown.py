@@ -12,8 +12,8 @@ from .bottleneck_table import bottlenecks_markdown
 from .checks_table import by_verdict, left_to_sweep
 from .function_table import profiles_markdown
 from .metric_table import metrics_markdown
-from .sources import cpu_cell, incident
-from .summary import caveats, reasons, verdict_line
+from .sources import incident
+from .summary import caveats, operator_cpu, reasons, reconciles, verdict_line
 from .terminal import how_far
 from .wording import NONE, count, escape, seconds
 
@@ -67,9 +67,9 @@ def _row(phase: PhaseResult) -> str:
         phase.outcome,
         seconds(phase.seconds),
         "<br>".join(_milestone(milestone) for milestone in phase.milestones) or NONE,
-        _operator_cpu(phase),
+        operator_cpu(phase),
         _operator_writes(phase),
-        _reconciles(phase),
+        reconciles(phase),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -82,11 +82,6 @@ def _milestone(milestone: MilestoneResult) -> str:
     return f"{name} **not met**: {escape(how_far(milestone))}"
 
 
-def _operator_cpu(phase: PhaseResult) -> str:
-    row = next((row for row in phase.cpu if row.process == "operator"), None)
-    return NONE if row is None else cpu_cell(row)
-
-
 def _operator_writes(phase: PhaseResult) -> str:
     try:
         return count(figures.api(phase, "operator").object_writes)
@@ -95,10 +90,3 @@ def _operator_writes(phase: PhaseResult) -> str:
             return NONE
     most = figures.client_requests(phase).at_most(OBJECT_WRITES)
     return f"≤ {count(most)}" if most else "0"
-
-
-def _reconciles(phase: PhaseResult) -> str:
-    if not phase.reconciles:
-        return NONE
-    least = "≥ " if any(row.lower_bound for row in phase.reconciles) else ""
-    return least + count(sum(row.count for row in phase.reconciles))

@@ -111,7 +111,7 @@ def main_phases(test: TestResult) -> list[PhaseResult]:
 def phase_cells(phase: PhaseResult) -> list[str]:
     """Return a phase's row: name, duration, last milestone, and the operator's CPU, requests and reconciles."""
     took = seconds(phase.seconds) if phase.outcome == "passed" else f"{phase.outcome} {seconds(phase.seconds)}"
-    return [phase.name, took, _last_milestone(phase), _operator_cpu(phase), _requests(phase), _reconciles(phase)]
+    return [phase.name, took, _last_milestone(phase), operator_cpu(phase), _requests(phase), reconciles(phase)]
 
 
 PHASE_COLUMNS = ("phase", "duration", "last milestone", "operator CPU", "requests", "reconciles")
@@ -129,7 +129,8 @@ def _last_milestone(phase: PhaseResult) -> str:
     return f"{last.name} {seconds(last.seconds or 0.0)}"
 
 
-def _operator_cpu(phase: PhaseResult) -> str:
+def operator_cpu(phase: PhaseResult) -> str:
+    """Return the operator's CPU time in a phase, as exactly as it is known."""
     row = next((row for row in phase.cpu if row.process == _OPERATOR), None)
     return NONE if row is None else cpu_cell(row)
 
@@ -143,7 +144,8 @@ def _requests(phase: PhaseResult) -> str:
     return f"≤ {count(sum(row.count for row in phase.client_requests))}"
 
 
-def _reconciles(phase: PhaseResult) -> str:
+def reconciles(phase: PhaseResult) -> str:
+    """Return how many reconciles of all controllers ended in a phase."""
     if not phase.reconciles:
         return NONE
     least = "≥ " if any(row.lower_bound for row in phase.reconciles) else ""

@@ -34,7 +34,7 @@ _CLUSTER_FACTS = ("backend", "kubernetes", "nodes", "priority_and_fairness")
 _PHASES_PER_TABLE = 5
 _LATE_SHOWN = 5
 _SHOWN = 4
-"""Reasons and caveats, and half as many phases, in the answer."""
+"""Reasons and caveats in the answer, and half the number of its phases."""
 _LINES = 25
 _NOOPS_SHOWN = 1
 _EVIDENCE_LINES = 30
