@@ -25,12 +25,10 @@ from tests.repositories import committed, repository
 
 pytestmark = pytest.mark.cluster
 
-COMPARE = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
-SMALL = [
-    *("--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"),
-    # How many runs there are is not to depend on what else the machine does.
-    "--max-contention=100%",
-]
+COMMAND = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
+# How many runs there are is not to depend on what else the machine does.
+COMPARE = [*COMMAND, "--max-contention=100%"]
+SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
 VARIANTS = ["--set=variant=baseline", "--vs=variant=optimized"]
 
 # What an operator that crashes at its first pod never gets done.
@@ -160,7 +158,7 @@ def resumed(folder: Path) -> dict[str, MetricComparison]:
     store = Store.latest(folder / "reports", "compare")
     before = store.samples()
     assert before
-    done = subprocess.run([*COMPARE, "--resume", "--fail-on=never"], capture_output=True, text=True, cwd=folder)
+    done = subprocess.run([*COMMAND, "--resume", "--fail-on=never"], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     after = store.samples()
     assert {slot: after[slot] for slot in before} == before, "what was measured is not measured again"

@@ -21,9 +21,10 @@ def test_small(scale):
     with scale.phase("steady-state", timeout="60s", idle_twin=True) as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")
-    with scale.phase("restart", timeout="60s") as restart:
-        restart.milestone("went-on", timer("3s"))
+    with scale.phase("restart", timeout="60s"):
         scale.restart_operator()
+    with scale.phase("restarted", timeout="60s") as restarted:
+        restarted.milestone("went-on", timer("3s"))
 """
 
 WAIT = """
@@ -54,12 +55,12 @@ def test_phases_are_scraped_but_while_they_hold(pytester: pytest.Pytester, runni
     outcome.assert_outcomes(passed=1)
     records = recorded(pytester)
     edges = [record.edge for record in records if isinstance(record, Scraped) and record.edge]
-    phases = ["deploy", "steady-state", "steady-state (idle)", "restart"]
+    phases = ["deploy", "steady-state", "steady-state (idle)", "restart", "restarted"]
     assert edges == [f"{edge}:{phase}" for phase in phases for edge in ("start", "end")]
     assert not between(records, "steady-state")
     assert not between(records, "steady-state (idle)")
     # The operator has another pid and a fresh counter, and was found again; its absence is no failure of the scraper.
-    assert len(between(records, "restart")) >= 3
+    assert len(between(records, "restarted")) >= 3
     assert not [record for record in records if isinstance(record, SourceFailed) and "scrape" in record.source]
 
 
