@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -25,11 +26,11 @@ class _Header(msgspec.Struct):
 def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of ``path`` when the block ends, and leaves nothing when it fails.
 
-    ``durable``: it is on the disk by then. ``mode`` holds from its first moment on. Several processes may do so at
-    once. Raises OSError.
+    ``durable``: it is on the disk by then. ``mode`` holds from its first moment on. Several processes and threads
+    may do so at once. Raises OSError.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    # One that an ended process of the same pid left could be another's to read.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    # A file that an ended process of the same pid left could be readable by others.
     temporary.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

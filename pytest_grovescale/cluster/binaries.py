@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import BinaryError
+from ..whole_files import replacing
 from . import debian, download, gobuild, locks, platforms, versions
 from .definition import ClusterDefinition, Kind
 
@@ -20,6 +21,7 @@ Progress = Callable[[str], None]
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)(?!\.?\d)")
 _PROBE_S = 20.0
+_CACHE = "cache: "
 _BEHIND = "waiting: another run is making the control plane's binaries"
 
 
@@ -88,12 +90,15 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
     for name in names:
         if binary := _present(name, kubernetes, given.get(name, ""), tried[name]):
             found[name] = binary
+        for line in tried[name]:
+            if line.startswith(_CACHE):
+                progress(f"{name}: {line}" + ("" if binary else "; it is made again"))
     missing = [name for name in names if name not in found]
     if missing:
         # Two starters must not build the same for seven minutes each: the second finds it in the cache.
         with locks.held(cache_root() / "making.lock", waiting=lambda: progress(_BEHIND)):
             for name in missing:
-                cached = _cached(name, kubernetes)
+                cached = _cached(name, kubernetes, [])
                 found[name] = cached or _make(name, kubernetes, tried[name], progress)
     return found
 
@@ -102,7 +107,9 @@ def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, opti
     """Find or make everything for a Kubernetes version ahead of time and say what is used."""
     found = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
     return [
-        Row(name=name, version=binary.version, source=binary.source, sha256=_sha256(binary.path), path=binary.path)
+        Row(
+            name=name, version=binary.version, source=binary.source, sha256=_sha256(Path(binary.path)), path=binary.path
+        )
         for name, binary in found.items()
     ]
 
@@ -126,7 +133,7 @@ def _present(name: str, kubernetes: str, given: str, tried: list[str]) -> Binary
         if versions.accepted(name, version, kubernetes):
             return Binary(name=name, version=version, path=str(path), source=f"${variable}")
         tried.append(f"${variable}: version {version or 'unknown'} is not fit for Kubernetes {kubernetes}")
-    if cached := _cached(name, kubernetes):
+    if cached := _cached(name, kubernetes, tried):
         return cached
     if on_path := shutil.which(name):
         version = probe(Path(on_path))
@@ -168,25 +175,28 @@ def probe(path: Path) -> str:
 
     Remembered per file: asking five 100 MB programs costs half a second.
     """
-    stat = path.stat()
-    key = f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-    memory = cache_root() / "probed.json"
-    known = _remembered(memory)
-    if key not in known:
-        known[key] = _ask_version(path)
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        temporary = memory.with_name(f".{memory.name}.{os.getpid()}")
-        # Two writers at once: one of them asks again some time.
-        temporary.write_bytes(msgspec.json.encode(known))
-        temporary.replace(memory)
-    return known[key]
+    return _remembered(path, "probed.json", _ask_version)
 
 
-def _remembered(memory: Path) -> dict[str, str]:
+def _remembered(path: Path, name: str, ask: Callable[[Path], str]) -> str:
+    """Return what ``ask`` says of a file, asked again only when the file has changed; ``name``: the answers' file."""
+    status = path.stat()
+    # The change time as well: unlike the modification time, no program can set it.
+    key = f"{path.resolve()} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+    answers = cache_root() / name
     try:
-        return msgspec.json.decode(memory.read_bytes(), type=dict[str, str])
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return {}
+        known = msgspec.json.decode(answers.read_bytes(), type=dict[str, str])
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        known = {}
+    if key not in known:
+        # Answers about files that have changed or are gone have no more use.
+        known = {old: text for old, text in known.items() if not old.startswith(f"{path.resolve()} ")}
+        known[key] = ask(path)
+        # Two writers at once: one of them asks again some time.
+        answers.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(answers) as file:
+            file.write(msgspec.json.encode(known))
+    return known[key]
 
 
 def _ask_version(path: Path) -> str:
@@ -213,20 +223,35 @@ def folder(name: str, version: str) -> Path:
     return cache_root() / "binaries" / name / version / f"linux-{platforms.architecture()}"
 
 
-def _cached(name: str, kubernetes: str) -> Binary | None:
-    """Return the pinned version, else what Debian had."""
-    if pinned := _cached_version(name, versions.pinned(name, kubernetes)):
+def _cached(name: str, kubernetes: str, problems: list[str]) -> Binary | None:
+    """Return the pinned version, else what Debian had; append to ``problems`` what is wrong with a damaged one."""
+    if pinned := _cached_version(name, versions.pinned(name, kubernetes), problems):
         return pinned
     others = (cache_root() / "binaries" / name).glob("*") if name in versions.DEBIAN else ()
-    fit = [_cached_version(name, other.name) for other in others if versions.accepted(name, other.name, kubernetes)]
+    accepted = (other.name for other in others if versions.accepted(name, other.name, kubernetes))
+    fit = (_cached_version(name, version, problems) for version in accepted)
     return next((binary for binary in fit if binary is not None), None)
 
 
-def _cached_version(name: str, version: str) -> Binary | None:
+def _cached_version(name: str, version: str, problems: list[str]) -> Binary | None:
     path = folder(name, version) / name
+    description = path.with_name("origin.json")
     try:
-        origin = msgspec.json.decode((path.parent / "origin.json").read_bytes(), type=_Origin)
+        origin = msgspec.json.decode(description.read_bytes(), type=_Origin)
     except FileNotFoundError:
+        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        problems.append(f"{_CACHE}{description} is damaged: {error}")
+        return None
+    if not path.is_file():
+        problems.append(f"{_CACHE}{path} is missing")
+        return None
+    digest = _remembered(path, "digests.json", _sha256)
+    if digest != origin.sha256:
+        problems.append(f"{_CACHE}{path} is damaged: its sha256 is {digest[:12]}…, {origin.sha256[:12]}… was stored")
+        return None
+    if not os.access(path, os.X_OK):
+        problems.append(f"{_CACHE}{path} is not executable")
         return None
     return Binary(name=name, version=version, path=str(path), source=f"cache ({origin.source})")
 
@@ -236,14 +261,16 @@ def store(made: Path, name: str, version: str, source: str) -> Binary:
     target = folder(name, version)
     target.mkdir(parents=True, exist_ok=True)
     made.chmod(0o755)
-    origin = _Origin(source=source, sha256=_sha256(str(made)))
+    origin = _Origin(source=source, sha256=_sha256(made))
     temporary = target / f".{name}.{os.getpid()}"
     shutil.move(made, temporary)
+    with temporary.open("rb") as file:
+        # On the disk before its description is: half of it would be found damaged after a power cut.
+        os.fsync(file.fileno())
     temporary.replace(target / name)
-    description = target / f".origin.{os.getpid()}"
-    description.write_bytes(msgspec.json.encode(origin))
     # Last: the binary counts from here on.
-    description.replace(target / "origin.json")
+    with replacing(target / "origin.json", durable=True) as description:
+        description.write(msgspec.json.encode(origin))
     return Binary(name=name, version=version, path=str(target / name), source=source)
 
 
@@ -298,6 +325,6 @@ def _unpack(name: str, kubernetes: str, work: Path, progress: Progress) -> Binar
     return store(made, name, version, "Debian's package")
 
 
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:  # noqa: PTH123 - hashlib wants a file object
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -36,6 +36,16 @@ KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-schedu
 NEEDED = ("etcd", *KUBERNETES_BINARIES, "kwok")
 OPTIONAL = ("kind", "kubectl", "prometheus")
 
+SHA256 = {
+    ("etcd", "3.6.14", "amd64"): "ffe840ff9295808e88cce2794a18a5ac87f12a5203c8314d0bf6aa119b41bac5",
+    ("kind", "0.32.0", "amd64"): "50030de23cf40a18505f20426f6a8506bedf13c6e509244bd1fa9463721b0f54",
+    ("kind", "0.32.0", "arm64"): "b92cd615e97585de8ddade28ed5cd7feb4248d717c233eea5b03c37298900f5d",
+    ("kubectl", "1.36.3", "amd64"): "ebbd080e7c2e275093b55915722043257eb24004363e20acb3c4d71919f88336",
+    ("kwok", "0.8.0", "amd64"): "f5a4385a2ae1b9dd7f8acae18e002a75c0ebba124ae9d7259aa8dadb50711f46",
+}
+"""Name, version, architecture → digest of the file that is downloaded (of etcd, the archive). Each was published by the
+project and is pinned alike in the public repositories of at least two unrelated ones."""
+
 # Other versions that were not made here are taken as they come, within these.
 _ACCEPTED = {
     "etcd": ((3, 5, 13), (3, 7)),
@@ -57,6 +67,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """How ``checksum_url`` answers: ``plain`` (the digest alone), ``sums`` (digest, name per line), ``github``."""
     member: str = ""
     """Path inside the archive; empty for a bare binary."""
+    sha256: str = ""
+    """Of what is downloaded, pinned here; empty: the one that ``checksum_url`` publishes is used."""
 
 
 class DebianPackage(msgspec.Struct, frozen=True):
@@ -105,7 +117,12 @@ def go_needed(name: str, kubernetes_version: str) -> tuple[int, int]:
 
 
 def release(name: str, version: str, architecture: str) -> Release:
-    """Return where the official Linux binary is."""
+    """Return where the official Linux binary is, with its digest where that is pinned."""
+    published = _published(name, version, architecture)
+    return msgspec.structs.replace(published, sha256=SHA256.get((name, version, architecture), ""))
+
+
+def _published(name: str, version: str, architecture: str) -> Release:
     if name == "etcd":
         base = f"https://github.com/etcd-io/etcd/releases/download/v{version}"
         archive = f"etcd-v{version}-linux-{architecture}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import threading
@@ -157,6 +158,50 @@ def test_failing_build_shows_what_go_said(places: Path) -> None:
     with pytest.raises(BinaryError, match=r"go build of kube-apiserver .* failed .1.: module lookup disabled"):
         find()
     assert list((places / "cache" / "making").iterdir()) == []
+
+
+def _script(path: Path) -> None:
+    path.write_text("#!/bin/sh\ntouch executed\n")
+
+
+def _flipped(path: Path) -> None:
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    # As a disk would do it: size and times as they were.
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _not_executable(path: Path) -> None:
+    path.chmod(0o644)
+
+
+def _half_a_description(path: Path) -> None:
+    os.truncate(path.with_name("origin.json"), 10)
+
+
+@pytest.mark.parametrize("damage", [_script, _flipped, _half, Path.unlink, _not_executable, _half_a_description])
+def test_a_damaged_binary_is_reported_made_again_and_never_run(
+    places: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+) -> None:
+    cached = store(places)
+    assert find().path == cached.path
+    damage(Path(cached.path))
+    asked = downloaded(monkeypatch)
+    monkeypatch.chdir(places)
+    said: list[str] = []
+    assert find(said=said).source == "official release"
+    assert len(asked) == 1
+    assert said[0].startswith(f"kube-apiserver: cache: {Path(cached.path).parent}")
+    assert said[0].endswith("; it is made again")
+    assert not (places / "executed").exists()
+    assert find().source == "cache (official release)"
+    assert len(asked) == 1
 
 
 def test_two_at_once_make_it_once(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytest_grovescale.cluster import download
@@ -79,6 +80,16 @@ def test_progress_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.Monkey
     assert said[-1].startswith("downloaded tool: 1 MB")
 
 
+def test_a_pinned_digest_needs_none_that_is_published(site: Site, tmp_path: Path) -> None:
+    release = site.release(checksum_url="/nothing-there")
+    assert fetch(msgspec.structs.replace(release, sha256=SHA256), tmp_path) == BINARY
+
+
+def test_a_pinned_digest_decides_whatever_is_published(site: Site, tmp_path: Path) -> None:
+    pinned = msgspec.structs.replace(site.release(), sha256="0" * 64)
+    assert f"checksum is {SHA256[:12]}…, expected is 000000000000…" in failure(pinned, tmp_path)
+
+
 def test_sha512_is_verified_too(site: Site, tmp_path: Path) -> None:
     site.files["/tool.sha256"] = f"{hashlib.sha512(BINARY).hexdigest()}  tool\n".encode()
     assert fetch(site.release(), tmp_path) == BINARY
@@ -86,7 +97,7 @@ def test_sha512_is_verified_too(site: Site, tmp_path: Path) -> None:
 
 def test_changed_binary_is_refused(site: Site, tmp_path: Path) -> None:
     site.files["/tool"] = BINARY + b"!"
-    assert f"published is {SHA256[:12]}…" in failure(site.release(), tmp_path)
+    assert f"expected is {SHA256[:12]}…" in failure(site.release(), tmp_path)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>not found</html>", b"abc123"])
