@@ -27,7 +27,7 @@ def grovescale_turn(request: pytest.FixtureRequest) -> Iterator[None]:
 
     Held for the whole test; the wait for it counts against no timeout.
     """
-    with _run(request).turn(measured="scale" in request.fixturenames):
+    with _run(request).turn(request.node):
         yield
 
 

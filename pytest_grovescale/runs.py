@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from .analysis.analyse import RECORDINGS
 from .bench.baselines import Baselines
-from .cluster import turns
+from .cluster import machine_lock
 from .cluster.handle import Cluster
 from .conclusion import conclude, tell_unjudged, tell_unprofiled
 from .errors import GrovescaleError, UsageError
@@ -34,6 +35,9 @@ from .session.shared import Session
 from .session.telling import told
 from .session.turns import Lost, never_lost, on_cluster
 from .wanted import Wanted, folders
+
+_LOCKED_S = "grovescale/locked_seconds"
+"""Key in pytest's cache: test id → how long the test held the machine the last time, s."""
 
 
 class Run:
@@ -79,10 +83,19 @@ class Run:
     # ---- what fixtures open
 
     @contextlib.contextmanager
-    def turn(self, *, measured: bool) -> Iterator[None]:
-        """Wait for, and hold, this test's turn on the machine."""
-        with turns.exclusive(self.say) if measured else turns.shared(self.say):
+    def turn(self, item: pytest.Item) -> Iterator[None]:
+        """Lock the machine for a test: alone for one that measures."""
+        lock = machine_lock.exclusive if "scale" in getattr(item, "fixturenames", ()) else machine_lock.shared
+        # There is none with `-p no:cacheprovider`.
+        cache: pytest.Cache | None = getattr(item.config, "cache", None)
+        last = cache.get(_LOCKED_S, {}) if cache is not None else {}
+        with contextlib.ExitStack() as held:
+            with told():
+                held.enter_context(lock(self.say, command=item.nodeid, expected_s=last.get(item.nodeid)))
+            began = time.monotonic()
             yield
+        if cache is not None:
+            cache.set(_LOCKED_S, {**cache.get(_LOCKED_S, {}), item.nodeid: round(time.monotonic() - began, 1)})
 
     @contextlib.contextmanager
     def cluster(self, item: pytest.Function) -> Iterator[Cluster]:

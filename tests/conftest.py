@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from pytest_grovescale.cluster import binaries, turns
+from pytest_grovescale.cluster import binaries, machine_lock
 
 pytest_plugins = ["pytester"]
 
@@ -39,7 +39,7 @@ def turns_of_its_own(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
     """Let what tests measure wait for no other worker's, unless figures are what this run is for."""
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.getoption("--grovescale"):
-            patch.setenv(turns.FOLDER, str(tmp_path_factory.mktemp("turns")))
+            patch.setenv(machine_lock.FOLDER, str(tmp_path_factory.mktemp("machine-lock")))
         yield
 
 

@@ -14,6 +14,7 @@ from ..cluster import handle
 from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.existing import reaching
 from ..cluster.handle import Cluster
+from ..cluster.machine_lock import MachineLock
 from ..operator.definition import load
 from ..operator.pods.checking import refuse_where_none_run
 from .schedule import Slot
@@ -40,11 +41,11 @@ RUN_OPTIONS = (
 
 
 class Bench(NamedTuple):
-    """One driver at work: its plan, where it keeps what it finds, and the turn that it holds on the machine."""
+    """One driver at work: its plan, where it keeps what it finds, and the lock on the machine."""
 
     store: Store
     plan: Plan
-    turn: int
+    lock: MachineLock
     screen: Screen
     checkouts: Mapping[str, Path] = {}
     """Arm → folder of its revision; empty where the arms are no revisions."""

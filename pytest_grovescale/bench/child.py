@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..cluster import turns
+from ..cluster import machine_lock
 from ..scenario import barrier as barriers
 from ..scenario import windows
 
@@ -90,18 +90,18 @@ def running(
     arguments: Sequence[str],
     *,
     log: Path,
-    turn: int,
+    lock: int,
     line: socket.socket | None = None,
     barrier: socket.socket | None = None,
 ) -> Iterator[Child]:
     """Start ``python -m pytest ARGUMENTS``; it has ended when the block has.
 
-    ``turn``: descriptor of the machine's turn, which the process holds too. ``line``: its end of a line on which it is
+    ``lock``: descriptor of the machine lock, which the process shares. ``line``: its end of a line on which it is
     told to measure no-op windows; ``barrier``: of one over which its phases may begin. Should this process die, even
     by SIGKILL, the other interrupts itself (`end_with`).
     """
     theirs, ours = os.pipe()
-    handed_on = {DRIVER: theirs, turns.INHERITED: turn}
+    handed_on = {DRIVER: theirs, machine_lock.INHERITED: lock}
     for variable, connection in ((windows.CONNECTION, line), (barriers.CONNECTION, barrier)):
         if connection is not None:
             handed_on[variable] = connection.fileno()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from ..analysis.comparison import Comparison, ComparisonPlan, Pair, check
 from ..analysis.pair_contention import MAX_CONTENTION, described
 from ..analysis.profiles.compared import NotProfiled
 from ..analysis.run_metrics import is_wall_time
-from ..cluster import handle, turns
+from ..cluster import handle, machine_lock
 from ..errors import UsageError
 from ..report.wording import percent
 from . import revisions
@@ -131,8 +132,9 @@ def run(store: Store, plan: Plan, screen: Screen) -> Finished:
     """
     not_profiled: tuple[NotProfiled, ...] = ()
     if not _is_finished(store, plan):
-        with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
-            bench = Bench(store, plan, turn, screen, folders)
+        locked = machine_lock.exclusive(screen.say, command=f"grovescale compare, {store.folder.name}")
+        with store.alone(), locked as lock, checkouts(store, plan, screen) as folders:
+            bench = Bench(store, plan, lock, screen, folders)
             for part in plan.comparisons:
                 _run_part(bench, part)
             not_profiled = run_profiled(bench)
@@ -175,7 +177,19 @@ def _run_part(bench: Bench, part: str) -> None:
             for slot in sorted(now.keys() - samples.keys()):
                 bench.screen.say(_line(bench, slot, now))
             _discard_contended(bench, part)
+            _yield_to_waiting(bench, part)
         measure.finish()
+
+
+def _yield_to_waiting(bench: Bench, part: str) -> None:
+    """Between two pairs of a part, pass the machine on to processes that wait for it."""
+    samples = bench.store.samples()
+    coming = left(bench.plan.part(part), samples)
+    if coming and not any(slot.round == coming[0].round and slot.part == part for slot in samples):
+        bench.lock.yield_to_waiting()
+        if took := [sample.seconds for slot, sample in samples.items() if slot.part == part]:
+            # The longest wait for the machine from now on: until the end of this pair.
+            bench.lock.expect(2 * statistics.median(took))
 
 
 def _discard_contended(bench: Bench, part: str) -> None:

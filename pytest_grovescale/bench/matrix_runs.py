@@ -14,8 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from ..analysis.metrics.history import histories_in
-from ..cluster import handle, locks, turns
+from ..cluster import handle, locks, machine_lock
 from ..cluster.handle import Cluster
+from ..cluster.machine_lock import MachineLock
 from ..errors import UsageError
 from . import child, measured
 from .bench import RUN_OPTIONS, cluster_definition
@@ -76,7 +77,7 @@ class Runs(NamedTuple):
             (self.reports(name) / _DONE).unlink(missing_ok=True)
             shutil.rmtree(self.sweeps(name), ignore_errors=True)
 
-    def run(self, name: str, cluster: Cluster, turn: int, screen: Screen) -> Measured:
+    def run(self, name: str, cluster: Cluster, lock: MachineLock, screen: Screen) -> Measured:
         """Make one run. Raises NothingMeasured for one that ended before its first phase, or was cut short."""
         began = time.monotonic()
         reports = self.reports(name)
@@ -85,7 +86,7 @@ class Runs(NamedTuple):
             for old in (measured.LATEST, _DONE):
                 (reports / old).unlink(missing_ok=True)
         arguments = [*self._arguments(name, reports), f"--grovescale-cluster={cluster.name}"]
-        with child.running(arguments, log=reports / "pytest.log", turn=turn) as process:
+        with child.running(arguments, log=reports / "pytest.log", lock=lock.descriptor) as process:
             process.wait(lambda line: screen.now(f"{name}: {line}"))
             found = self._read(reports)
             if found is None:
@@ -142,19 +143,22 @@ def make(runs: Runs, names: Sequence[str], screen: Screen) -> Generator[tuple[st
     """Yield each run, in order; those that are there already are not made again. The cluster ends with the iterator."""
     with told(runs.folder):
         runs.folder.mkdir(parents=True, exist_ok=True)
-    lock = locks.take(runs.folder / ".lock", wait=False)
-    if lock is None:
+    own = locks.take(runs.folder / ".lock", wait=False)
+    if own is None:
         raise UsageError(f"{runs.folder} is being worked on", next_step="Wait for that one, or start another.")
-    with lock, contextlib.ExitStack() as stack:
-        place: tuple[Cluster, int] | None = None
+    with own, contextlib.ExitStack() as stack:
+        place: tuple[Cluster, MachineLock] | None = None
         for name in names:
             found = runs.measured(name)
             if found is None:
                 if place is None:
-                    turn = stack.enter_context(turns.exclusive(screen.say))
+                    command = f"grovescale selftest defects, {runs.folder.name}"
+                    lock = stack.enter_context(machine_lock.exclusive(screen.say, command=command))
                     definition = cluster_definition(runs.subject)
                     cluster = handle.acquire(definition, name=runs.folder.name, progress=screen.say)
                     stack.callback(cluster.release)
-                    place = (cluster, turn)
+                    place = (cluster, lock)
+                else:
+                    place[1].yield_to_waiting()
                 found = runs.run(name, *place, screen)
             yield name, found

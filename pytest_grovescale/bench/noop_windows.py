@@ -252,6 +252,6 @@ def opened(bench: Bench, arm: str) -> Iterator[Session]:
         line: Line[AnyAnswer] = Line(ours, AnyAnswer)
         stack.callback(line.close)
         with theirs:
-            running = child.running(arguments, log=reports / "pytest.log", turn=bench.turn, line=theirs)
+            running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, line=theirs)
             process = stack.enter_context(running)
         yield Session(bench, arm, process, line, name)

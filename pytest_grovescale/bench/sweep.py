@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..analysis.scaling import LEAST_SIZES, SizedRun, Sweep
 from ..analysis.scaling import sweep as fitted
-from ..cluster import turns
+from ..cluster import machine_lock
 from ..errors import UsageError
 from ..operator.definition import load
 from .bench import Bench, refuse_unfit
@@ -107,8 +107,9 @@ def plan_of(
 def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], bool] | None = None) -> Sweep:
     """Make all runs that are still to be made, and return the fits; ``enough`` is asked after each whole round of sizes
     whether to end there."""
-    with store.alone(), turns.exclusive(screen.say) as turn, checkouts(store, plan, screen) as folders:
-        bench = Bench(store, plan, turn, screen, folders)
+    locked = machine_lock.exclusive(screen.say, command=f"grovescale sweep, {store.folder.name}")
+    with store.alone(), locked as lock, checkouts(store, plan, screen) as folders:
+        bench = Bench(store, plan, lock, screen, folders)
         with contextlib.ExitStack() as stack:
             measure = InTurn(bench, stack, noop=True)
             samples = store.samples()
@@ -116,6 +117,7 @@ def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], b
                 measure(slot)
                 samples = store.samples()
                 screen.say(_line(plan, slot, samples))
+                lock.yield_to_waiting()
     return _fitted(plan, samples)
 
 

@@ -46,7 +46,7 @@ def started(
         *bench.arguments(slot.arm, reports, hold_s=hold_s, profile=profile),
         f"--grovescale-cluster={cluster.name}",
     ]
-    with child.running(arguments, log=reports / "pytest.log", turn=bench.turn, barrier=barrier) as process:
+    with child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, barrier=barrier) as process:
         yield WholeRun(slot, process, reports)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import msgspec
 from .. import durations
 from ..errors import ExitCode, UsageError
 from ..whole_files import json_text
-from . import binaries, handle, inventory, platforms, versions
+from . import binaries, handle, inventory, machine_lock, platforms, versions
 from .definition import load_definition
 from .inventory import ClusterStatus
 
@@ -82,12 +83,15 @@ def status(name: str = "", *, json: bool = False, write: Write) -> int:
     if name:
         clusters = [inventory.select(clusters, name)]
     if json:
-        write(json_text(inventory.StatusFile(clusters=tuple(clusters))))
+        write(json_text(inventory.StatusFile(clusters=tuple(clusters), machine=tuple(machine_lock.users()))))
         return ExitCode.PASSED
     if not clusters:
         write("no clusters")
     for one in clusters:
         write(_describe(one))
+    now = time.time()
+    for user in () if name else machine_lock.users():
+        write(f"this machine: {'in use by' if user.holds else 'waiting'} {user.text(now)}")
     return ExitCode.PASSED
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from ..errors import UsageError
-from . import lease, processes, state
+from . import lease, machine_lock, processes, state
 
 SCHEMA_VERSION = 1
 
@@ -86,6 +86,8 @@ class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
 
     schema_version: int = SCHEMA_VERSION
     clusters: tuple[ClusterStatus, ...]
+    machine: tuple[machine_lock.LockUser, ...] = ()
+    """Processes of all users that hold the machine lock, then those that wait for it."""
 
 
 def read() -> list[ClusterStatus]:

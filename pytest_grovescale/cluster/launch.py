@@ -6,13 +6,13 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..errors import ClusterError
-from . import at_end, lease, ports, processes, protocol, state
+from . import at_end, lease, processes, protocol, state
 from .binaries import Binary
 from .definition import ClusterDefinition
 from .lease import Lease
@@ -121,8 +121,11 @@ def end(folder: Path, owner: state.Owner) -> None:
 
 
 @contextlib.contextmanager
-def supervisor(folder: Path, leased: list[ports.PortLease]) -> Iterator[None]:
-    """Start the supervisor, run the block meanwhile, and return when it serves. It takes over the ports' locks."""
+def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
+    """Start the supervisor, run the block meanwhile, and return when it serves.
+
+    ``locked``: descriptors of locks that it holds, too, from then on, as of ports and of the data's folder.
+    """
     reading, writing = os.pipe()
     try:
         log = os.open(folder / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -135,7 +138,7 @@ def supervisor(folder: Path, leased: list[ports.PortLease]) -> Iterator[None]:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                pass_fds=[writing, *(port.lock.fileno() for port in leased)],
+                pass_fds=[writing, *locked],
             )
         finally:
             os.close(log)

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from . import locks
+from . import locks, processes
 
 FOLDER = "leases"
 
@@ -69,7 +69,13 @@ def take(directory: Path, *, run_id: str = "") -> Lease:
     hidden = folder / f".{name}"
     file = locks.take(hidden)
     assert file is not None
-    holder = Holder(pid=os.getpid(), user=_user(), run_id=run_id, command=" ".join(sys.argv)[:200], since=time.time())
+    holder = Holder(
+        pid=os.getpid(),
+        user=processes.login(os.getuid()),
+        run_id=run_id,
+        command=" ".join(sys.argv)[:200],
+        since=time.time(),
+    )
     _append(file, holder)
     # Under its final name it is locked from the first moment on: unlocked there means dead.
     path = hidden.rename(folder / name)
@@ -104,14 +110,3 @@ def is_held(directory: Path, name: str) -> bool:
 def _append(file: BinaryIO, holder: Holder) -> None:
     file.write(msgspec.json.encode(holder) + b"\n")
     file.flush()
-
-
-def _user() -> str:
-    # Imported late: like fcntl in locks.py, this module is missing where the package only has to be importable.
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        # A container's user often has no entry.
-        return str(os.getuid())

@@ -1,109 +1,276 @@
-"""Turns on one machine: functional tests run together, a test that measures runs alone.
+"""The lock on this machine: functional tests share it, a test that measures holds it alone.
 
-A readers-writer lock of two lock files, fair in both directions: who waits stands at the gate, and as long as one
-stands there nobody new gets past it. A turn can be handed on to a child process, as an open descriptor: the lock is
-free again when the last of them has ended.
+A readers-writer lock of two lock files, fair in both directions: a waiting process holds the gate, and as long as it
+does, no other gets past it. The lock can be handed on to a child process, as an open descriptor: it is free again when
+the last of them has ended. Beside the lock files each process that holds the lock or waits for it has a file that says
+who it is, for those that wait and for ``grovescale status``.
 
-The files are in one place for all users of a machine, whatever their state folders: a measurement is disturbed by
-whatever runs beside it. Processes that see another ``/tmp``, as in another container, know nothing of each other.
+All users of a machine lock the same files, whatever their state folders: a measurement is disturbed by all that runs
+beside it. Processes with another ``/tmp``, as in another container, do not see each other. Every user can create files
+there, so only regular files are opened, and where that folder cannot be used, the lock is the user's own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
+import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+import msgspec
 
 from .. import durations
 from ..errors import ClusterError
-from . import locks
+from . import locks, processes, state
 
 Say = Callable[[str], None]
 
-FOLDER = "GROVESCALE_TURNS_DIR"
-"""Environment variable: another place, for runs that are to take no notice of the rest of the machine."""
+T = TypeVar("T")
+
+FOLDER = "GROVESCALE_MACHINE_LOCK_DIR"
+"""Environment variable: another folder, for runs that are to ignore the rest of the machine."""
+
+INHERITED = "GROVESCALE_MACHINE_LOCK_FD"
+"""Environment variable: number of the descriptor by which a process shares the lock of its parent."""
 
 # Not `tempfile`'s: TMPDIR often is a job's or a user's own.
-_EVERYBODYS = Path("/tmp/grovescale-turns")
-
-INHERITED = "GROVESCALE_TURN_FD"
-"""Environment variable: number of the descriptor by which a process holds the turn of the one that started it."""
-
-_NAMES = ("gate", "main")
-# The gate is held for an instant by each who passes it; that is no wait worth a word.
+_ALL_USERS = Path("/tmp/grovescale-machine-lock")
+_LOCK_FILES = ("gate", "main")
+# Each process holds the gate for an instant when it passes; that is no wait worth a message.
 _TRIES, _BETWEEN_S = 10, 0.02
+_REPORT_AFTER_S, _REPORT_EVERY_S = 10.0, 60.0
+_USER_PREFIX = "user-"
+_COMMAND_LENGTH = 200
+_USER_BYTES = 4096
+"""Size of each file about a user of the lock: it is written and read at once."""
+
+
+class LockUser(msgspec.Struct, frozen=True, kw_only=True):
+    """A live process that holds the lock, or waits for it."""
+
+    pid: int
+    command: str
+    """Id of its test, or its command line."""
+    alone: bool
+    """Whether it measures; the others share the lock."""
+    holds: bool
+    """False: it waits."""
+    since: float
+    """Start of the holding or of the wait; seconds since the epoch."""
+    expected_s: float | None = None
+    """Estimated length of the holding from ``since``; None: unknown."""
+    user: str = ""
+    """Login name of the owner of its file."""
+
+    def text(self, now: float) -> str:
+        """Return it as messages name it; ``now``: seconds since the epoch."""
+        by = f"pid {self.pid}" + (f" of user {self.user}" if self.user else "")
+        elapsed = max(0.0, now - self.since)
+        text = f"{by}, {self.command}, since {time.strftime('%H:%M:%S', time.localtime(self.since))}"
+        text += f" ({durations.rough(elapsed)})"
+        if self.holds and self.expected_s is not None:
+            left = self.expected_s - elapsed
+            text += f", about {durations.rough(left)} to go" if left > 0 else ", longer than expected"
+        return text
+
+
+class MachineLock:
+    """The lock, held by this process or by its parent."""
+
+    def __init__(self, descriptor: int, queue: _Queue | None) -> None:
+        self.descriptor = descriptor
+        """Of the lock file. A child that inherits it, and gets its number as ``INHERITED``, shares the lock."""
+        self._queue = queue
+
+    def expect(self, seconds: float) -> None:
+        """Publish that the lock can be passed on in about so many seconds."""
+        if self._queue is not None:
+            self._queue.expect(seconds)
+
+    def yield_to_waiting(self) -> None:
+        """Between two measurements: release the lock if a process waits for it, and return when it is held again."""
+        if self._queue is not None:
+            self._queue.yield_to_waiting(self.descriptor)
 
 
 @contextlib.contextmanager
-def shared(say: Say = lambda text: None) -> Iterator[None]:
-    """Hold a turn that others of its kind hold at the same time."""
-    with _turn(say, shared=True):
-        yield
+def shared(
+    say: Say = lambda text: None, *, command: str = "", expected_s: float | None = None
+) -> Iterator[MachineLock]:
+    """Hold the lock together with other functional tests. Parameters as of `exclusive`."""
+    with _locked(say, command, expected_s, alone=False) as lock:
+        yield lock
 
 
 @contextlib.contextmanager
-def exclusive(say: Say = lambda text: None) -> Iterator[int]:
-    """Hold a turn alone on this machine.
+def exclusive(
+    say: Say = lambda text: None, *, command: str = "", expected_s: float | None = None
+) -> Iterator[MachineLock]:
+    """Hold the lock alone on this machine. Raises ClusterError where there can be no lock.
 
-    Yields the lock's descriptor: a child that inherits it, and is told its number by ``INHERITED``, holds the turn too.
+    ``command``: the test or command, shown to waiting processes; ``expected_s``: how long it will hold the lock, s.
     """
-    with _turn(say, shared=False) as descriptor:
-        yield descriptor
+    with _locked(say, command, expected_s, alone=True) as lock:
+        yield lock
+
+
+def users() -> list[LockUser]:
+    """Return the processes that hold the lock, then those that wait for it, each by their start."""
+    return _users(_folder()[0])
 
 
 @contextlib.contextmanager
-def _turn(say: Say, *, shared: bool) -> Iterator[int]:
-    folder = _folder()
-    inherited = _inherited(folder / "main")
-    if inherited is not None:
-        yield inherited
-        return
-    began = time.monotonic()
-    waited = False
+def _locked(say: Say, command: str, expected_s: float | None, *, alone: bool) -> Iterator[MachineLock]:
+    folder, problem = _folder()
+    with contextlib.ExitStack() as opened:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            inherited = _inherited(folder / "main")
+            if inherited is None:
+                if folder == _ALL_USERS and folder.stat().st_uid == os.getuid():
+                    folder.chmod(0o1777)
+                for name in _LOCK_FILES:
+                    _make(folder / name)
+                file = opened.enter_context(_user_file(folder))
+        except OSError as error:
+            raise ClusterError(
+                f"this machine cannot be locked in {folder}: {error.strerror}",
+                next_step=f"Make that folder writable for all users, or choose another: {FOLDER}=DIR.",
+            ) from error
+        if inherited is not None:
+            yield MachineLock(inherited, None)
+            return
+        if problem:
+            say(f"only this user's runs are kept apart from each other: {problem}")
+        me = LockUser(
+            pid=os.getpid(),
+            command=command or _command_line(),
+            alone=alone,
+            holds=False,
+            since=time.time(),
+            expected_s=expected_s,
+        )
+        queue = _Queue(folder, file, me, say)
+        with queue.enter() as main:
+            yield MachineLock(main.fileno(), queue)
 
-    def take(name: str, *, shared: bool) -> BinaryIO:
-        nonlocal waited
-        file = _take_soon(folder / name, shared=shared)
-        if file is None:
-            if not waited:
-                say("waiting for other tests on this machine: a measurement runs alone")
-            waited = True
-            file = locks.take(folder / name, shared=shared)
+
+class _Queue:
+    """This process among those that use the machine."""
+
+    def __init__(self, folder: Path, file: BinaryIO, me: LockUser, say: Say) -> None:
+        self._folder = folder
+        self._file = file
+        self._me = me
+        self._say = say
+        self._waiting_since: float | None = None
+        self._publish()
+
+    def expect(self, seconds: float) -> None:
+        """Publish that the lock is held for so many more seconds."""
+        self._publish(expected_s=time.time() - self._me.since + seconds)
+
+    def enter(self) -> BinaryIO:
+        """Wait for the main lock and return it."""
+        with self._take("gate", shared=False):
+            main = self._take("main", shared=not self._me.alone)
+        self._entered()
+        return main
+
+    def yield_to_waiting(self, descriptor: int) -> None:
+        """Release the main lock if a process waits at the gate, and queue for it again."""
+        if not locks.is_held(self._folder / "gate"):
+            return
+        import fcntl
+
+        # All that inherited the descriptor share one lock: they lose it, and get it back, with this process.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        self._publish(holds=False, since=time.time())
+        with self._take("gate", shared=False):
+            self._wait(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX))
+        self._entered()
+
+    def _entered(self) -> None:
+        if self._waiting_since is not None:
+            self._say(f"waited {durations.text(time.monotonic() - self._waiting_since)} for this machine")
+        self._waiting_since = None
+        self._publish(holds=True, since=time.time())
+
+    def _publish(self, **changed: Any) -> None:
+        self._me = msgspec.structs.replace(self._me, **changed)
+        content = msgspec.json.encode(self._me)
+        # In one write of one size: readers never get a part. On a full disk the lock still works, without the name.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._file.fileno(), content.ljust(_USER_BYTES)[:_USER_BYTES], 0)
+
+    def _take(self, name: str, *, shared: bool) -> BinaryIO:
+        for _ in range(_TRIES):
+            file = locks.take(self._folder / name, shared=shared, wait=False)
+            if file is not None:
+                return file
+            time.sleep(_BETWEEN_S)
+        file = self._wait(lambda: locks.take(self._folder / name, shared=shared))
         assert file is not None
         return file
 
-    with take("gate", shared=False):
-        main = take("main", shared=shared)
-    with main:
-        if waited:
-            say(f"waited {durations.text(time.monotonic() - began)} for its turn")
-        yield main.fileno()
+    def _wait(self, lock: Callable[[], T]) -> T:
+        """Call ``lock``, which blocks; report the holders after 10 s, and every minute from then on."""
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+            self._say("waiting for other tests on this machine: a measurement runs alone")
+        began, over = self._waiting_since, threading.Event()
+
+        def report() -> None:
+            after = _REPORT_AFTER_S - (time.monotonic() - began)
+            while not over.wait(max(0.0, after)):
+                now = time.time()
+                holders = "; ".join(user.text(now) for user in _users(self._folder) if user.holds)
+                self._say(f"still waiting: this machine is in use by {holders or 'an unknown process'}")
+                after = _REPORT_EVERY_S
+
+        reporter = threading.Thread(target=report, name="grovescale-machine-lock", daemon=True)
+        reporter.start()
+        try:
+            return lock()
+        finally:
+            over.set()
+            reporter.join()
 
 
-def _folder() -> Path:
-    """Return the folder of the lock files, with both of them in it. Raises ClusterError where that cannot be."""
-    given = os.environ.get(FOLDER)
-    folder = Path(given).absolute() if given else _EVERYBODYS
-    try:
-        if not folder.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-            if not given:
-                folder.chmod(0o1777)
-        for name in _NAMES:
-            _make(folder / name)
-    except OSError as error:
-        raise ClusterError(
-            f"no turn on this machine can be taken in {folder}: {error.strerror}",
-            next_step=f"Mend the folder, which all users may write to, or choose another: {FOLDER}=DIR.",
-        ) from error
-    return folder
+def _folder() -> tuple[Path, str]:
+    """Return the folder of the lock files; and why it is not that of all users, where that one cannot be used."""
+    if given := os.environ.get(FOLDER):
+        return Path(given).absolute(), ""
+    if problem := _problem_of(_ALL_USERS):
+        return state.root() / "machine-lock", problem
+    return _ALL_USERS, ""
+
+
+def _problem_of(folder: Path) -> str:
+    """Return why the folder of all users cannot be used; empty where it can, or does not exist yet."""
+    for path in (folder, *(folder / name for name in _LOCK_FILES)):
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{path}: {error.strerror}"
+        is_folder = path == folder
+        if not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
+            return f"{path} is not a {'folder' if is_folder else 'regular file'}"
+        if not os.access(path, os.W_OK | os.X_OK if is_folder else os.R_OK):
+            return f"{path}: permission denied"
+    return ""
 
 
 def _make(path: Path) -> None:
-    """Make a lock file that every user may lock, whatever this one's umask; one that is there stays as it is."""
+    """Make a lock file that every user can lock, whatever this one's umask; an existing file stays as it is."""
     with contextlib.suppress(FileExistsError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
@@ -112,11 +279,64 @@ def _make(path: Path) -> None:
             os.close(descriptor)
 
 
-def _inherited(path: Path) -> int | None:
-    """Return the descriptor of a turn that was handed on to this process; None where there is none.
+@contextlib.contextmanager
+def _user_file(folder: Path) -> Iterator[BinaryIO]:
+    """Yield a new file about this process, readable by all users, locked while the block runs."""
+    import fcntl
 
-    The kernel's word for it, not the environment's, which also reaches processes that were given no descriptor: it must
-    be open on this very file, and locking it again must find nobody else's lock.
+    descriptor, name = tempfile.mkstemp(prefix=_USER_PREFIX, dir=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.fchmod(descriptor, 0o644)
+        try:
+            yield file
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+
+def _users(folder: Path) -> list[LockUser]:
+    users = [user for path in folder.glob(f"{_USER_PREFIX}*") if (user := _read_user(path)) is not None]
+    return sorted(users, key=lambda user: (not user.holds, user.since))
+
+
+def _read_user(path: Path) -> LockUser | None:
+    """Return the content of a user's file; None when its process has ended, or when it is something else."""
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        # Removed since it was listed, or another user's symbolic link or socket.
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            user = msgspec.json.decode(os.read(descriptor, _USER_BYTES), type=LockUser)
+            # The owner comes from the kernel; the rest is the process' own statement.
+            return msgspec.structs.replace(user, user=processes.login(status.st_uid))
+        # A killed process left it; an empty one is just being made.
+        if status.st_uid == os.getuid() and status.st_size:
+            path.unlink(missing_ok=True)
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _command_line() -> str:
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:_COMMAND_LENGTH]
+
+
+def _inherited(path: Path) -> int | None:
+    """Return the descriptor of the parent's lock that this process shares; None where it has none.
+
+    The environment alone does not say so, since it also reaches processes that inherited no descriptor: it has to be
+    open on this very file, and locking it again must not conflict with another process.
     """
     number = os.environ.get(INHERITED, "")
     if not number.isdigit():
@@ -130,12 +350,3 @@ def _inherited(path: Path) -> int | None:
     except OSError:
         return None
     return int(number)
-
-
-def _take_soon(path: Path, *, shared: bool) -> BinaryIO | None:
-    for _ in range(_TRIES):
-        file = locks.take(path, shared=shared, wait=False)
-        if file is not None:
-            return file
-        time.sleep(_BETWEEN_S)
-    return None

@@ -1,21 +1,17 @@
-"""Free ports on loopback, leased by lock files so that two runs on one machine never pick the same.
+"""Free ports on loopback, leased so that two runs on one machine never pick the same.
 
-The locked files are handed to the supervisor, which holds them as long as it lives.
+A lease is a Unix socket with an abstract name, bound: such names live as long as a process holds them and mean the same
+to whoever shares the ports, all users of a network namespace. The supervisor takes the sockets over.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import socket
-import tempfile
-from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from ..errors import ClusterError
-from . import locks
 
 # Below the range from which Linux takes ports for outgoing connections, so that none of those is in the way.
 RANGE = range(18000, 28000)
@@ -30,18 +26,20 @@ class PortLease(msgspec.Struct, frozen=True):
     """One port; ours while any process keeps ``lock`` open."""
 
     number: int
-    lock: BinaryIO
+    lock: socket.socket
 
 
 def lease(count: int) -> list[PortLease]:
     """Return that many ports on 127.0.0.1 that nobody listens on and no other run has leased."""
-    folder = Path(tempfile.gettempdir()) / f"grovescale-ports-{os.getuid()}"
     found: list[PortLease] = []
     for number in random.sample(RANGE, _ATTEMPTS):
         if len(found) == count:
             return found
-        lock = locks.take(folder / str(number), wait=False)
-        if lock is None:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            lock.bind(f"\0grovescale-port-{number}")
+        except OSError:
+            lock.close()
             continue
         if _is_free(number):
             found.append(PortLease(number, lock))
@@ -52,6 +50,11 @@ def lease(count: int) -> list[PortLease]:
         f"fewer than {count} free ports among {_ATTEMPTS} tried in {RANGE.start}-{RANGE.stop - 1}",
         next_step="See what listens there: ss -ltnp.",
     )
+
+
+def descriptors(leases: list[PortLease]) -> list[int]:
+    """Return what a process must hold to have these ports."""
+    return [port.lock.fileno() for port in leases]
 
 
 def release(leases: list[PortLease]) -> None:

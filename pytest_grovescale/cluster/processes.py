@@ -24,6 +24,17 @@ def started_ticks(pid: int) -> int:
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def login(uid: int) -> str:
+    """Return a user's login name; the number of one that has none, as often in a container."""
+    # Imported late: like fcntl in locks.py, this module is missing where the package only has to be importable.
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
 def boot_id() -> str:
     """Return what tells this boot from the one before: start times count from it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -21,7 +21,7 @@ from ..endpoints import Address
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
 from ..whole_files import write_private
-from . import at_end, processes
+from . import at_end, locks, processes
 from .protocol import ProcessInfo
 
 T = TypeVar("T")
@@ -30,8 +30,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9_.]{0,61}[a-z0-9])?")
 _GONE_S = 30.0
 _TMPFS = Path("/dev/shm")
 _TMPFS_FREE_BYTES = 2 * 1024**3
-_DATA_PREFIX = "grovescale-"
-_DATA_OF = "cluster"
+_DATA_PREFIX = "grovescale-data-"
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,15 +157,20 @@ def write(path: Path, content: object) -> None:
     write_private(path, msgspec.json.encode(content))
 
 
-def make_data_folder(folder: Path) -> None:
-    """Make the folder of the API's data, ``data`` in the cluster's own: on tmpfs when there is room."""
+def make_data_folder(folder: Path) -> int | None:
+    """Make the folder of the API's data, ``data`` in the cluster's own: on tmpfs when there is room.
+
+    Returns the locked descriptor of one on tmpfs, which the supervisor holds as long as it lives (``orphaned_data``).
+    """
     link = folder / "data"
-    if _TMPFS.is_dir() and shutil.disk_usage(_TMPFS).free >= _TMPFS_FREE_BYTES:
-        made = Path(tempfile.mkdtemp(prefix=_DATA_PREFIX, dir=_TMPFS))
-        (made / _DATA_OF).write_text(str(folder), encoding="utf-8")
-        link.symlink_to(made)
-    else:
+    if not (_TMPFS.is_dir() and shutil.disk_usage(_TMPFS).free >= _TMPFS_FREE_BYTES):
         link.mkdir(mode=0o700)
+        return None
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=_DATA_PREFIX, dir=_TMPFS))
+        if (lock := locks.take_folder(made)) is not None:
+            link.symlink_to(made)
+            return lock
 
 
 def data_folder(folder: Path) -> Path | None:
@@ -176,18 +180,23 @@ def data_folder(folder: Path) -> Path | None:
 
 
 def orphaned_data() -> list[Path]:
-    """Remove data on tmpfs whose cluster's folder is gone, and return what was removed."""
-    found = []
+    """Remove this user's data on tmpfs that no supervisor holds, and return what was removed.
+
+    The lock alone tells: a path means something else in another mount namespace, as that of a container.
+    """
+    removed = []
     for entry in _TMPFS.glob(f"{_DATA_PREFIX}*"):
-        try:
-            folder = Path((entry / _DATA_OF).read_text(encoding="utf-8"))
-        except OSError:
-            # Another user's, or not one of these.
+        lock = locks.take_folder(entry)
+        if lock is None:
             continue
-        if not folder.exists():
-            shutil.rmtree(entry)
-            found.append(entry)
-    return found
+        try:
+            # What is left for whatever reason, as files of another user's in it, must not keep a run from starting.
+            shutil.rmtree(entry, ignore_errors=True)
+        finally:
+            os.close(lock)
+        if not entry.exists():
+            removed.append(entry)
+    return removed
 
 
 def remove(folder: Path) -> None:

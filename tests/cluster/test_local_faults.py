@@ -184,6 +184,24 @@ def test_killed_supervisor_leaves_nothing_running_and_the_next_start_clears_the_
     again.release()
 
 
+def test_a_run_that_does_not_see_the_clusters_folder_leaves_its_data_alone(own: Cluster, portal: Portal) -> None:
+    data = state.data_folder(own.directory)
+    if data is None:
+        pytest.skip("the data is on disk: /dev/shm has too little room")
+    code = "from pytest_grovescale.cluster import state; print(state.names(), state.orphaned_data())"
+    hidden = 'mount -t tmpfs none "$1" && exec "$2" -c "$3"'
+    elsewhere = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", hidden, "sh", str(own.directory.parent), sys.executable, code],
+        capture_output=True,
+        text=True,
+    )
+    if "not permitted" in elsewhere.stderr:
+        pytest.skip(f"no mount namespace can be made here: {elsewhere.stderr}")
+    assert elsewhere.stdout == "[] []\n", elsewhere.stderr
+    assert data.is_dir()
+    assert portal.run(portal.client(own.access).ready())
+
+
 def test_down_clears_what_a_killed_supervisor_left(own: Cluster, eventually: Eventually) -> None:
     infos = list(own.processes().values())
     owner, data = state.owner(own.directory), state.data_folder(own.directory)

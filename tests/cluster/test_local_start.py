@@ -104,11 +104,17 @@ def test_pod_with_a_finalizer_waits_for_whoever_set_it(portal: Portal, client: C
     assert not portal.run(client.exists(pods, "held", "default"))
 
 
-def test_everyone_has_an_identity_of_its_own(portal: Portal, client: Client, cluster: Cluster) -> None:
+def test_everyone_has_an_identity_of_its_own(
+    portal: Portal, client: Client, cluster: Cluster, eventually: Eventually
+) -> None:
     recorder = portal.client(cluster.access_as("recorder"))
     portal.run(recorder.list(portal.run(recorder.resource("Namespace"))))
-    seen = {event["user"]["username"] for event in audited(cluster)}
-    assert set(cluster.identities.values()) <= seen
+
+    def missing() -> set[str]:
+        return set(cluster.identities.values()) - {event["user"]["username"] for event in audited(cluster)}
+
+    # Each component sends its first request when it has started.
+    eventually(lambda: not missing(), "a request by each identity")
     assert cluster.identities["kube-apiserver"] == "system:apiserver"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.cluster import turns
+from pytest_grovescale.cluster import machine_lock
 
 NODE_IMAGE = "GROVESCALE_TEST_KIND"
 """Environment variable with the name of a node image that the engine has."""
@@ -24,7 +24,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def turns_of_the_machine(turns_of_its_own: None) -> Iterator[None]:
     """Take turns with every other run on this machine: what is measured on kind are figures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(turns.FOLDER, raising=False)
+        patch.delenv(machine_lock.FOLDER, raising=False)
         yield
 
 

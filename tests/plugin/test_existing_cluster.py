@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import Result
-from pytest_grovescale.cluster import state, turns
+from pytest_grovescale.cluster import machine_lock, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
@@ -164,7 +164,7 @@ def test_two_users_at_once_take_turns_and_leave_nothing(
     for user in ("first", "second"):
         own = {"KUBECONFIG": str(file), "GROVESCALE_STATE_DIR": str(pytester.path / f"{user} state")}
         # As on two machines: the cluster's own Lease is all that keeps them apart.
-        own[turns.FOLDER] = str(pytester.path / f"{user} turns")
+        own[machine_lock.FOLDER] = str(pytester.path / f"{user} turns")
         command = [sys.executable, "-m", "pytest", *arguments(), f"--grovescale-reports={user}"]
         runs.append(
             subprocess.Popen(command, cwd=pytester.path, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -65,9 +66,20 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def where(folder: Path) -> Path:
-    """Wait until the phase is open; return the cluster's folder."""
-    return state.directory((folder / "here").read_text(encoding="utf-8"))
+def where(folder: Path, process: subprocess.Popen[str]) -> Path:
+    """Wait until the phase is open; return the cluster's folder. Fails with the run's output if that ends before."""
+    descriptor = os.open(folder / "here", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        name = b""
+        while not name:
+            with contextlib.suppress(BlockingIOError):
+                name = os.read(descriptor, 4096)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0 if name else 0.05)
+                pytest.fail(f"the run ended before its phase: {finish(process)}")
+    finally:
+        os.close(descriptor)
+    return state.directory(name.decode())
 
 
 def go_on(folder: Path) -> None:
@@ -91,7 +103,7 @@ def component(cluster: Path, name: str) -> ProcessInfo:
 
 def test_api_server_killed_in_a_phase_is_started_again_and_the_phase_goes_on(folder: Path) -> None:
     process = start(folder)
-    cluster = where(folder)
+    cluster = where(folder, process)
     before = component(cluster, "kube-apiserver")
     os.kill(before.pid, signal.SIGKILL)
     go_on(folder)
@@ -106,7 +118,7 @@ def test_api_server_killed_in_a_phase_is_started_again_and_the_phase_goes_on(fol
 
 def test_supervisor_killed_in_a_phase_ends_it_with_the_reason(folder: Path) -> None:
     process = start(folder)
-    owner = state.owner(where(folder))
+    owner = state.owner(where(folder, process))
     assert owner is not None
     os.kill(owner.pid, signal.SIGKILL)
     go_on(folder)
@@ -180,7 +192,7 @@ def test_a_live_runs_cluster_is_refused_to_down_and_its_session_says_when_it_was
     after = "\n\n@pytest.mark.grovescale(nodes=2)\ndef test_next(grovescale_cluster):\n    pass\n"
     (folder / "test_it.py").write_text(TEST + after, encoding="utf-8")
     process = start(folder, "--junitxml=junit.xml")
-    name = where(folder).name
+    name = where(folder, process).name
     for arguments in (["down", name], ["down", "--all"]):
         assert cli.main(arguments) == ExitCode.USAGE
         refused = capsys.readouterr().err

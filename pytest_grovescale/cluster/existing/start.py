@@ -74,7 +74,7 @@ def _begin(plan: Plan, access: Access) -> int:
     """Start the supervisor, write credentials and what undoes the rest meanwhile; return the port of our kwok."""
     leased = ports.lease(1)
     try:
-        with launch.supervisor(plan.folder, leased):
+        with launch.supervisor(plan.folder, ports.descriptors(leased)):
             (plan.folder / "logs").mkdir(exist_ok=True)
             plugin = plugin_of(access)
             for role in ("harness", "recorder"):

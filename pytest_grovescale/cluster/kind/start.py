@@ -66,7 +66,7 @@ def _begin(plan: Plan) -> dict[str, int]:
     """Start the supervisor and return the ports that it holds."""
     leased = ports.lease(len(_PORTS))
     try:
-        with launch.supervisor(plan.folder, leased):
+        with launch.supervisor(plan.folder, ports.descriptors(leased)):
             (plan.folder / "logs").mkdir(exist_ok=True)
             (plan.folder / "pki").mkdir(mode=0o700, exist_ok=True)
     finally:

@@ -64,7 +64,6 @@ def write_files(start: Start) -> None:
     (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY), encoding="utf-8")
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(_scheduler_config(start)), encoding="utf-8")
     (folder / kwok.CONFIG).write_text(kwok.configuration(definition), encoding="utf-8")
-    state.make_data_folder(folder)
 
 
 def access(folder: Path, port: int, user: str) -> Access:

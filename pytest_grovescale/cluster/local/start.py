@@ -29,6 +29,7 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
 def _begin(plan: Plan) -> components.Start:
     """Start the supervisor and write what the components need meanwhile."""
     leased = ports.lease(len(components.PORTS))
+    data = state.make_data_folder(plan.folder)
     try:
         start = components.Start(
             name=plan.name,
@@ -37,11 +38,13 @@ def _begin(plan: Plan) -> components.Start:
             binaries={name: Path(binary.path) for name, binary in plan.binaries.items()},
             ports=dict(zip(components.PORTS, (port.number for port in leased), strict=True)),
         )
-        with launch.supervisor(plan.folder, leased):
+        with launch.supervisor(plan.folder, [*ports.descriptors(leased), *([] if data is None else [data])]):
             components.write_files(start)
     finally:
         # The supervisor holds them from here on.
         ports.release(leased)
+        if data is not None:
+            os.close(data)
     return start
 
 

@@ -1,4 +1,4 @@
-"""A pytest process that a driver starts: it holds the driver's turn, and ends when the driver does, however that is."""
+"""A pytest process that a driver starts: it shares the driver's lock, and ends with the driver, however that ends."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.bench import child
-from pytest_grovescale.cluster import turns
+from pytest_grovescale.cluster import machine_lock
 from pytest_grovescale.scenario.windows import AnyOrder, Finish, Line
 from tests.processes import wait_none
 
-TURN = """
-from pytest_grovescale.cluster import turns
+LOCK = """
+from pytest_grovescale.cluster import machine_lock
 
-def test_turn():
-    with turns.exclusive():
+def test_lock():
+    with machine_lock.exclusive():
         pass
 """
 
 WAITING = """
-from pytest_grovescale.cluster import turns
+from pytest_grovescale.cluster import machine_lock
 
-with turns.exclusive(lambda text: print(text, flush=True)):
+with machine_lock.exclusive(lambda text: print(text, flush=True)):
     pass
 """
 
@@ -52,10 +52,10 @@ DRIVER = """
 import signal, sys
 from pathlib import Path
 from pytest_grovescale.bench import child
-from pytest_grovescale.cluster import turns
+from pytest_grovescale.cluster import machine_lock
 
-with turns.exclusive() as turn:
-    with child.running(["-p", "no:cacheprovider", "test_it.py"], log=Path("log"), turn=turn) as process:
+with machine_lock.exclusive() as lock:
+    with child.running(["-p", "no:cacheprovider", "test_it.py"], log=Path("log"), lock=lock.descriptor) as process:
         process.wait()
 """
 
@@ -81,24 +81,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     wait_none(str(tmp_path))
 
 
-def run(folder: Path, test: str, turn: int, line: socket.socket | None = None) -> tuple[int, str]:
+def run(folder: Path, test: str, lock: int, line: socket.socket | None = None) -> tuple[int, str]:
     (folder / "test_it.py").write_text(test, encoding="utf-8")
     log = folder / "log"
-    with child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, turn=turn, line=line) as process:
+    with child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, lock=lock, line=line) as process:
         code = process.wait()
     return code, log.read_text(encoding="utf-8")
 
 
-def test_it_does_not_wait_for_its_drivers_turn(folder: Path) -> None:
-    with turns.exclusive() as turn:
-        code, output = run(folder, TURN, turn)
+def test_it_does_not_wait_for_its_drivers_lock(folder: Path) -> None:
+    with machine_lock.exclusive() as lock:
+        code, output = run(folder, LOCK, lock.descriptor)
     assert code == 0, output
 
 
 def test_a_turn_that_was_not_handed_on_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with turns.exclusive(), (folder / "other").open("w") as other:
+    with machine_lock.exclusive(), (folder / "other").open("w") as other:
         # Some other file under that number: the variable alone is worth nothing.
-        monkeypatch.setenv(turns.INHERITED, str(other.fileno()))
+        monkeypatch.setenv(machine_lock.INHERITED, str(other.fileno()))
         waiting = subprocess.Popen(
             [sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True, pass_fds=[other.fileno()]
         )
@@ -113,8 +113,8 @@ def test_the_line_reaches_it_once(folder: Path) -> None:
     line: Line[AnyOrder] = Line(ours, AnyOrder)
     line.say(Finish())
     ours.shutdown(socket.SHUT_WR)
-    with turns.exclusive() as turn, theirs:
-        code, output = run(folder, LINE, turn, theirs)
+    with machine_lock.exclusive() as lock, theirs:
+        code, output = run(folder, LINE, lock.descriptor, theirs)
     line.close()
     assert code == 0, output
 
@@ -122,7 +122,10 @@ def test_the_line_reaches_it_once(folder: Path) -> None:
 def test_it_is_interrupted_once_however_often_it_is_told(folder: Path) -> None:
     (folder / "test_it.py").write_text(WAITS, encoding="utf-8")
     log = folder / "log"
-    with turns.exclusive() as turn, child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, turn=turn) as run:
+    with (
+        machine_lock.exclusive() as lock,
+        child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, lock=lock.descriptor) as run,
+    ):
         assert (folder / "here").read_text(encoding="utf-8") == "here"
         for _ in range(3):
             run.interrupt()
@@ -159,8 +162,8 @@ def test_its_output_is_followed_and_kept(folder: Path) -> None:
     log = folder / "log"
     followed: list[str] = []
     with (
-        turns.exclusive() as turn,
-        child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, turn=turn) as process,
+        machine_lock.exclusive() as lock,
+        child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, lock=lock.descriptor) as process,
     ):
         assert process.wait(followed.append) == 1
         process.look(followed.append)

@@ -18,6 +18,7 @@ from pytest_grovescale.bench.profiled_runs import Profiled, of_comparison, run_p
 from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved
 from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.bench.store import Plan, Store
+from pytest_grovescale.cluster.machine_lock import MachineLock
 from pytest_grovescale.report import jsonfile
 from tests.unit.bench.planned import plan, sample
 from tests.unit.report.sample import DEPLOY, RESULT, TEST
@@ -101,7 +102,7 @@ def test_a_variant_whose_run_ended_before_it_began_costs_the_profile_only(
 
     monkeypatch.setattr(profiled_runs, "InTurn", Failing)
     said = io.StringIO()
-    failures = run_profiled(Bench(store, store.plan(), 0, Screen(said)))
+    failures = run_profiled(Bench(store, store.plan(), MachineLock(-1, None), Screen(said)))
     assert "no profile: it ended" in said.getvalue()
     (missing,) = found(store, *failures).compared.missing
     assert missing == NotProfiled(

@@ -22,6 +22,7 @@ from pytest_grovescale.bench.parts import fewest_to_come, is_over, so_far, to_co
 from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved, left
 from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Sample, Store, pairs
+from pytest_grovescale.cluster.machine_lock import MachineLock
 from pytest_grovescale.errors import RecordingError, UsageError
 from tests.unit.bench.planned import plan, sample
 
@@ -260,7 +261,7 @@ def test_a_driver_killed_after_a_discard_makes_both_runs_again(tmp_path: Path) -
 def test_a_window_that_is_measured_again_has_a_name_of_its_own_in_its_recording(tmp_path: Path) -> None:
     planned = limited(3, repeats=3)
     store = Store.create(tmp_path, planned)
-    windows = Windows(Bench(store, planned, 0, Screen(io.StringIO())), contextlib.ExitStack())
+    windows = Windows(Bench(store, planned, MachineLock(-1, None), Screen(io.StringIO())), contextlib.ExitStack())
     again = Slot(part="noop", round=1, arm="a")
     assert windows._name(again) == "noop-2"
     store.discard(*(contended(sample(Slot(part="noop", round=1, arm=arm)), 0.5) for arm in "ab"))

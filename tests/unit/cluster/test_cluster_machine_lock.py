@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.cluster import locks, turns
+from pytest_grovescale.cluster import locks, machine_lock, processes, state
 from pytest_grovescale.errors import ClusterError
 
 Python = Callable[..., subprocess.Popen[str]]
@@ -20,8 +21,8 @@ Eventually = Callable[[Callable[[], object], str], None]
 
 HOLD = """
     import sys
-    from pytest_grovescale.cluster import turns
-    with getattr(turns, sys.argv[1])(lambda text: print(text, flush=True)):
+    from pytest_grovescale.cluster import machine_lock
+    with getattr(machine_lock, sys.argv[1])(lambda text: print(text, flush=True)):
         print("mine", flush=True)
         sys.stdin.readline()
 """
@@ -86,31 +87,147 @@ def test_runs_with_state_folders_of_their_own_take_turns(
 def test_every_user_may_lock_what_the_first_has_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.delenv(turns.FOLDER)
+    monkeypatch.delenv(machine_lock.FOLDER)
     folder = tmp_path / "turns"
-    monkeypatch.setattr(turns, "_EVERYBODYS", folder)
+    monkeypatch.setattr(machine_lock, "_ALL_USERS", folder)
     request.addfinalizer(functools.partial(os.umask, os.umask(0o077)))
-    with turns.shared():
+    with machine_lock.shared():
         assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
-        assert {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {
-            "gate": 0o644,
-            "main": 0o644,
-        }
+        modes = {file.name.partition("-")[0]: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+        assert modes == {"gate": 0o644, "main": 0o644, "user": 0o644}
+    assert {file.name for file in folder.iterdir()} == {"gate", "main"}
 
 
 def test_a_folder_that_cannot_be_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv(turns.FOLDER, str(tmp_path / "file" / "turns"))
-    with pytest.raises(ClusterError, match="no turn on this machine can be taken") as caught, turns.shared():
+    monkeypatch.setenv(machine_lock.FOLDER, str(tmp_path / "file" / "turns"))
+    with pytest.raises(ClusterError, match="this machine cannot be locked") as caught, machine_lock.shared():
         pytest.fail("it was taken")
-    assert turns.FOLDER in caught.value.next_step
+    assert machine_lock.FOLDER in caught.value.next_step
+
+
+@pytest.fixture
+def all_users(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(machine_lock.FOLDER)
+    folder = tmp_path / "all_users"
+    monkeypatch.setattr(machine_lock, "_ALL_USERS", folder)
+    return folder
+
+
+def _foreign_link(folder: Path) -> None:
+    (folder.parent / "elsewhere").mkdir()
+    folder.symlink_to(folder.parent / "elsewhere")
+
+
+def _file(folder: Path) -> None:
+    folder.touch()
+
+
+def _linked_lock(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "main").symlink_to(folder.parent / "made-by-root")
+
+
+def _fifo(folder: Path) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / "gate")
+
+
+@pytest.mark.parametrize("prepare", [_foreign_link, _file, _linked_lock, _fifo])
+def test_what_somebody_else_put_there_stops_no_run_and_is_not_written_through(
+    all_users: Path, tmp_path: Path, prepare: Callable[[Path], None]
+) -> None:
+    prepare(all_users)
+    before = {path for path in tmp_path.rglob("*") if not path.is_relative_to(state.root())}
+    said: list[str] = []
+    with machine_lock.exclusive(said.append):
+        assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(state.root())} == before
+        assert [user.holds for user in machine_lock.users()] == [True]
+    (told,) = said
+    assert told.startswith(f"only this user's runs are kept apart from each other: {all_users}")
+
+
+def test_who_waits_is_told_who_holds_the_machine(
+    state_dir: Path, python: Python, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    monkeypatch.setattr(machine_lock, "_REPORT_AFTER_S", 0.1)
+    holder = python(
+        """
+        import sys
+        from pytest_grovescale.cluster import machine_lock
+        with machine_lock.exclusive(command="tests/test_it.py::test_long", expected_s=600.0):
+            print("mine", flush=True)
+            sys.stdin.readline()
+        """
+    )
+    assert line(holder) == "mine"
+    said: list[str] = []
+
+    def wait() -> None:
+        with machine_lock.exclusive(said.append, command="tests/test_mine.py::test_short"):
+            pass
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: any(text.startswith("still waiting") for text in said), "word of who holds the machine")
+    told = next(text for text in said if text.startswith("still waiting"))
+    user = processes.login(os.getuid())
+    assert f"in use by pid {holder.pid} of user {user}, tests/test_it.py::test_long, since " in told
+    assert told.endswith(" to go")
+    assert [(user.command, user.holds) for user in machine_lock.users()] == [
+        ("tests/test_it.py::test_long", True),
+        ("tests/test_mine.py::test_short", False),
+    ]
+    done(holder)
+    waiting.join()
+    assert machine_lock.users() == []
+
+
+def test_between_two_measurements_others_have_their_turn(state_dir: Path, python: Python) -> None:
+    holder = python(
+        """
+        import sys
+        from pytest_grovescale.cluster import machine_lock
+        with machine_lock.exclusive(lambda text: print(text, flush=True)) as turn:
+            turn.yield_to_waiting()
+            print("mine", flush=True)
+            sys.stdin.readline()
+            turn.yield_to_waiting()
+            print("mine again", flush=True)
+        """
+    )
+    assert line(holder) == "mine", "nobody waited: it was not given up"
+    late = python(HOLD, "exclusive")
+    assert "waiting" in line(late)
+    assert holder.stdin is not None
+    holder.stdin.write("\n")
+    holder.stdin.flush()
+    assert line(late).startswith("waited ")
+    assert line(late) == "mine"
+    assert "waiting" in line(holder)
+    done(late)
+    assert line(holder).startswith("waited ")
+    assert line(holder) == "mine again"
+
+
+def test_files_that_tell_nothing_true_name_nobody(state_dir: Path, python: Python) -> None:
+    with machine_lock.shared():
+        folder = Path(os.environ[machine_lock.FOLDER])
+        os.mkfifo(folder / "user-fifo")
+        (folder / "user-link").symlink_to("/etc/passwd")
+        (folder / "user-dead").write_text('{"pid": 1, "command": "x", "alone": true, "holds": true, "since": 1}')
+        (folder / "user-broken").write_bytes(b"\xff not JSON")
+        with (folder / "user-broken").open("rb") as broken:
+            fcntl.flock(broken, fcntl.LOCK_EX)
+            assert [user.pid for user in machine_lock.users()] == [os.getpid()]
+        assert not (folder / "user-dead").exists(), "what the dead left is taken away"
 
 
 def test_turn_of_a_killed_holder_is_free(state_dir: Path, python: Python) -> None:
     writer = python(HOLD, "exclusive")
     assert line(writer) == "mine"
     writer.kill()
-    with turns.exclusive():
+    with machine_lock.exclusive():
         pass
 
 
@@ -120,7 +237,7 @@ def test_exclusive_turns_never_overlap(state_dir: Path) -> None:
 
     def work() -> None:
         for _ in range(20):
-            with turns.exclusive():
+            with machine_lock.exclusive():
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()

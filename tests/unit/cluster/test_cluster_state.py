@@ -97,24 +97,53 @@ def test_clearing_passes_over_what_is_just_being_started(state_dir: Path) -> Non
     assert said == [f"left by a killed run of cluster stale: removed {stale}"]
 
 
-def test_data_on_tmpfs_goes_with_its_cluster(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "_TMPFS", tmp_path)
+@pytest.fixture
+def tmpfs(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "tmpfs"
+    folder.mkdir()
+    monkeypatch.setattr(state, "_TMPFS", folder)
     monkeypatch.setattr(state, "_TMPFS_FREE_BYTES", 0)
-    first, second = folder_of("first"), folder_of("second")
-    for folder in (first, second):
-        state.make_data_folder(folder)
-        (folder / "data" / "etcd").mkdir()
-    data = state.data_folder(first)
+    return folder
+
+
+def test_data_on_tmpfs_goes_with_its_cluster(tmpfs: Path) -> None:
+    folder = folder_of("first")
+    lock = state.make_data_folder(folder)
+    assert lock is not None
+    (folder / "data" / "etcd").mkdir()
+    data = state.data_folder(folder)
     assert data is not None
-    assert data.parent == tmp_path
-    state.remove(first)
+    assert data.parent == tmpfs
+    state.remove(folder)
     assert not data.exists()
-    # Somebody removed the state folder by hand.
-    left = state.data_folder(second)
+    os.close(lock)
+
+
+def test_data_is_orphaned_when_nobody_holds_it_wherever_its_cluster_is(tmpfs: Path) -> None:
+    folder = folder_of("second")
+    lock = state.make_data_folder(folder)
+    assert lock is not None
+    (folder / "data" / "etcd").mkdir()
+    left = state.data_folder(folder)
+    # As in another mount namespace: the cluster's own folder is not to be seen, but its supervisor lives.
+    (folder / "data").unlink()
+    folder.rmdir()
     assert state.orphaned_data() == []
-    (second / "data").unlink()
-    second.rmdir()
+    os.close(lock)
     assert state.orphaned_data() == [left]
+
+
+def test_what_another_put_among_the_data_is_left_alone_and_stops_nothing(tmpfs: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmpfs / "grovescale-data-link").symlink_to(tmp_path / "precious")
+    os.mkfifo(tmpfs / "grovescale-data-fifo")
+    (tmpfs / "grovescale-data-file").write_bytes(b"\xff")
+    (tmpfs / "somebody-elses").mkdir()
+    (tmpfs / "grovescale-data-orphan" / "deep").mkdir(parents=True)
+    before = set(tmpfs.iterdir())
+    assert state.orphaned_data() == [tmpfs / "grovescale-data-orphan"]
+    assert set(tmpfs.iterdir()) == before - {tmpfs / "grovescale-data-orphan"}
+    assert (tmp_path / "precious").is_dir()
 
 
 def test_data_stays_on_disk_where_memory_is_short(
