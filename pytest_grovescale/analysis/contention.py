@@ -25,7 +25,6 @@ long, ms, its detail what came of it."""
 THROTTLED = "container_cpu_cfs_throttled_seconds_total"
 """What cAdvisor counts of each container (kubelet's ``/metrics/cadvisor``)."""
 
-_INFLATED = "CPU and wall times are inflated."
 _SHOWN_CORES = 0.05
 """Less steal than this is 0.0 in the sentence, and left out of it."""
 
@@ -43,33 +42,27 @@ def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS
 
     ``Other programs used 1.2 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated.``
     """
-    if contention is None or not contended(contention, limit=limit):
+    return _sentence([] if contention is None else [(phase, contention)], limit)
+
+
+def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> str:
+    """Return the same of several phases, in one sentence; nothing where none is inflated."""
+    return _sentence([(phase.name, phase.contention) for phase in phases if phase.contention is not None], limit)
+
+
+def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
+    causes = []
+    if by_others := [_taken(one, phase) for phase, one in phases if (one.others_share or 0.0) > limit]:
+        causes.append(f"other programs used {', '.join(by_others)}")
+    if throttled := [(phase, one) for phase, one in phases if (one.throttled_share or 0.0) > limit]:
+        quota = min(one.quota_cores or 0.0 for _, one in throttled)
+        stopped = ", ".join(f"{one.throttled_s or 0.0:.1f} s during {phase}" for phase, one in throttled)
+        causes.append(f"the CPU quota of {quota:.1f} cores stopped the run for {stopped}")
+    if not causes:
         return ""
-    if (contention.others_share or 0.0) <= limit:
-        return (
-            f"The CPU quota of {contention.quota_cores or 0.0:.1f} cores stopped the run for"
-            f" {contention.throttled_s or 0.0:.1f} s during {phase}: {_INFLATED}"
-        )
-    return f"Other programs used {_taken(contention, phase)}: {_INFLATED}{_after_waiting(contention)}"
-
-
-def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> list[str]:
-    """Return the same of several phases, in one sentence where it was other programs that had the cores."""
-    inflated = [phase for phase in phases if contended(phase.contention, limit=limit)]
-    by_others = [
-        _taken(phase.contention, phase.name)
-        for phase in inflated
-        if phase.contention is not None and (phase.contention.others_share or 0.0) > limit
-    ]
-    if len(by_others) < 2:
-        return [sentence(phase.contention, phase.name, limit=limit) for phase in inflated]
-    by_quota = [
-        sentence(phase.contention, phase.name, limit=limit)
-        for phase in inflated
-        if phase.contention is not None and (phase.contention.others_share or 0.0) <= limit
-    ]
-    waited = _after_waiting(*(phase.contention for phase in inflated))
-    return [f"Other programs used {', '.join(by_others)}: {_INFLATED}{waited}", *by_quota]
+    text = "; ".join(causes)
+    waited = _after_waiting(*(one for _, one in phases if contended(one, limit=limit)))
+    return f"{text[:1].upper()}{text[1:]}: CPU and wall times are inflated.{waited}"
 
 
 def _taken(contention: Contention, phase: str) -> str:

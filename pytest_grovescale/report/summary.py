@@ -88,7 +88,7 @@ def caveats(test: TestResult) -> list[str]:
 
 def inflation(test: TestResult) -> list[str]:
     """Return in which phases other programs, or the run itself, had all cores, so that figures are inflated."""
-    found = contention.of_phases(main_phases(test), limit=test.contention_limit)
+    sentences = list(filter(None, [contention.of_phases(main_phases(test), limit=test.contention_limit)]))
     saturated = [
         f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)"
         for phase in test.phases
@@ -98,8 +98,8 @@ def inflation(test: TestResult) -> list[str]:
     ]
     if saturated:
         where = ", ".join(saturated) if len(saturated) <= _FEW else f"{len(saturated)} phases"
-        found.append(f"CPU was saturated in {where}: wall times reflect the machine, not the operator.")
-    return found
+        sentences.append(f"CPU was saturated in {where}: wall times reflect the machine, not the operator.")
+    return sentences
 
 
 def main_phases(test: TestResult) -> list[PhaseResult]:

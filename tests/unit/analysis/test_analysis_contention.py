@@ -55,7 +55,8 @@ def test_the_cores_are_divided_among_the_run_others_and_the_hypervisor() -> None
     assert msgspec.structs.asdict(found) == pytest.approx(expected)
     assert contended(found)
     assert sentence(found, "deploy") == (
-        "Other programs used 0.9 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated."
+        "Other programs used 0.9 of 2 cores during deploy (steal 0.1); the CPU quota of 1.5 cores stopped the run for"
+        " 3.0 s during deploy: CPU and wall times are inflated."
     )
     assert not contended(found, limit=0.6)
     assert sentence(found, "deploy", limit=0.6) == ""
