@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from .options import Settings
 from .recording.journal import wait_closed
 from .report import jsonfile, markdown, terminal
 from .report.tables import terminal_width
+from .writable import explained
 
 UNJUDGED = "grovescale.unjudged"
 """User property of a profiled pass that passed although something in its test did not hold: what it was."""
@@ -31,11 +31,17 @@ UNPROFILED = "grovescale.unprofiled"
 """User property of a test whose phases ask for profilers, and that had no pass for them: which phases."""
 
 
-def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter) -> None:
-    """Write result.json and report.html for all recordings of a run and print their tables.
+def conclude(
+    folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter | None
+) -> list[str]:
+    """Print the tables of all recordings of a run, then write result.json, report.html and what else is asked for.
 
     Those of xdist's workers, too, and of killed ones: their recorders are waited for, which close them by themselves.
+    What is printed and what is written do not depend on each other: a terminal that is gone costs no file, and a file
+    that cannot be written costs neither a table nor the other files. ``reporter``: None where nothing can be shown.
+    Returns what could not be written, and why, which was shown, too.
     """
+    screen = _Screen(reporter)
     wait_closed((folder / RECORDINGS).glob("*.jsonl"))
     try:
         run = analyse_run_over_time(folder)
@@ -46,51 +52,106 @@ def conclude(folder: Path, settings: Settings, baselines: Baselines, reporter: p
             profiles_in(folder),
         )
     except RecordingError as error:
-        reporter.write_line(f"grovescale: no result: {error}", red=True)
-        return
-    jsonfile.write(result, folder / "result.json")
-    _show(result, reporter)
+        screen.line(f"grovescale: no result: {error}", red=True)
+        return [f"no result: {error}"]
+    _show(result, screen)
     beside: dict[str, tuple[str, list[BaselineRow]]] = {}
-    with _shown_on(reporter):
-        beside = _compare(settings.compare, baselines, result, reporter)
-        if settings.save:
-            reporter.write_line(f"grovescale: saved as {_shown(baselines.save(settings.save, result))}")
-    reporter.write_line(f"grovescale: recordings, logs and result.json are in {_shown(folder)}")
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(markdown.summary(result))
-    _write_page(folder, result, run.timelines, beside, reporter)
+    try:
+        beside = _compare(settings.compare, baselines, result, screen)
+    except GrovescaleError as error:
+        screen.line(f"grovescale: {error}", red=True)
+    said: list[str] = []
+    failed: list[str] = []
+    for write in _files_of(folder, settings, baselines, result, run.timelines, beside):
+        try:
+            said.append(write())
+        except GrovescaleError as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(str(explained(error, settings.reports) or error))
+    for text in filter(None, said):
+        screen.line(f"grovescale: {text}")
+    for text in failed:
+        screen.line(f"grovescale: {text}", red=True)
+    return failed
 
 
-def _show(result: Result, reporter: pytest.TerminalReporter) -> None:
-    """Show each test as the verbosity asks: one line with ``-q``, all tables with ``-v``."""
-    writer = reporter.config.get_terminal_writer()
-    width, color = terminal_width(writer.fullwidth), writer.hasmarkup
-    verbosity = reporter.config.get_verbosity()
-    for test in result.tests:
-        if verbosity < 0:
-            reporter.write_line(terminal.render_line(test))
-            continue
-        render = terminal.render_test if verbosity > 0 else terminal.render_summary
-        reporter.section(f"grovescale: {test.test}")
-        reporter.write_line(render(test, width=width, color=color))
-
-
-def _write_page(
+def _files_of(
     folder: Path,
+    settings: Settings,
+    baselines: Baselines,
     result: Result,
     timelines: dict[str, Timeline],
     beside: Mapping[str, tuple[str, list[BaselineRow]]],
-    reporter: pytest.TerminalReporter,
-) -> None:
-    # Not at the top: a session without scale tests need not load the template engine.
-    from .report.html import files
-    from .report.html.tiles import Against
+) -> Iterator[Callable[[], str]]:
+    """Yield what writes each file of a finished run, the most important first; it returns what to say of it."""
 
-    with _shown_on(reporter):
+    def write_result() -> str:
+        jsonfile.write(result, folder / jsonfile.NAME)
+        return f"recordings, logs and result.json are in {_shown(folder)}"
+
+    def save() -> str:
+        return f"saved as {_shown(baselines.save(settings.save, result))}"
+
+    def write_summary() -> str:
+        # The runner's: others append to it, too.
+        with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
+            file.write(markdown.summary(result))
+        return ""
+
+    def write_page() -> str:
+        # Not at the top: a session without scale tests need not load the template engine.
+        from .report.html import files
+        from .report.html.tiles import Against
+
         against = {test: Against(name, found) for test, (name, found) in beside.items()}
         page = files.write_run(folder, result, timelines, baselines=against)
-        reporter.write_line(f"grovescale: all of it as a page: {_shown(page)}")
+        return f"all of it as a page: {_shown(page)}"
+
+    yield write_result
+    if settings.save:
+        yield save
+    if os.environ.get("GITHUB_STEP_SUMMARY"):
+        yield write_summary
+    yield write_page
+
+
+class _Screen:
+    """Where the end of a run is shown; one that cannot be written to any more (``| head``) shows nothing."""
+
+    def __init__(self, reporter: pytest.TerminalReporter | None) -> None:
+        self._reporter = reporter
+        self.width, self.color, self.verbosity = 80, False, 0
+        if reporter is not None:
+            writer = reporter.config.get_terminal_writer()
+            self.width, self.color = terminal_width(writer.fullwidth), writer.hasmarkup
+            self.verbosity = reporter.config.get_verbosity()
+
+    def line(self, text: str, **markup: bool) -> None:
+        """Show lines."""
+        self._write(lambda reporter: reporter.write_line(text, **markup))
+
+    def section(self, title: str) -> None:
+        """Show a heading."""
+        self._write(lambda reporter: reporter.section(title))
+
+    def _write(self, write: Callable[[pytest.TerminalReporter], None]) -> None:
+        try:
+            if self._reporter is not None:
+                write(self._reporter)
+        except OSError:
+            self._reporter = None
+
+
+def _show(result: Result, screen: _Screen) -> None:
+    """Show each test as the verbosity asks: one line with ``-q``, all tables with ``-v``."""
+    for test in result.tests:
+        if screen.verbosity < 0:
+            screen.line(terminal.render_line(test))
+            continue
+        render = terminal.render_test if screen.verbosity > 0 else terminal.render_summary
+        screen.section(f"grovescale: {test.test}")
+        screen.line(render(test, width=screen.width, color=screen.color))
 
 
 def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[str], Sequence[Mapping[str, float]]]:
@@ -99,7 +160,7 @@ def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[s
 
 
 def _compare(
-    name: str, baselines: Baselines, result: Result, reporter: pytest.TerminalReporter
+    name: str, baselines: Baselines, result: Result, screen: _Screen
 ) -> dict[str, tuple[str, list[BaselineRow]]]:
     """Print each test's figures beside the baseline's; return them: test → (baseline, rows)."""
     if not name:
@@ -112,13 +173,13 @@ def _compare(
     for nodeid, test in usable(result).items():
         before = baseline.tests.get(nodeid) if baseline is not None else None
         if baseline is None or before is None:
-            reporter.write_line(f"grovescale: there is no baseline {name!r} of {nodeid}", yellow=True)
+            screen.line(f"grovescale: there is no baseline {name!r} of {nodeid}", yellow=True)
             continue
         here = baselines.is_from_here(baseline)
         backend = "" if same_backend(before, backend_of(test)) else before.backend
         found = rows(before, test, same_machine=here and not backend)
-        reporter.section(f"grovescale: {nodeid}")
-        reporter.write_line(baseline_table.render(baseline, found, same_machine=here, other_backend=backend))
+        screen.section(f"grovescale: {nodeid}")
+        screen.line(baseline_table.render(baseline, found, same_machine=here, other_backend=backend))
         shown[nodeid] = (name, found)
     return shown
 
@@ -146,15 +207,6 @@ def _noted(reporter: pytest.TerminalReporter, wanted: str) -> Iterator[tuple[str
             for name, value in report.user_properties:
                 if name == wanted and report.when == "call":
                     yield report.nodeid, str(value)
-
-
-@contextlib.contextmanager
-def _shown_on(reporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Show our own errors at the end of a run, when there is no test left to fail."""
-    try:
-        yield
-    except GrovescaleError as error:
-        reporter.write_line(f"grovescale: {error}", red=True)
 
 
 def _shown(path: Path) -> str:

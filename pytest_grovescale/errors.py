@@ -75,6 +75,10 @@ class DefinitionErrors(DefinitionError):
         return self._parts
 
 
+class MachineError(GrovescaleError):
+    """The machine refuses what a run needs: a file that cannot be written, a process that cannot be started."""
+
+
 class BinaryError(GrovescaleError):
     """A control plane binary can be found in none of the places looked at."""
 

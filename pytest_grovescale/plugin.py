@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from . import options, termination
-from .errors import GrovescaleError
+from .errors import ExitCode, GrovescaleError
 from .fixtures import (
     RUN,
     grovescale_cluster,
@@ -261,6 +261,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
             error = run.cause_of(pyfuncitem, failure)
             if run.passes_although(pyfuncitem, error):
                 return True
+            error = run.refused(error) or error
         if not isinstance(error, GrovescaleError):
             raise
         from .session.telling import is_infrastructure, shown, without_internal_frames
@@ -287,6 +288,7 @@ def _explained(item: pytest.Item) -> Generator[None, object, object]:
     except (Exception, pytest.fail.Exception) as error:
         run = item.config.stash.get(RUN, None)
         cause = error if run is None else run.cause_of(item, error)
+        cause = cause if run is None else run.refused(cause) or cause
         if cause is error or not isinstance(cause, GrovescaleError):
             raise
         from .session.telling import shown
@@ -356,6 +358,34 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if wrong := unread(config.stash[_SETTINGS], read):
             config.stash[_MISTAKES] += wrong
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_sessionfinish")
+def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None, object, object]:
+    """Let Ctrl-C cut the end of tests short, and the summary be shown all the same."""
+    try:
+        return (yield)
+    except KeyboardInterrupt:
+        if RUN not in session.config.stash:
+            raise
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
+        session.config.stash[RUN].cut_short()
+        return None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
+def pytest_sessionfinish_with_result(session: pytest.Session) -> Generator[None, object, object]:
+    """See that the result is written, whatever has become of the summary, and fail the run where it cannot be."""
+    if RUN not in session.config.stash:
+        return (yield)
+    try:
+        return (yield)
+    except KeyboardInterrupt:
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
+        return None
+    finally:
+        if not session.config.stash[RUN].write_result() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = ExitCode.INFRASTRUCTURE
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_sessionfinish")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from . import termination
 from .analysis.analyse import RECORDINGS
 from .bench.baselines import Baselines
 from .cluster import machine_lock
@@ -29,12 +30,13 @@ from .session.clusters import Clusters
 from .session.folder import RunFolder, groups_file
 from .session.measured_test import MeasuredTest
 from .session.operators import Operators
-from .session.recordings import conclude_without_controller
+from .session.recordings import conclude_in_background, conclude_without_controller
 from .session.screen import open_screen
 from .session.shared import Session
 from .session.telling import told
 from .session.turns import Lost, never_lost, on_cluster
 from .wanted import Wanted, folders
+from .writable import explained, raised_here
 
 _LOCKED_S = "grovescale/locked_seconds"
 """Key in pytest's cache: test id → how long the test held the machine the last time, s."""
@@ -61,6 +63,11 @@ class Run:
         self._operators = Operators(keep=settings.keep, say=self.progress.say)
         self._workers = False
         self._finished = False
+        self._left = False
+        """Whether what there is to end was left to the cluster's supervisor."""
+        self._concluded = False
+        self._unwritten: list[str] = []
+        """Files of the result that could not be written, and why."""
         self._lost_turn: Lost = never_lost
         self._open: tuple[MeasuredTest, Scale] | None = None
         self._recorded: MeasuredTest | None = None
@@ -185,18 +192,23 @@ class Run:
             finally:
                 self._open = None
                 self.parameters_read |= scale.parameters_read
-        judging.give_figures(item, scale)
+        if test.lost_recording() is None:
+            judging.give_figures(item, scale)
 
     # ---- a test that has run; a debugger
 
     def cause_of(self, item: pytest.Item, error: BaseException) -> BaseException:
-        """Return what has really ended a test or its fixtures: the end of the cluster that it uses, if that ended."""
+        """Return what has really ended a test or its fixtures: the end of the cluster that it uses, if that ended.
+
+        Or that of its recording: what was not recorded cannot have held.
+        """
         if "grovescale_cluster" in getattr(item, "fixturenames", ()):
             try:
                 self._clusters.check_running()
             except GrovescaleError as ended:
                 return ended
-        return error
+        lost = self._open[0].lost_recording() if self._open is not None else None
+        return lost or error
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
         """Return whether a test passes although something has ended its function; see ``judging.leaves_unjudged``."""
@@ -207,7 +219,8 @@ class Run:
         test = self._recorded
         if test is not None and (report.when == "call" or report.failed):
             failed_phase = self._open[1].failed_phase if self._open is not None else ""
-            test.end(*judging.outcome_of(report, error, failed_phase=failed_phase))
+            outcome, message = judging.outcome_of(report, error, failed_phase=failed_phase)
+            test.end(outcome, message, failed=report.failed)
         if report.when == "teardown":
             self._recorded = None
 
@@ -216,6 +229,9 @@ class Run:
         if self._open is None:
             return
         test, scale = self._open
+        with told():
+            # Whatever the options say: without its recording it shows nothing.
+            scale.recorder.check_written()
         if (lost := test.mark_lost_turn(scale)) and not scale.profiled:
             judging.disturbed(item, lost, inconclusive=self.settings.inconclusive)
         if "profile" not in self.settings.given:
@@ -251,6 +267,8 @@ class Run:
             # First of all: execnet kills a worker whose controller has died when that has taken it 15 s.
             conclude_without_controller(self._session.folder)
         self._finished = True
+        if self._left:
+            return
         with self._said():
             self._operators.session_over()
         with self._said():
@@ -260,6 +278,20 @@ class Run:
             with self._said():
                 clusters.end_all(self.id)
 
+    def cut_short(self) -> None:
+        """End what is left in order, after a Ctrl-C that struck when tests were being ended; another one leaves it.
+
+        It then goes with this process: the cluster's supervisor sees it end, and clears up.
+        """
+        self.say("interrupted again: ending the cluster; once more leaves that to its supervisor")
+        try:
+            if self._recorded is not None:
+                self._recorded.interrupt()
+            self.finish()
+        except KeyboardInterrupt:
+            self._left = True
+            self.say("interrupted again: the cluster's supervisor clears up when this process has ended")
+
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
         """Show what could not be ended: the tests are over, it must not make an error of them."""
@@ -267,23 +299,54 @@ class Run:
             yield
         except GrovescaleError as error:
             self.say(str(error))
+        except (OSError, RuntimeError) as error:
+            if (refused := self.refused(error)) is None:
+                raise
+            self.say(str(refused))
+
+    def refused(self, error: BaseException) -> GrovescaleError | None:
+        """Return what the machine has refused a part of ours, with path and option; None for any other error."""
+        return explained(error, self.settings.reports) if raised_here(error) else None
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
-        """Write what the run's recordings say; a worker leaves that to the one that started it."""
+        """Show what the run's recordings say, and write it; a worker leaves that to the one that started it."""
         if self.worker:
             return
-        folder = self._session.folder.path
-        if (folder / RECORDINGS).is_dir():
-            conclude(folder, self.settings, self._session.baselines, reporter)
+        self._conclude(reporter)
         tell_unjudged(reporter)
         tell_unprofiled(reporter)
+
+    def write_result(self) -> bool:
+        """Write what `summarise` has not, as where pytest's own output broke off; return whether all was written."""
+        if not self.worker and not self._concluded:
+            for text in self._conclude(None):
+                self.say(text)
+        return not self._unwritten
+
+    def _conclude(self, reporter: pytest.TerminalReporter | None) -> list[str]:
+        folder = self._session.folder
+        self._concluded = True
+        if not (folder.path / RECORDINGS).is_dir():
+            return []
+        try:
+            with termination.deferred(
+                lambda name: self.say(f"{name}: the result is being written; once more leaves it to the background")
+            ):
+                self._unwritten = conclude(folder.path, self.settings, self._session.baselines, reporter)
+        except KeyboardInterrupt:
+            conclude_in_background(folder)
+            self.say(f"interrupted again: {folder.path / 'result.json'} is written in the background")
+            raise
+        return self._unwritten
 
     def close(self) -> None:
         """Close what ``finish`` leaves: the run's folder and the screen."""
         self.finish()
         self._session.folder.close()
         self.progress.close()
-        self._screen.close()
+        with contextlib.suppress(OSError):
+            # What could not be shown is still in its buffer: `| head`, or a full disk behind `>`.
+            self._screen.close()
 
 
 def _new_id() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .. import durations
 from .contents import Contents, PhaseSpan, WatchStory
 from .result import WatchResult
@@ -12,6 +14,31 @@ _CLOSED = {
     "journal-full": "the recording ends early: the journal could not be written any more",
     "failed": "the recorder failed",
 }
+
+
+_ENDS_BEFORE = "the recording ends before the phase does"
+
+
+def early_end(closed: str, message: str) -> str:
+    """Return that a recording ends early since it could not be written, and why; empty for any other end.
+
+    ``closed`` and ``message`` are those of its ``Closed`` record.
+    """
+    if closed != "journal-full":
+        return ""
+    return _CLOSED[closed] + (f": {message}" if message else "")
+
+
+def after_early_end(contents: Contents, phase: PhaseSpan, missing: Mapping[str, str]) -> dict[str, str]:
+    """Return figure → why it was not measured; where a recording's early end has cut the phase, that first.
+
+    The other reasons mostly follow from it.
+    """
+    closed = contents.closed
+    early = early_end(closed.reason, closed.message) if closed is not None and phase.ended is None else ""
+    if not early:
+        return dict(missing)
+    return {figure: early if why == _ENDS_BEFORE else f"{early}; {why}" for figure, why in missing.items()}
 
 
 def watch_results(contents: Contents) -> tuple[WatchResult, ...]:
@@ -40,7 +67,7 @@ def audit_hole(contents: Contents, phase: PhaseSpan) -> str:
     if not contents.opened.audited:
         return "this cluster's audit log is no source of the recording"
     if phase.ended is None:
-        return "the recording ends before the phase does"
+        return _ENDS_BEFORE
     for failure in contents.failures:
         if failure.source != "audit":
             continue

@@ -13,7 +13,7 @@ from .client_requests import client_requests_of_phase
 from .contention import contention_of_phase
 from .contents import Contents, PhaseSpan
 from .cpu import cpu_of_phase
-from .gaps import audit_hole
+from .gaps import after_early_end, audit_hole
 from .incidents import Happened, incidents_of_phase
 from .milestones import milestones_of_phase
 from .profiles.of_phase import profiles_of_phase
@@ -84,7 +84,7 @@ def phase_result(
         bottlenecks=bottlenecks.rows,
         bottleneck=bottlenecks.line,
         idle_twin=idle_twin_of(contents, phase),
-        missing=missing,
+        missing=after_early_end(contents, phase, missing),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from ..analysis.attempts import last
 from ..analysis.contention import sentence
+from ..analysis.gaps import early_end
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, Result, TestResult
 from ..analysis.verdict import verdict_of, worst_of
@@ -68,6 +69,9 @@ def judge(
             )
         found = _finding(check, test, baselines, metrics, profiles)
     except NotMeasuredError as error:
+        early = early_end(test.closed, test.closed_message)
+        if early and early not in error.message:
+            error = NotMeasuredError(f"{early}; {error.message}", next_step=error.next_step)
         phase = getattr(check, "phase", "")
         judged = inconclusive(text_of(check), error, phase=phase, source=source, name=id_of(check, phase))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,12 @@ _TAIL_BYTES = 1 << 16
 
 
 class JournalFull(RecordingError):
-    """The file can grow no further (disk full, quota, file size limit). What is in it is whole lines."""
+    """The recording cannot be written on: disk full, quota, file size limit, file removed. It holds whole lines."""
+
+    @property
+    def reason(self) -> str:
+        """Why, in a few words: ``No space left on device``."""
+        return (isinstance(self.__cause__, OSError) and self.__cause__.strerror) or self.message
 
 
 class _Header(msgspec.Struct):
@@ -41,6 +47,8 @@ class Writer:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.full = False
+        self.sealed = False
+        """Whether its last record says that it is full."""
         self._encoder = msgspec.json.Encoder()
         self._pending: list[bytes] = []
         self._size = 0
@@ -59,12 +67,16 @@ class Writer:
             self._pending.append(self._encoder.encode(record))
 
     def flush(self) -> None:
-        """Write what was appended. Raises JournalFull once, when it does not fit; then nothing more is taken."""
+        """Write what was appended. Raises JournalFull once, when it cannot be; then nothing more is taken.
+
+        A file that was removed takes every write, and nobody will ever read it: that is an end, too.
+        """
         if self.full or not self._pending:
             return
         data = b"\n".join(self._pending) + b"\n"
         self._pending.clear()
         try:
+            self._check_place()
             self._write(data)
         except OSError as error:
             self.full = True
@@ -76,8 +88,10 @@ class Writer:
     def seal(self, record: Closed) -> bool:
         """Write the last record of a full journal, giving up the last records before it where that makes room.
 
-        Returns whether it is in the file.
+        Returns whether it is in the file. May be called again, when there may be room.
         """
+        if self.sealed:
+            return True
         line = self._encoder.encode(record) + b"\n"
         if not self._size:
             return False
@@ -88,6 +102,7 @@ class Writer:
                 if not self._drop_last_line():
                     return False
             else:
+                self.sealed = True
                 return True
         return False
 
@@ -100,6 +115,15 @@ class Writer:
         finally:
             os.close(self._fd)
             self._fd = -1
+
+    def _check_place(self) -> None:
+        """Raise FileNotFoundError where the file, or a folder above it, was removed, renamed or replaced."""
+        try:
+            there = os.path.samestat(os.stat(self.path), os.fstat(self._fd))  # noqa: PTH116 - beside an fstat
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed or renamed while it was written")
 
     def _write(self, data: bytes) -> None:
         """Write all of `data`, or the whole lines of it that fit and raise OSError."""

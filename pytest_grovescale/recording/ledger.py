@@ -8,7 +8,7 @@ from . import redaction
 from .clock import RecorderClock
 from .evaluation import Engine
 from .journal import JournalFull, Writer
-from .protocol import SourceBroke, Update
+from .protocol import JOURNAL, SourceBroke, Update
 from .records import AnyRecord, Closed, MilestoneMet, SourceFailed
 
 
@@ -27,6 +27,7 @@ class Ledger:
         """Called with every record that `add` has journaled."""
         self._writer = writer
         self._clock = clock
+        self._full: JournalFull | None = None
         self._failed_conditions: set[tuple[str, str]] = set()
 
     def now(self) -> int:
@@ -57,18 +58,27 @@ class Ledger:
         self.tell(SourceBroke(source=source, message=message, fatal=fatal))
 
     def flush(self) -> None:
-        """Bring everything so far to the disk. A journal that is full is closed; evaluation goes on."""
+        """Bring everything so far to the disk. A journal that cannot be written ends there; the harness hears of it.
+
+        Evaluation goes on: the phase can be ended in order.
+        """
         try:
             self._writer.flush()
         except JournalFull as error:
-            self._writer.seal(Closed(at=self.now(), reason="journal-full", message=error.message))
-            self.tell(SourceBroke(source="journal", message=str(error)))
+            self._full = error
+            self._seal()
+            self.tell(SourceBroke(source=JOURNAL, message=error.message, next_step=error.next_step, fatal=True))
 
     def close(self, record: Closed) -> None:
-        """Journal the last record and close the file."""
+        """Journal the last record and close the file. One that had no room for its end may have it by now."""
         self.add(record)
         self.flush()
+        self._seal()
         self._writer.close()
+
+    def _seal(self) -> None:
+        if self._full is not None:
+            self._writer.seal(Closed(at=self.now(), reason="journal-full", message=self._full.reason))
 
     def _met(self, met: MilestoneMet) -> None:
         self._writer.append(met)

@@ -296,12 +296,18 @@ class IncidentSeen(Answer, tag="incident", frozen=True, kw_only=True):
     detail: str
 
 
+JOURNAL = "journal"
+"""Source of a `SourceBroke` that says that the recording itself cannot be written any more."""
+
+
 class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
     source: str
-    """As in ``records.SourceFailed``; also ``journal`` and ``condition:<phase>/<milestone>``."""
+    """As in ``records.SourceFailed``; also `JOURNAL` and ``condition:<phase>/<milestone>``."""
     message: str
+    next_step: str = ""
     fatal: bool = False
-    """Whether a milestone of the open phase can no longer be judged because of it."""
+    """Whether the open phase cannot go on because of it: one of its milestones can no longer be judged, or nothing is
+    recorded any more."""
 
 
 Update = MilestoneReached | Progress | PhaseComplete | ProcessStarted | ProcessExited | IncidentSeen | SourceBroke

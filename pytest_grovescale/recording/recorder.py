@@ -20,7 +20,17 @@ from ..errors import RecordingError, UsageError
 from . import protocol, redaction
 from .conditions import Condition, WatchSpec
 from .journal import append
-from .protocol import Done, Outcome, PodsToFollow, ProcessTarget, ProfileTarget, RecorderConfig, Refused, Update
+from .protocol import (
+    Done,
+    Outcome,
+    PodsToFollow,
+    ProcessTarget,
+    ProfileTarget,
+    RecorderConfig,
+    Refused,
+    SourceBroke,
+    Update,
+)
 from .records import IncidentKind, LateObject, TestEnded, TestOutcome
 from .scraping.targets import ScrapeTarget
 
@@ -54,6 +64,7 @@ class Recorder:
         self._heard: queue.SimpleQueue[protocol.AnyAnswer | _Gone] = queue.SimpleQueue()
         self._updates: deque[Update] = deque()
         self._gone = False
+        self._journal_lost: RecordingError | None = None
         # Bytes are taken in by a thread: Ctrl-C, which strikes the main thread, can then lose none of them, and the
         # recorder is never held up by a test that does something else, or by a debugger.
         self._ear = threading.Thread(target=self._listen, name="grovescale-recorder", daemon=True)
@@ -219,6 +230,18 @@ class Recorder:
         """Return when everything received so far is on disk: the journal may be analysed."""
         self._order(protocol.Flush(id=self._id()), _ORDER_S)
 
+    def check_written(self) -> None:
+        """Return when everything received so far is on disk. Raises RecordingError when it cannot be written."""
+        if self.alive():
+            self.flush()
+        self.check_journal()
+
+    def check_journal(self) -> None:
+        """Raise RecordingError when the recorder has said that the recording cannot be written any more."""
+        if self._journal_lost is not None:
+            # A new one: the same one, raised twice, would gather the frames of both.
+            raise RecordingError(self._journal_lost.message, next_step=self._journal_lost.next_step)
+
     def wait(self, timeout: float) -> Update | None:
         """Return the next update, or None when none came within ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
@@ -288,6 +311,8 @@ class Recorder:
         if isinstance(heard, _Gone):
             self._gone = True
             raise self._died()
+        if isinstance(heard, SourceBroke) and heard.source == protocol.JOURNAL:
+            self._journal_lost = RecordingError(heard.message, next_step=heard.next_step)
         return heard
 
     def _listen(self) -> None:

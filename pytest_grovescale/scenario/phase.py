@@ -13,6 +13,7 @@ from ..analysis.contention import WAIT_QUIET
 from ..analysis.result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording.protocol import (
+    JOURNAL,
     IncidentSeen,
     MilestoneReached,
     PhaseComplete,
@@ -75,7 +76,8 @@ class Phase:
 
     Used as a context manager: declare milestones, act, and leave the block; leaving waits until all milestones are
     met and every hold is over. It raises PhaseError at its timeout, when the operator dies, or when a source of
-    the recording is lost that a milestone needs; ClusterError when that is the cluster's doing. After the block,
+    the recording is lost that a milestone needs; ClusterError when that is the cluster's doing, RecordingError when
+    the recording cannot be written any more. After the block,
     ``api``, ``cpu``, ``reconciles``, ``rss`` and ``milestone`` answer with figures, and raise NotMeasuredError rather
     than answer for what was not measured.
     """
@@ -187,6 +189,7 @@ class Phase:
         self.profile = self.profile and not unprofiled
         # An idle twin follows its phase at once: what the machine does is to be the same in both.
         waited = None if self.twin_of else self._scale.wait_quiet()
+        self._scale.recorder.check_journal()
         self._scale.progress.phase(self.name, self.timeout_s)
         self._scale.barrier.wait()
         try:
@@ -260,6 +263,8 @@ class Phase:
                 self._scale.process_exited(update.process, update.pid, self.name)
             case IncidentSeen():
                 self._scale.incident(update.kind, update.subject, update.detail)
+            case SourceBroke(source=source) if source == JOURNAL:
+                self._scale.recorder.check_journal()
             case SourceBroke() if update.fatal:
                 raise self._failure(
                     f"phase {self.name!r}: {update.source} broke off: {update.message}",
@@ -329,6 +334,9 @@ class Phase:
         late = self._scale.recorder.end_phase(self.name, outcome, message)
         if outcome != "timeout":
             self._scale.progress.done(outcome)
+        if outcome == "passed":
+            # What was measured at its end is part of it.
+            self._scale.recorder.check_journal()
         return [figures.late_text(item) for item in late]
 
     # ---- figures

@@ -436,8 +436,7 @@ class Scale:
         return self._analysed()[1]
 
     def _analysed(self) -> tuple[TestResult, MetricsHistory]:
-        if self.recorder.alive():
-            self.recorder.flush()
+        self.recorder.check_written()
         size = self.recorder.journal.stat().st_size
         if self._read is None or self._read[0] != size:
             contents = contents_of(read(self.recorder.journal))

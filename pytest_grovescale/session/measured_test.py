@@ -50,6 +50,8 @@ class MeasuredTest:
         self._wanted = Wanted.of(item, session.settings)
         self._recorder: Recorder | None = None
         self._ended = False
+        self._failed = False
+        """Whether pytest has shown a failure of this test, which is then the recording's end if that was lost."""
 
     @contextlib.contextmanager
     def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
@@ -72,10 +74,32 @@ class MeasuredTest:
         finally:
             # Ctrl-C ends a test's function without an outcome, and its fixtures as if it had passed.
             recorder.stop("stopped" if self._ended or failed else "interrupted")
+        if not self._failed:
+            with told():
+                # What was left to be written may have found no room.
+                recorder.check_journal()
 
-    def end(self, outcome: TestOutcome, message: str) -> None:
-        """Let the recording hold what pytest made of the test, if there is one that can be written."""
+    def interrupt(self) -> None:
+        """Close the recording, where Ctrl-C has kept the test's fixtures from being ended."""
+        if self._recorder is not None:
+            self._recorder.stop("interrupted")
+
+    def lost_recording(self) -> RecordingError | None:
+        """Return why the recording could not be written to its end; None where it could, so far."""
+        try:
+            if self._recorder is not None:
+                self._recorder.check_journal()
+        except RecordingError as error:
+            return error
+        return None
+
+    def end(self, outcome: TestOutcome, message: str, *, failed: bool) -> None:
+        """Let the recording hold what pytest made of the test, if there is one that can be written.
+
+        ``failed``: pytest shows it as a failure or an error.
+        """
         self._ended = True
+        self._failed = self._failed or failed
         if self._recorder is None or not self._recorder.journal.exists():
             return
         try:

@@ -34,6 +34,18 @@ def conclude_without_controller(folder: RunFolder) -> None:
             )
 
 
+def conclude_in_background(folder: RunFolder) -> None:
+    """Let a process of its own write a run's result, where this one was told to end before it had."""
+    with (folder.part("logs") / "analyse.log").open("ab") as log:
+        subprocess.Popen(
+            (sys.executable, "-m", "pytest_grovescale.cli", "analyse", str(folder.path)),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
 def _conclusion(folder: RunFolder) -> tuple[str, ...]:
     return (sys.executable, "-m", "pytest_grovescale.cli", "analyse", "--unless-open", str(folder.path))
 

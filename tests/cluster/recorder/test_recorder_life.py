@@ -195,9 +195,12 @@ def test_full_disk_ends_the_journal_and_not_the_test(plane: Plane, maps: Maps, t
         for number in range(9):
             maps.create(f"c{number}")
         told = until(running, SourceBroke)
-        assert told.source == "journal"
+        assert (told.source, told.fatal) == ("journal", True)
         assert "File too large" in told.message
-        # It is evaluated to the end all the same.
+        for _ in range(2):
+            with pytest.raises(RecordingError, match="File too large"):
+                running.check_journal()
+        # It is evaluated to the end all the same: the phase can be ended in order.
         maps.create("last")
         complete(running, "p")
         running.end_phase("p", "passed")
@@ -208,6 +211,20 @@ def test_full_disk_ends_the_journal_and_not_the_test(plane: Plane, maps: Maps, t
     assert isinstance(found[-1], Closed)
     assert found[-1].reason == "journal-full"
     assert of(found, MilestoneMet) == []
+
+
+def test_a_recording_that_is_no_longer_at_its_place_has_ended(plane: Plane, tmp_path: Path) -> None:
+    """The file takes every write, and nobody would ever read it."""
+    with recorder(tmp_path, plane.access) as running:
+        running.check_written()
+        elsewhere = running.journal.rename(tmp_path / "elsewhere.jsonl")
+        running.mark("into nowhere")
+        with pytest.raises(RecordingError, match="removed or renamed while it was written"):
+            running.check_written()
+        elsewhere.rename(running.journal)
+    last = check(running.journal)[-1]
+    assert isinstance(last, Closed)
+    assert last.reason == "journal-full"
 
 
 def test_no_credential_is_in_arguments_environment_journal_or_log(plane: Plane, maps: Maps, tmp_path: Path) -> None:

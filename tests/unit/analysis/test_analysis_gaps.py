@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pytest_grovescale import milestone
 from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.recording import records as rec
 
 from .simulated import S, Simulation, full_run
@@ -41,6 +43,25 @@ def test_how_it_ended() -> None:
     sim.add(rec.Closed(at=sim.at(10), reason="journal-full", message="no space left"))
     (warning,) = analyse(sim.records()).warnings
     assert warning.endswith("any more: no space left")
+
+
+def test_the_recordings_early_end_is_the_first_reason_why_a_figure_is_missing() -> None:
+    """Its open phase ended nowhere; a phase that had ended before keeps its own reasons, and its figures."""
+    sim = full_run(3)
+    records = list(sim.records())
+    ended = [at for at, record in enumerate(records) if isinstance(record, rec.PhaseEnded)]
+    cut = [*records[: ended[1]], rec.Closed(at=records[ended[1]].at, reason="journal-full", message="no space left")]
+    test = analyse(cut)
+    assert (test.phases[0].outcome, test.phases[1].outcome) == ("passed", "unfinished")
+    early = "the recording ends early: the journal could not be written any more: no space left"
+    missing = test.phases[1].missing
+    assert missing["audit"] == early
+    assert all(why.startswith(early) for why in missing.values()), missing
+    assert not any(early in why for why in test.phases[0].missing.values())
+    never = judge(milestone("gone", max="1s", phase="never-begun"), test)
+    assert never.verdict == "inconclusive"
+    assert never.text.startswith(early)
+    assert test.verdict == "error"
 
 
 def test_a_clock_step_moves_server_times_with_it() -> None:

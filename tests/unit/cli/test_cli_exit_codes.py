@@ -35,6 +35,7 @@ CODES = {
     errors.CheckFailed: ExitCode.FAILED,
     errors.CheckInconclusive: ExitCode.INCONCLUSIVE,
     errors.NotMeasuredError: ExitCode.INCONCLUSIVE,
+    errors.MachineError: ExitCode.INFRASTRUCTURE,
     errors.BinaryError: ExitCode.INFRASTRUCTURE,
     errors.ClusterError: ExitCode.INFRASTRUCTURE,
     errors.RecordingError: ExitCode.INFRASTRUCTURE,
