@@ -7,6 +7,7 @@ The shape is the struct's; what a shape cannot say is checked by the room that t
 from __future__ import annotations
 
 import contextlib
+import datetime
 import re
 import types
 import typing
@@ -38,6 +39,8 @@ _YAML_TYPE = {
     "array": "seq",
 }
 _ANY_KEY = "*"
+_NO_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+"""What the YAML library raises for a text that is not of the type which its tag names."""
 
 
 def load(path: Path, type: type[T]) -> T:
@@ -50,9 +53,12 @@ def load(path: Path, type: type[T]) -> T:
     node = _compose(path)
     if node is None:
         raise DefinitionError(f"{path}:1: is empty", next_step=f"It needs {_fields_text(type)}.")
-    _refuse_duplicates(path, node, ())
+    with readable(path):
+        _refuse_duplicates(path, node, ())
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        # A list that is in itself can be read, and nothing else be done with it.
+        msgspec.to_builtins(content, builtin_types=(datetime.date, datetime.datetime))
     mistakes = Mistakes()
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     left_out: list[tuple[str | int, ...]] = []
     while True:
         try:
@@ -114,20 +120,47 @@ def dotted(keys: Keys) -> str:
 
 
 def _compose(path: Path) -> yaml.Node | None:
-    try:
+    with readable(path):
         text = path.read_text(encoding="utf-8")
         node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
+    return node
+
+
+@contextlib.contextmanager
+def readable(source: str | Path) -> Iterator[None]:
+    """Turn everything that reading a user's YAML may raise into a DefinitionError with ``source:line``.
+
+    No YAML, a tag that is not known, a value that its tag does not allow (a 13th month), a file that cannot be read, a
+    text that is nested too deeply.
+    """
+    try:
+        yield
     except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"{path}:1: cannot be read: {error}") from error
+        raise DefinitionError(f"{source}:1: cannot be read: {error}") from error
+    except yaml.constructor.ConstructorError as error:
+        mark = error.problem_mark or error.context_mark
+        raise DefinitionError(
+            f"{source}:{mark.line + 1 if mark else 1}: {error.problem or error.context}",
+            next_step="Leave the tag out, and quote what is a text; keys are texts or numbers.",
+        ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise DefinitionError(
-            f"{path}:{mark.line + 1 if mark else 1}: not YAML: {error.problem or error.context}",
+            f"{source}:{mark.line + 1 if mark else 1}: not YAML: {error.problem or error.context}",
             next_step="Quote texts that hold ': ', ' #', '{' or start with '*', '&', '@', '%'.",
         ) from error
     except yaml.YAMLError as error:
-        raise DefinitionError(f"{path}:1: not YAML: {error}") from error
-    return node
+        raise DefinitionError(f"{source}:1: not YAML: {error}") from error
+    except RecursionError:
+        raise DefinitionError(
+            f"{source}:1: is nested too deeply, or an alias (`*name`) stands within what it names",
+            next_step="Write it without that alias.",
+        ) from None
+    except _NO_VALUE as error:
+        what = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise DefinitionError(
+            f"{source}:1: holds a value that cannot be: {what}", next_step="Quote it if it is a text."
+        ) from error
 
 
 def _refuse_duplicates(path: Path, node: yaml.Node, keys: tuple[str | int, ...]) -> None:
@@ -137,6 +170,8 @@ def _refuse_duplicates(path: Path, node: yaml.Node, keys: tuple[str | int, ...])
     elif isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, child in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise DefinitionError(f"{path}:{key.start_mark.line + 1}: {dotted(keys)}: has a key that is no text")
             place = (*keys, str(key.value))
             if key.value in seen:
                 raise DefinitionError(f"{path}:{key.start_mark.line + 1}: {dotted(place)}: is there twice")

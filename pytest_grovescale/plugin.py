@@ -106,6 +106,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Give an xdist worker the run's id, so that all write into one folder and share one cluster."""
     if RUN in node.config.stash:
+        from .session.preflight import unwritable
+
+        if wrong := unwritable(node.config.stash[_SETTINGS]):
+            raise pytest.UsageError(*wrong)
         node.workerinput["grovescale_run"] = node.config.stash[RUN].give_to_worker()
 
 
@@ -176,9 +180,12 @@ def _refuse_mistakes(session: pytest.Session) -> None:
     ]
     worker = hasattr(config, "workerinput")
     if settings.enabled and ours and not mistakes:
-        from .session.preflight import of_tests
+        from .session.preflight import of_tests, short_of_space, unwritable
 
-        mistakes = of_tests(ours, settings, config.rootpath, worker=worker)
+        mistakes = [] if config.option.collectonly else unwritable(settings)
+        mistakes = mistakes or of_tests(ours, settings, config.rootpath, worker=worker)
+        if not mistakes and not config.option.collectonly:
+            mistakes = short_of_space(ours, settings, worker=worker)
     if not mistakes:
         return
     if not worker:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sysconfig
 import tempfile
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .cluster import binaries, state
+from .cluster.definition import ClusterDefinition
 from .errors import MachineError
 
 MB = 1_000_000
@@ -28,6 +30,8 @@ that grows."""
 
 CACHE_BYTES = 600 * MB
 """Five binaries of about 100 MB each, beside the archive that one of them comes in."""
+
+_IN_MEMORY_BYTES = 2 * 1024**3
 
 _FULL_BYTES = 1 * MB
 """Whoever has less left on a disk is refused most writes."""
@@ -59,13 +63,49 @@ class Folder(NamedTuple):
     """So much must be free on its disk at the start."""
 
 
-def folders(reports: Path | None = None) -> list[Folder]:
-    """Return every folder that a run writes, without demands; ``reports``: where its recordings go."""
-    found = [
-        Folder("the state folder", state.root(), "GROVESCALE_STATE_DIR=DIR"),
-        Folder("the cache folder", binaries.cache_root(), "GROVESCALE_CACHE_DIR=DIR"),
-    ]
-    return found if reports is None else [Folder("the reports folder", reports, "--grovescale-reports=DIR"), *found]
+def reports_folder(path: Path, least_bytes: int = 0) -> Folder:
+    """Return the folder of recordings and results."""
+    return Folder("the reports folder", path, "--grovescale-reports=DIR", least_bytes)
+
+
+def state_folder(least_bytes: int = 0) -> Folder:
+    """Return the folder of clusters and locks."""
+    return Folder("the state folder", state.root(), "GROVESCALE_STATE_DIR=DIR", least_bytes)
+
+
+def cache_folder(least_bytes: int = 0) -> Folder:
+    """Return the folder of binaries."""
+    return Folder("the cache folder", binaries.cache_root(), "GROVESCALE_CACHE_DIR=DIR", least_bytes)
+
+
+def to_start(definition: ClusterDefinition) -> list[Folder]:
+    """Return the folders that the start of a cluster writes, with what it needs there.
+
+    A cache that holds all its binaries is only read. Raises UsageError for a version that is none.
+    """
+    found = [state_folder(STATE_BYTES + (DATA_BYTES if definition.backend == "local" and not _in_memory() else 0))]
+    names = [name for name in binaries.needed(definition) if name not in definition.binaries]
+    return [*found, *to_make(names, definition.kubernetes)]
+
+
+def to_make(names: Iterable[str], kubernetes: str) -> list[Folder]:
+    """Return the cache folder, with what it needs, where one of these binaries is not there yet."""
+    there = all(binaries.is_present(name, kubernetes) for name in names)
+    return [] if there else [cache_folder(CACHE_BYTES)]
+
+
+def _in_memory() -> bool:
+    """Return whether etcd's data has room in memory, as `state.make_data_folder` decides it."""
+    memory = Path("/dev/shm")
+    return memory.is_dir() and shutil.disk_usage(memory).free >= _IN_MEMORY_BYTES
+
+
+def refuse_unwritable(needed: Sequence[Folder]) -> None:
+    """Raise MachineError for the first folder that cannot be written, or has too little space left."""
+    for folder in needed:
+        if wrong := wrong_with(folder):
+            message, _, next_step = wrong.partition("\n  → ")
+            raise MachineError(message, next_step=next_step)
 
 
 def wrong_with(folder: Folder) -> str:
@@ -121,7 +161,9 @@ def explained(error: BaseException, reports: Path | None = None) -> MachineError
     if error.errno in _LIMITS:
         what = "no further process can be started" if error.errno == errno.EAGAIN else path or "the machine refuses"
         return MachineError(f"{what}: {error.strerror}", next_step=_LIMITS[error.errno])
-    known = folders(reports)
+    known = [state_folder(), cache_folder()]
+    if reports is not None:
+        known.insert(0, reports_folder(reports))
     folder = _holding(path, known) if path is not None else _full(known) if error.errno in _FULL else None
     if folder is not None and error.errno in (*_FULL, *_REFUSED, *_NO_SUCH_PLACE):
         do = "Free some space there" if error.errno in _FULL else "See what became of it"

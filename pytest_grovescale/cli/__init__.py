@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import ExitCode, GrovescaleError
 from . import check, clusters, comparing, completion, lint_metrics, runs, schemas, selftest
 from .arguments import Parser
-from .out import say
+from .out import say, write_any_character
 
 _INTERRUPTED = 128 + signal.SIGINT
 _EXIT_CODES = (
@@ -21,6 +21,7 @@ _EXIT_CODES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return an `ExitCode`, or 130 after Ctrl-C. Exits with 2 for arguments that are wrong."""
+    write_any_character()
     commands = parser()
     completion.complete(commands)
     options = commands.parse_args(arguments)
@@ -33,9 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # `grovescale show … | head`: the reader has seen enough.
         sys.stderr.close()
         return ExitCode.PASSED
-    except OSError as error:
-        # A full disk, say; what the user named is checked where it is read.
-        say(f"grovescale: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+    except (OSError, RuntimeError) as error:
+        # A full disk, say, or a limit of processes; what the user named is checked where it is read.
+        from ..writable import explained
+
+        refused = explained(error)
+        if refused is None and not (isinstance(error, OSError) and error.filename):
+            # A defect of ours: its traceback is what a report of it needs.
+            raise
+        say(f"grovescale: {refused or f'{error.filename}: {error.strerror}'}")  # type: ignore[union-attr]
         return ExitCode.INFRASTRUCTURE
     except KeyboardInterrupt:
         say("grovescale: interrupted")

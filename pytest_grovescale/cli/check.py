@@ -135,10 +135,13 @@ def _workload(file: Path, parameters: Mapping[str, Any]) -> str:
 def _parameters(given: list[str]) -> dict[str, Any]:
     import yaml
 
+    from ..definitions import readable
+
     found = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"--param {text}: not NAME=VALUE", next_step="Write it as --param replicas=3.")
-        found[name.strip()] = yaml.safe_load(value)
+        with readable(f"--param {name.strip()}"):
+            found[name.strip()] = yaml.safe_load(value)
     return found

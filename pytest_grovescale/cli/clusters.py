@@ -71,12 +71,16 @@ def add(commands: Any) -> None:
 
 
 def _setup(options: argparse.Namespace) -> int:
-    from ..cluster import commands
+    from .. import writable
+    from ..cluster import commands, versions
 
+    version = versions.kubernetes(options.kubernetes or versions.DEFAULT_KUBERNETES)
+    writable.refuse_unwritable(writable.to_make(versions.NEEDED, version))
     return commands.setup(kubernetes=options.kubernetes, json=options.json, say=say, write=write)
 
 
 def _up(options: argparse.Namespace) -> int:
+    from .. import writable
     from ..cluster import commands
 
     return commands.up(
@@ -86,6 +90,7 @@ def _up(options: argparse.Namespace) -> int:
         nodes=options.nodes,
         allowed_contexts=options.allow_context,
         json=options.json,
+        refuse=lambda definition: writable.refuse_unwritable(writable.to_start(definition)),
         say=say,
         write=write,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -186,16 +187,17 @@ def _remembered(path: Path, name: str, ask: Callable[[Path], str]) -> str:
     answers = cache_root() / name
     try:
         known = msgspec.json.decode(answers.read_bytes(), type=dict[str, str])
-    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         known = {}
     if key not in known:
         # Answers about files that have changed or are gone have no more use.
         known = {old: text for old, text in known.items() if not old.startswith(f"{path.resolve()} ")}
         known[key] = ask(path)
-        # Two writers at once: one of them asks again some time.
-        answers.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(answers) as file:
-            file.write(msgspec.json.encode(known))
+        # Asked again next time where this cannot be written, as in a cache that another user keeps.
+        with contextlib.suppress(OSError):
+            answers.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(answers) as file:
+                file.write(msgspec.json.encode(known))
     return known[key]
 
 
@@ -238,7 +240,8 @@ def _cached_version(name: str, version: str, problems: list[str]) -> Binary | No
     description = path.with_name("origin.json")
     try:
         origin = msgspec.json.decode(description.read_bytes(), type=_Origin)
-    except FileNotFoundError:
+    except OSError:
+        # Not there, or in a folder that is none, or another user's.
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         problems.append(f"{_CACHE}{description} is damaged: {error}")

@@ -12,7 +12,7 @@ from .. import durations
 from ..errors import ExitCode, UsageError
 from ..whole_files import json_text
 from . import binaries, handle, inventory, machine_lock, platforms, versions
-from .definition import load_definition
+from .definition import ClusterDefinition, load_definition
 from .inventory import ClusterStatus
 
 Say = Callable[[str], None]
@@ -58,15 +58,20 @@ def up(
     nodes: int | None = None,
     allowed_contexts: Sequence[str] = (),
     json: bool = False,
+    refuse: Callable[[ClusterDefinition], None] = lambda definition: None,
     say: Say,
     write: Write,
 ) -> int:
-    """Start a cluster and leave it running; write its kubeconfig's path. One that runs already stays as it is."""
+    """Start a cluster and leave it running; write its kubeconfig's path. One that runs already stays as it is.
+
+    ``refuse`` raises what is wrong with the machine, before anything is made or started.
+    """
     definition = load_definition(cluster, base=Path.cwd())
     if kubernetes:
         definition = definition.with_version(kubernetes)
     if nodes is not None:
         definition = definition.with_nodes(nodes)
+    refuse(definition)
     running = handle.acquire(
         definition, name=name or definition.name, allowed_contexts=allowed_contexts, standing=True, progress=say
     )

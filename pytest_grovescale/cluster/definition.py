@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from .. import bundled
-from ..definitions import Keys, Mistakes, load, where
+from ..definitions import Keys, Mistakes, load, readable, where
 from ..errors import DefinitionError, UsageError
 from . import versions
 
@@ -332,9 +332,10 @@ def _check_node(path: str, fail: Any, keys: Keys) -> None:
 
 def _documents(path: str, fail: Any, keys: Keys) -> list[Any]:
     try:
-        return list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
-    except yaml.YAMLError as error:
-        raise fail(keys, f"{path} is not YAML: {error}") from None
+        with readable(path):
+            return list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
+    except DefinitionError as error:
+        raise fail(keys, error.message, error.next_step) from None
 
 
 def _binary(path: Path, name: str, given: str, fail: Any) -> str:

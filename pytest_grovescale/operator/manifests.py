@@ -6,6 +6,7 @@ the last one silently).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ..definitions import dotted, line_of, node_at
+from ..definitions import dotted, line_of, node_at, readable
 from ..errors import DefinitionError
 
 Object = dict[str, Any]
@@ -45,6 +46,11 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+class _Documents(_Loader):
+    def close(self) -> None:
+        self.dispose()
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> Object:
@@ -81,24 +87,16 @@ def parse(text: str, source: str) -> list[Manifest]:
 def documents(text: str, source: str) -> list[tuple[Any, int]]:
     """Return each YAML document that is not empty, and the line (from 1) that it starts in."""
     found: list[tuple[Any, int]] = []
-    loader = _Loader(text)
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            assert node is not None
-            document = loader.construct_document(node)
-            if document is not None:
-                found.append((document, node.start_mark.line + 1))
-    except _Problem as problem:
-        raise DefinitionError(f"{source}:{problem.line + 1}: {problem.message}") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise DefinitionError(f"{source}:{line}: not YAML: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise DefinitionError(f"{source}:1: not YAML: {error}") from error
-    finally:
-        loader.dispose()
+    with readable(source), contextlib.closing(_Documents(text)) as loader:
+        try:
+            while loader.check_node():
+                node = loader.get_node()
+                assert node is not None
+                document = loader.construct_document(node)
+                if document is not None:
+                    found.append((document, node.start_mark.line + 1))
+        except _Problem as problem:
+            raise DefinitionError(f"{source}:{problem.line + 1}: {problem.message}") from None
     return found
 
 

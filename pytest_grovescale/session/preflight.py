@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .. import writable
 from ..analysis.likeness import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
@@ -23,6 +24,7 @@ from ..stash import BUDGET
 from ..suggestions import with_all
 from ..wanted import Wanted, folders, is_profiled, node_id
 from ..workload import template
+from ..writable import MB
 from . import test_code
 from .clusters import planned
 from .test_code import NamedInCode
@@ -77,6 +79,31 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     if not any("parameter" in code.undecided for code in codes.values()):
         found |= dict.fromkeys(unread(settings, _parameters_of(codes.values())))
     found |= dict.fromkeys(_wrong_parameters(settings, codes.values()))
+    return list(found)
+
+
+def unwritable(settings: Settings) -> list[str]:
+    """Return which of the folders that every run writes cannot be written, or have too little space left."""
+    reports = writable.reports_folder(settings.reports, writable.REPORTS_BYTES)
+    return [wrong for folder in (reports, writable.state_folder(MB)) if (wrong := writable.wrong_with(folder))]
+
+
+def short_of_space(items: Sequence[pytest.Function], settings: Settings, *, worker: bool) -> list[str]:
+    """Return why the clusters that tests would start cannot be: the disk of the state or the cache folder.
+
+    For tests without other mistakes (`of_tests`).
+    """
+    found: dict[str, None] = {}
+    seen: set[tuple[object, ...]] = set()
+    for item in items:
+        wanted = Wanted.of(item, settings)
+        key = (wanted.cluster_key, folders(item))
+        if key in seen:
+            continue
+        seen.add(key)
+        definition = planned(wanted, None, base=folders(item), settings=settings, worker=worker)
+        if definition is not None:
+            found |= dict.fromkeys(filter(None, map(writable.wrong_with, writable.to_start(definition))))
     return list(found)
 
 

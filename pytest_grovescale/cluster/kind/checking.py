@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from ... import bundled
-from ...definitions import Keys, where
+from ...definitions import Keys, readable, where
 from ...errors import DefinitionError
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
 from . import static_pods
@@ -88,10 +88,8 @@ def own(path: Path) -> dict[str, Any]:
 
     kind itself checks the rest when it makes the cluster.
     """
-    try:
+    with readable(path):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DefinitionError(f"{path}:1: cannot be read: {error}") from None
 
     def fail(keys: Keys, text: str, next_step: str = "") -> DefinitionError:
         return DefinitionError(f"{where(path, keys)}: {text}", next_step=next_step)
@@ -143,9 +141,10 @@ def _check_patches(patches: Any, keys: tuple[str | int, ...], fail: Fail) -> Non
         raise fail(keys, "is no list of texts")
     for index, text in enumerate(patches):
         try:
-            documents = [document for document in yaml.safe_load_all(text) if isinstance(document, dict)]
-        except yaml.YAMLError as error:
-            raise fail((*keys, index), f"is no YAML: {error}") from None
+            with readable("the patch"):
+                documents = [document for document in yaml.safe_load_all(text) if isinstance(document, dict)]
+        except DefinitionError as error:
+            raise fail((*keys, index), f"is no YAML: {error.message}") from None
         for document in documents:
             if document.get("kind") == "InitConfiguration" and "patches" in document:
                 raise fail(

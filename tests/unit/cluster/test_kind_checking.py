@@ -100,7 +100,7 @@ def test_what_makes_no_sense_with_kind_is_refused(folder: Path, old: str, new: s
     [
         ("kind: Cluster", "kind: Config", "mine.yaml:1: is no kind configuration"),
         ("v1alpha4", "v1alpha3", "mine.yaml:1: is no kind configuration"),
-        ("kind: Cluster", "kind: [", "mine.yaml:1: cannot be read"),
+        ("kind: Cluster", "kind: [", "mine.yaml:3: not YAML: expected"),
         ("networking:", "name: x\nnetworking:", "mine.yaml:6: name: the cluster is named as it is started"),
         (
             "podSubnet",
