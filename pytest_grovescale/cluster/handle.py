@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
-from . import at_end, binaries, launch, lease, locks, ownership, platforms, processes, protocol, state
+from . import at_end, binaries, launch, lease, locks, ownership, platforms, processes, protocol, state, supervision
 from .definition import ClusterDefinition
 from .lease import Lease
 from .platforms import UnsupportedPlatform
-from .protocol import ProcessInfo, ProcessSpec, SupervisorGone
+from .protocol import ProcessInfo, ProcessSpec, SupervisorGone, SupervisorStopped
+from .supervision import Supervision
 
 __all__ = [
     "Cluster",
@@ -56,6 +57,7 @@ class Cluster:
         """Who makes objects on it, for those that others use too."""
         self.container = facts.container
         self._lease = held
+        self._supervision = Supervision(directory)
 
     @property
     def lease_id(self) -> str:
@@ -101,7 +103,9 @@ class Cluster:
         return state.process_list(self.directory)
 
     def trouble(self) -> str:
-        """Return in words what is wrong with the container that it runs in; empty: nothing, or it runs in none."""
+        """Return in words what is wrong with what it runs in, its container or its supervisor; empty: nothing is."""
+        if not self._supervision.has_ended() and self._supervision.is_stopped():
+            return f"its supervisor (pid {self._supervision.owner.pid}) is stopped"
         if self.container is None:
             return ""
         # Asked for when something has gone wrong, and only on kind.
@@ -109,21 +113,28 @@ class Cluster:
 
         return node_container.trouble(self.container)
 
-    def ended(self) -> str:
-        """Return how the cluster has ended, or is ending, although this process holds a lease on it; empty: it runs."""
+    def ended(self, within_s: float = 0.0) -> str:
+        """Return how the cluster has ended, or is ending, although this process holds a lease on it; empty: it runs.
+
+        ``within_s``: how long its supervisor is waited for, where something has ended that ends with it.
+        """
         if self._lease.released:
             return ""
         # The first thing that a supervisor does when it ends, and before it stops anything.
         stopping = not (self.directory / protocol.SOCKET).exists()
-        if not stopping and state.owner(self.directory) is not None:
+        if not stopping and not self._supervision.has_ended(within_s):
             return ""
-        how = "it was stopped from outside (grovescale down --force)" if stopping else "its supervisor was killed"
-        return f"cluster {self.name} ended while this session used it: {how}"
+        how = supervision.how_it_ended(self.directory, pid=self._supervision.owner.pid)
+        return f"{self._ended_while_used()}: {how}"
 
-    def check_running(self) -> None:
-        """Raise ClusterError when the cluster has ended, or is ending."""
-        if how := self.ended():
-            raise ClusterError(how, next_step="Run the tests again.")
+    def check_running(self, within_s: float = 0.0) -> None:
+        """Raise ClusterError, with the end of its supervisor's log, when the cluster has ended, or is ending."""
+        if self.ended(within_s):
+            pid = self._supervision.owner.pid
+            raise supervision.ended_error(self.directory, self._ended_while_used(), pid=pid)
+
+    def _ended_while_used(self) -> str:
+        return f"cluster {self.name} ended while this session used it"
 
     def keep(self) -> None:
         """Let the cluster stay when nobody holds a lease on it, until ``grovescale down``."""
@@ -146,6 +157,7 @@ class Cluster:
         owner = state.owner(self.directory)
         patience = _GONE_S + at_end.longest_s(self.directory)
         self._lease.release()
+        self._supervision.close()
         try:
             answer = protocol.ask(self.directory, protocol.Bye(lease=self._lease.id))
         except SupervisorGone:
@@ -158,6 +170,8 @@ class Cluster:
 
     def _wait_gone(self, owner: state.Owner | None, patience_s: float) -> None:
         if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, patience_s):
+            if processes.is_stopped(owner.pid):
+                raise SupervisorStopped(self.name, owner.pid)
             raise ClusterError(
                 f"cluster {self.name} does not end", next_step=f"Stop it with: grovescale down {self.name}"
             )
@@ -259,6 +273,10 @@ def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
         try:
             protocol.ask(folder, protocol.Hello(lease=held.id))
             return Cluster(folder, facts, held), facts.definition_digest
+        except SupervisorStopped:
+            # Others' cluster, perhaps, and it may go on.
+            held.release()
+            raise
         except ClusterError:
             # It is on its way out.
             held.release()

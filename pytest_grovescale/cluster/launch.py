@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ..errors import ClusterError
-from . import at_end, lease, processes, protocol, state
+from ..errors import ClusterError, GrovescaleError
+from . import at_end, lease, processes, protocol, state, supervision
 from .binaries import Binary
 from .definition import ClusterDefinition
 from .lease import Lease
 from .ports import PortTaken
-from .protocol import SupervisorGone
+from .protocol import SupervisorGone, SupervisorStopped
 
 Progress = Callable[[str], None]
 
 _GONE_S = 60.0
+_SUPERVISOR_S = 60.0
+_LOOK_MS = 250
 _PORT_ATTEMPTS = 3
 
 
@@ -100,21 +104,40 @@ def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[stat
     try:
         facts = msgspec.structs.replace(bring_up(plan, progress), standing=plan.standing)
         state.write(plan.folder / "cluster.json", facts)
-    except BaseException:
+    except BaseException as error:
+        cause = _ended_supervisor(plan.folder, error)
         held.release()
         if (owner := state.owner(plan.folder)) is not None:
             end(plan.folder, owner)
         state.clear_stale(plan.folder)
+        if cause is not None:
+            raise cause from error
         raise
     return facts, held
+
+
+def _ended_supervisor(folder: Path, error: BaseException) -> ClusterError | None:
+    """Return the end of the supervisor as the cause of an error of ours that followed from it; None: it still runs.
+
+    Call before anything is cleared: its log is the only witness.
+    """
+    started = (folder / "supervisor.json").exists()
+    if not isinstance(error, GrovescaleError) or not started or state.owner(folder) is not None:
+        return None
+    return supervision.ended_error(folder, f"cluster {folder.name} ended while it was starting")
 
 
 def end(folder: Path, owner: state.Owner) -> None:
     """Make a supervisor stop its cluster, and wait until it is gone."""
     patience = _GONE_S + at_end.longest_s(folder)
-    # Nobody answers: it is starting, or on its way out.
-    with contextlib.suppress(SupervisorGone):
+    try:
         protocol.ask(folder, protocol.Down())
+    except SupervisorGone:
+        # Nobody answers: it is starting, or on its way out.
+        pass
+    except SupervisorStopped:
+        # What it would have done, its killer does: see state.clear_stale.
+        patience = 0.0
     if not processes.wait_gone(owner.pid, owner.started_ticks, patience):
         processes.kill(owner.pid, owner.started_ticks)
         processes.wait_gone(owner.pid, owner.started_ticks, _GONE_S)
@@ -128,7 +151,7 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
     """
     reading, writing = os.pipe()
     try:
-        log = os.open(folder / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(folder / supervision.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             # It forks once more and lives on by itself; what is waited for below is only the first half.
             starter = subprocess.Popen(
@@ -146,9 +169,39 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
         try:
             yield
         finally:
-            starter.wait()
-        if os.read(reading, 1) != b"1":
-            text = (folder / "supervisor.log").read_text(encoding="utf-8", errors="replace")
+            forked = _forked(starter)
+        if not forked or not _says_ready(reading, folder):
+            text = (folder / supervision.LOG).read_text(encoding="utf-8", errors="replace")
             raise ClusterError(f"the supervisor did not start:\n{text}", next_step="Please report this.")
     finally:
         os.close(reading)
+
+
+def _forked(starter: subprocess.Popen[bytes]) -> bool:
+    """Wait for the first half of the supervisor to end; return whether it ended in order, and in time."""
+    try:
+        return starter.wait(_SUPERVISOR_S) == 0
+    except subprocess.TimeoutExpired:
+        starter.kill()
+        starter.wait()
+        return False
+
+
+def _says_ready(reading: int, folder: Path) -> bool:
+    """Return whether the supervisor says that it serves; False when it ends before, or takes too long.
+
+    Raises SupervisorStopped when it is stopped.
+    """
+    ready = select.poll()
+    ready.register(reading, select.POLLIN)
+    deadline = time.monotonic() + _SUPERVISOR_S
+    stopped: processes.StoppedFor | None = None
+    while time.monotonic() < deadline:
+        if ready.poll(_LOOK_MS):
+            return os.read(reading, 1) == b"1"
+        if stopped is None and (owner := state.owner(folder)) is not None:
+            stopped = processes.StoppedFor(owner.pid)
+        if stopped is not None and stopped.too_long():
+            owner = state.owner(folder)
+            raise SupervisorStopped(folder.name, owner.pid if owner is not None else 0)
+    return False

@@ -13,15 +13,30 @@ MARK = "GROVESCALE_CLUSTER_DIRECTORY"
 """Environment variable of everything that a supervisor starts, so that what outlived it can be found."""
 
 
+STOPPED_S = 5.0
+"""A process that is needed and has been stopped for so long is reported, and waited for no longer, s."""
+
+_STOPPED_STATES = (b"T", b"t")
+_EVERY_S = 0.25
+
+
 def started_ticks(pid: int) -> int:
     """Return when a process started, clock ticks since boot; 0 when there is none or it is a zombie."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
+    fields = _stat(pid)
+    return 0 if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped: by SIGSTOP, Ctrl-Z or a debugger (state T or t of proc_pid_stat(5))."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] in _STOPPED_STATES
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the third, the state, on; none when there is no such process."""
+    text = read_bytes(f"/proc/{pid}/stat")
     # The name in parentheses may hold anything, spaces and parentheses included.
-    fields = text[text.rindex(b")") + 2 :].split()
-    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+    return text[text.rindex(b")") + 2 :].split() if text else []
 
 
 def login(uid: int) -> str:
@@ -47,14 +62,10 @@ def alive(pid: int, ticks: int) -> bool:
 
 def kill(pid: int, ticks: int, number: int = signal.SIGKILL) -> bool:
     """Send a signal to this very process; return False when it is gone. Never hits one that reuses its pid."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
+    descriptor = open_pidfd(pid, ticks)
+    if descriptor is None:
         return False
     try:
-        # The descriptor stays with the process it was opened on, so checked now is checked for good.
-        if not alive(pid, ticks):
-            return False
         signal.pidfd_send_signal(descriptor, number)
     except ProcessLookupError:
         return False
@@ -64,19 +75,59 @@ def kill(pid: int, ticks: int, number: int = signal.SIGKILL) -> bool:
 
 
 def wait_gone(pid: int, ticks: int, timeout_s: float) -> bool:
-    """Wait until this very process has ended; return False when it still runs after ``timeout_s``."""
+    """Wait until this very process has ended; return False when it has not after ``timeout_s``.
+
+    Also as soon as it has been stopped for `STOPPED_S`: a process that does not run does not end.
+    """
+    descriptor = open_pidfd(pid, ticks)
+    if descriptor is None:
+        return True
+    try:
+        stopped = StoppedFor(pid)
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0 and not stopped.too_long():
+            if has_ended(descriptor, min(left, _EVERY_S)):
+                return True
+        return has_ended(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_pidfd(pid: int, ticks: int) -> int | None:
+    """Return a descriptor of this very process; None when it is gone."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
-        return True
-    try:
-        if not alive(pid, ticks):
-            return True
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
-    finally:
-        os.close(descriptor)
+        return None
+    # The descriptor stays with the process it was opened on, so checked now is checked for good.
+    if alive(pid, ticks):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def has_ended(descriptor: int, timeout_s: float = 0.0) -> bool:
+    """Return whether the process of a pidfd has ended, or does within ``timeout_s``."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
+
+
+class StoppedFor:
+    """For how long a process has been stopped without a break, as far as it is asked."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._since: float | None = None
+
+    def too_long(self) -> bool:
+        """Return whether the process is stopped now, and was at every call of the last `STOPPED_S` seconds."""
+        if not is_stopped(self._pid):
+            self._since = None
+            return False
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        return now - self._since >= STOPPED_S
 
 
 def marked(directory: Path) -> list[tuple[int, int]]:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
+import struct
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..errors import ClusterError
+from . import processes
 
 SOCKET = "supervisor.sock"
+
+_ANSWER_S = 60.0
+_STATUS_S = 10.0
+_LOOK_S = 0.25
+_CHUNK = 1 << 16
 
 
 class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +122,28 @@ class SupervisorGone(ClusterError):
     """Nobody answers on the cluster's socket."""
 
 
-def ask(directory: Path, request: Request, *, timeout_s: float = 60.0) -> Answer:
-    """Send one request and return the answer. Raises SupervisorGone, or ClusterError when it is refused."""
+class SupervisorStopped(ClusterError):
+    """The cluster's supervisor is stopped (SIGSTOP, Ctrl-Z, a debugger): it does nothing, and has not ended."""
+
+    def __init__(self, cluster: str, pid: int) -> None:
+        super().__init__(
+            f"the supervisor of cluster {cluster} (pid {pid}) is stopped and does not answer",
+            next_step=f"Let it go on: kill -CONT {pid}. Or end the cluster: grovescale down {cluster} --force",
+        )
+        self.pid = pid
+
+
+def ask(directory: Path, request: Request, *, timeout_s: float = _ANSWER_S) -> Answer:
+    """Send one request and return the answer.
+
+    Raises SupervisorGone when nobody answers, SupervisorStopped when the supervisor is stopped for
+    `processes.STOPPED_S`, ClusterError when the request is refused. With a ``timeout_s`` of more than a minute the
+    supervisor is asked now and then whether it still works.
+    """
     try:
-        with _connect(directory, timeout_s) as connection:
+        with _connect(directory, min(timeout_s, _ANSWER_S)) as connection:
             connection.sendall(msgspec.json.encode(request) + b"\n")
-            line = connection.makefile("rb").readline()
+            line = _line(connection, directory, timeout_s)
     except (OSError, TimeoutError) as error:
         raise SupervisorGone(
             f"the supervisor of the cluster in {directory} does not answer: {error}",
@@ -133,6 +158,39 @@ def ask(directory: Path, request: Request, *, timeout_s: float = 60.0) -> Answer
     if answer.error:
         raise ClusterError(answer.error)
     return answer
+
+
+def _line(connection: socket.socket, directory: Path, timeout_s: float) -> bytes:
+    """Return the supervisor's line, or what came of it before it ended. Raises TimeoutError, SupervisorStopped."""
+    pid = _peer(connection)
+    stopped = processes.StoppedFor(pid)
+    now = time.monotonic()
+    deadline, next_question = now + timeout_s, now + _ANSWER_S
+    line = b""
+    readable = select.poll()
+    readable.register(connection, select.POLLIN)
+    while not line.endswith(b"\n"):
+        if readable.poll(_LOOK_S * 1000):
+            part = connection.recv(_CHUNK)
+            if not part:
+                break
+            line += part
+            continue
+        now = time.monotonic()
+        if stopped.too_long():
+            raise SupervisorStopped(directory.name, pid)
+        if now >= deadline:
+            raise TimeoutError(f"timed out after {timeout_s:g} s")
+        if now >= next_question:
+            ask(directory, StatusWanted(), timeout_s=_STATUS_S)
+            next_question = time.monotonic() + _ANSWER_S
+    return line
+
+
+def _peer(connection: socket.socket) -> int:
+    """Return the pid of who listens at the other end, unix(7)."""
+    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(pid)
 
 
 def _connect(directory: Path, timeout_s: float) -> socket.socket:

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ClusterError
-from . import at_end, lease, processes, protocol, state
+from . import at_end, lease, processes, protocol, state, supervision
 from .protocol import Answer, ProcessInfo, ProcessSpec
 
 _LOOK_S = 0.2
@@ -85,7 +85,7 @@ class Supervisor:
         server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_MAX_LINE)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._ending.set)
+            loop.add_signal_handler(number, self._end, number.name)
         self._look_at_leases()
         ready()
         while not self._ending.is_set():
@@ -96,6 +96,12 @@ class Supervisor:
         server.close()
         (self._directory / protocol.SOCKET).unlink(missing_ok=True)
         await self._stop_all(list(self._table.values()))
+
+    def _end(self, why: str) -> None:
+        """End in order, and let the log say why: one that was killed says nothing."""
+        if not self._ending.is_set():
+            _log(f"{supervision.ENDING}{why}")
+            self._ending.set()
 
     # ---- leases
 
@@ -109,7 +115,7 @@ class Supervisor:
                 # A release takes the file away first; a file without its lock is left by the dead.
                 self._lease_ended(name, clean=not (self._directory / lease.FOLDER / name).exists())
         if not self._leases and not self._kept():
-            self._ending.set()
+            self._end("the last lease")
 
     def _lease_ended(self, name: str, *, clean: bool) -> None:
         holder = self._leases.pop(name)
@@ -264,7 +270,7 @@ class Supervisor:
                 self._look_at_leases()
                 return Answer(ending=self._ending.is_set())
             case protocol.Down():
-                self._ending.set()
+                self._end(supervision.DOWN)
                 return Answer(ending=True)
         if self._ending.is_set():
             raise ClusterError("the cluster is being stopped")
@@ -360,6 +366,7 @@ def main(directory: Path, ready_fd: int) -> None:
     os.set_blocking(ready_fd, False)
 
     def ready() -> None:
+        _log(f"serving cluster {directory.name} as pid {me.pid}")
         with contextlib.suppress(BrokenPipeError):
             os.write(ready_fd, b"1")
         os.close(ready_fd)

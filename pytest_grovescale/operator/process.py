@@ -75,11 +75,12 @@ class OperatorProcess(Operator):
     def describe_exit(self) -> str:
         """Return how it ended: ``exited with code 3``.
 
-        Others see a process end before its parent, the supervisor, has its exit code: that is waited for.
+        Others see a process end before its parent, the supervisor, has its exit code: that is waited for. Raises
+        ClusterError where that has ended, which ended it.
         """
         deadline = time.monotonic() + _EXIT_CODE_S
         while (info := self.info()) is not None and info.running and time.monotonic() < deadline:
-            time.sleep(0.02)
+            self._cluster.check_running(within_s=0.02)
         return exit_text(info.exit_code if info else None)
 
     def check(self) -> None:
@@ -229,6 +230,7 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
         return cluster.processes().get(running.spec.name)
 
     def alive() -> bool:
+        cluster.check_running()
         now = info()
         return now is not None and now.running and now.pid == first.pid
 

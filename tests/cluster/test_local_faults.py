@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from pytest_grovescale.cluster import commands, handle, processes, state
 from pytest_grovescale.cluster.definition import ClusterDefinition
 from pytest_grovescale.cluster.handle import Cluster, ProcessInfo
-from pytest_grovescale.errors import UsageError
+from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 
@@ -213,6 +214,34 @@ def test_down_clears_what_a_killed_supervisor_left(own: Cluster, eventually: Eve
     assert not own.directory.exists()
     assert data is None or not data.exists()
     assert said == [f"removed {own.directory}"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, "cluster lost ended while it was starting: its supervisor was killed (pid {pid})"),
+        (signal.SIGSTOP, "the supervisor of cluster lost (pid {pid}) is stopped and does not answer"),
+    ],
+)
+def test_supervisor_lost_while_the_cluster_starts_is_named_at_once(
+    module_state: Path, definition: ClusterDefinition, number: signal.Signals, said: str
+) -> None:
+    lost: list[state.Owner] = []
+
+    def progress(text: str) -> None:
+        owner = state.owner(state.directory("lost"))
+        if "etcd and kube-apiserver started" in text and owner is not None:
+            lost.append(owner)
+            os.kill(owner.pid, number)
+
+    began = time.monotonic()
+    with pytest.raises(ClusterError) as raised:
+        handle.acquire(definition.with_nodes(1), name="lost", progress=progress)
+    [owner] = lost
+    assert raised.value.message.partition("\n")[0] == said.format(pid=owner.pid)
+    assert time.monotonic() - began < 40, "not the 120 s that a slow API server may take"
+    assert not state.directory("lost").exists()
+    assert not processes.alive(owner.pid, owner.started_ticks)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

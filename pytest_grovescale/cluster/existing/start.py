@@ -17,7 +17,7 @@ from ...kube.client import Client
 from ...kube.errors import AlreadyExists, ApiError
 from ...kube.portal import Portal
 from ...whole_files import write_private
-from .. import at_end, binaries, launch, nodes, ownership, ports, state
+from .. import at_end, binaries, launch, nodes, ownership, ports, state, supervision
 from ..definition import Existing
 from ..launch import Plan
 from . import kubelets, reaching, remove, surroundings
@@ -46,7 +46,8 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
         found = portal.run(surroundings.look(client, access, settings, progress))
         port = _begin(plan, access)
         with _clear_refusals():
-            players = portal.run(_bring_up(client, plan, settings, found, port, progress))
+            work = _bring_up(client, plan, settings, found, port, progress)
+            players = portal.run(supervision.while_running(plan.folder, work))
     taken_s = time.monotonic() - began
     who = "a kwok that is there" if players == "there" else "our kwok"
     progress(f"cluster {plan.name}: {plan.definition.node_count} nodes Ready after {taken_s:.1f} s, played by {who}")

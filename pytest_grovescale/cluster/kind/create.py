@@ -13,6 +13,7 @@ from ...errors import ClusterError, GrovescaleError
 from .. import at_end, processes, protocol, state
 from ..ports import PortTaken
 from ..protocol import ProcessInfo, ProcessSpec, StartProcess
+from ..supervision import Supervision
 from . import command, environment
 from .engine import Engine
 
@@ -65,7 +66,8 @@ def create(folder: Path, *, kind: str, engine: Engine, name: str, configuration:
     )
     info = protocol.ask(folder, StartProcess(spec=spec)).process
     assert info is not None  # a request to start a process is answered with it
-    ended = _follow(folder, info, log, lambda step: progress(f"cluster {name}: {step}"))
+    with contextlib.closing(Supervision(folder)) as supervision:
+        ended = _follow(supervision, info, log, lambda step: progress(f"cluster {name}: {step}"))
     if ended.exit_code != 0:
         raise _failed(name, log)
 
@@ -90,12 +92,15 @@ def logs_kept(folder: Path, *, kind: str, engine: Engine, name: str) -> Iterator
         raise ClusterError(error.message, next_step=" ".join(filter(None, steps))) from error
 
 
-def _follow(folder: Path, started: ProcessInfo, log: Path, tell: Progress) -> ProcessInfo:
-    """Tell each step of kind as it is done, and return how it ended. Raises ClusterError when it takes too long."""
+def _follow(supervision: Supervision, started: ProcessInfo, log: Path, tell: Progress) -> ProcessInfo:
+    """Tell each step of kind as it is done, and return how it ended.
+
+    Raises ClusterError when it takes too long, and when the supervisor, whose child it is, has ended or is stopped.
+    """
     told = 0
     deadline = time.monotonic() + _CREATE_S
     while True:
-        info = state.process_list(folder).get(PROCESS, started)
+        info = state.process_list(supervision.folder).get(PROCESS, started)
         steps = list(steps_done(log.read_text(encoding="utf-8", errors="replace")))
         for step in steps[told:]:
             tell(step)
@@ -107,7 +112,10 @@ def _follow(folder: Path, started: ProcessInfo, log: Path, tell: Progress) -> Pr
                 f"kind create has not ended within {_CREATE_S:.0f} s; the end of its log:\n{_tail(log)}",
                 next_step="A machine that is very busy may need a second try.",
             )
-        processes.wait_gone(info.pid, info.started_ticks, _EVERY_S)
+        supervision.check(f"cluster {supervision.folder.name} ended while it was starting")
+        # It has ended, but not everybody knows: its exit code comes from the supervisor.
+        if processes.wait_gone(info.pid, info.started_ticks, _EVERY_S):
+            time.sleep(_EVERY_S)
 
 
 def steps_done(text: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from ...kube.portal import Portal
-from .. import at_end, launch, ports, protocol, state
+from .. import at_end, launch, ports, protocol, state, supervision
 from ..binaries import Binary
 from ..definition import Kind
 from ..launch import Plan
@@ -52,7 +52,7 @@ def _start(plan: Plan, engine: Engine, progress: Progress) -> state.Facts:
     )
     with Portal() as portal:
         client = portal.client(accesses["harness"], user_agent="grovescale-cluster")
-        done = portal.run(population.populate(client, wanted, progress))
+        done = portal.run(supervision.while_running(plan.folder, population.populate(client, wanted, progress)))
     told = facts.facts(plan, wanted, done, found, numbers)
     _follow_components(plan, told)
     progress(

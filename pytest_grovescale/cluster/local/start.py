@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...kube.portal import Portal
-from .. import launch, limits, ports, state
+from .. import launch, limits, ports, state, supervision
 from ..launch import Plan
 from . import bring_up, components
 
@@ -18,7 +18,7 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
     """Start all components and return once all nodes are Ready. Raises ClusterError, PortTaken."""
     start = _begin(plan)
     with Portal() as portal:
-        timings = portal.run(bring_up.run(start, progress))
+        timings = portal.run(supervision.while_running(plan.folder, bring_up.run(start, progress)))
     progress(
         f"cluster {plan.name}: {plan.definition.node_count} nodes Ready after {timings.all_s:.1f} s "
         f"(API server {timings.ready_s:.1f} s)"

@@ -1,0 +1,138 @@
+"""A cluster's supervisor as those see it who need it: it runs, it is stopped, or it has ended, and how."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..errors import ClusterError
+from . import processes, protocol, state
+from .protocol import SupervisorStopped
+
+T = TypeVar("T")
+
+LOG = "supervisor.log"
+ENDING = "ending: "
+"""How the supervisor's log says why it ends in order; one that was killed has no such line."""
+
+DOWN = "down"
+"""What follows `ENDING` where somebody asked for the end."""
+
+_TAIL_LINES = 10
+_TRACE_LINES = 60
+_LOOK_S = 0.1
+_LET_GO_S = 0.3
+
+
+class Supervision:
+    """The supervisor that runs in a cluster's folder now; a pidfd tells of its end at once.
+
+    Raises ClusterError where none runs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        owner = state.owner(folder)
+        descriptor = processes.open_pidfd(owner.pid, owner.started_ticks) if owner is not None else None
+        if owner is None or descriptor is None:
+            raise ended_error(folder, f"cluster {folder.name}")
+        self.owner = owner
+        self._descriptor: int | None = descriptor
+        self._stopped = processes.StoppedFor(owner.pid)
+
+    def has_ended(self, within_s: float = 0.0) -> bool:
+        """Return whether it has ended, or does within so many seconds."""
+        return self._descriptor is None or processes.has_ended(self._descriptor, within_s)
+
+    def is_stopped(self) -> bool:
+        """Return whether it is stopped, now (SIGSTOP)."""
+        return processes.is_stopped(self.owner.pid)
+
+    def check(self, what: str) -> None:
+        """Raise ClusterError when it has ended, SupervisorStopped when it has been stopped for too long.
+
+        ``what`` ended with it: ``cluster run-1 ended while this session used it``.
+        """
+        if self.has_ended():
+            raise ended_error(self.folder, what, pid=self.owner.pid)
+        if self._stopped.too_long():
+            raise SupervisorStopped(self.folder.name, self.owner.pid)
+
+    def close(self) -> None:
+        """Let go of it. Idempotent; it then counts as ended."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+async def while_running(folder: Path, work: Coroutine[Any, Any, T]) -> T:
+    """Return what ``work`` returns, unless the supervisor ends, or is stopped for too long, before it is done.
+
+    Then ``work`` is cancelled, and the error raised that says how the supervisor ended.
+    """
+    try:
+        supervision = Supervision(folder)
+    except ClusterError:
+        work.close()
+        raise
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=_LOOK_S))[0]:
+            supervision.check(f"cluster {folder.name} ended while it was starting")
+        return task.result()
+    finally:
+        supervision.close()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            # A watch that was cut off: its TLS connection needs a few more turns of the loop to be closed.
+            await asyncio.sleep(_LET_GO_S)
+
+
+def how_it_ended(folder: Path, *, pid: int = 0) -> str:
+    """Return how a supervisor that no longer runs has ended, in words, from what it left in its folder."""
+    pid = pid or _last_pid(folder)
+    of = f" (pid {pid})" if pid else ""
+    if not folder.exists() or not (folder / protocol.SOCKET).exists():
+        return _in_order(_log(folder), of)
+    lines = _log(folder)
+    if any(line.startswith("Traceback ") for line in lines[-_TRACE_LINES:]):
+        return f"its supervisor{of} failed"
+    return f"its supervisor was killed{of}"
+
+
+def ended_error(folder: Path, what: str, *, pid: int = 0) -> ClusterError:
+    """Return the error for a supervisor that has ended, with the end of its log."""
+    tail = _log(folder)[-_TAIL_LINES:]
+    lines = [f"{what}: {how_it_ended(folder, pid=pid)}"]
+    # Where it was asked to end, its log says what it then stopped, in order.
+    if tail and (folder / protocol.SOCKET).exists():
+        lines += ["last lines of its log:", *(f"  {line}" for line in tail)]
+    return ClusterError("\n".join(lines), next_step="Run the tests again.")
+
+
+def _in_order(log: list[str], of: str) -> str:
+    said = next((line.partition(ENDING)[2] for line in reversed(log) if ENDING in line), "")
+    if said and not said.startswith(DOWN):
+        return f"its supervisor{of} was ended by {said}"
+    return "it was stopped from outside (grovescale down --force)"
+
+
+def _last_pid(folder: Path) -> int:
+    """Return the pid of the last supervisor, which runs no longer; 0 where it left none."""
+    try:
+        return msgspec.json.decode((folder / "supervisor.json").read_bytes(), type=state.Owner).pid
+    except FileNotFoundError:
+        return 0
+
+
+def _log(folder: Path) -> list[str]:
+    try:
+        return (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
