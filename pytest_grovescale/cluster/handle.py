@@ -323,6 +323,7 @@ def clear_stale(*, progress: Progress) -> None:
                     # Of another cluster, which must not keep this one from starting; it stays for the next try.
                     progress(f"left by a killed run of cluster {name}: {error}")
             locks.remove(state.start_lock(folder))
+    state.remove_unused_locks()
     for folder in state.orphaned_data():
         progress(f"left by a killed run: removed {folder}")
 

@@ -110,6 +110,18 @@ def names() -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
 
 
+def remove_unused_locks() -> None:
+    """Remove lock files that killed starts and killed runs left: of no cluster that exists, and held by no process."""
+    for path in (*root().glob("locks/*.lock"), *root().glob("runs/*.lock")):
+        lock = locks.take(path, wait=False)
+        if lock is None:
+            continue
+        with lock:
+            if not (root() / "clusters" / path.stem).exists():
+                path.with_suffix(".groups").unlink(missing_ok=True)
+                locks.remove(path)
+
+
 def digest(content: bytes) -> str:
     """Return a short name for what a cluster was made from, to tell whether two asked for the same."""
     return hashlib.sha256(content).hexdigest()[:16]

@@ -97,6 +97,19 @@ def test_clearing_passes_over_what_is_just_being_started(state_dir: Path) -> Non
     assert said == [f"left by a killed run of cluster stale: removed {stale}"]
 
 
+def test_locks_that_killed_starts_and_runs_left_are_removed(state_dir: Path) -> None:
+    starting, running, killed = (state.start_lock(state.directory(name)) for name in ("starting", "running", "killed"))
+    folder_of("running")
+    of_a_run = state.root() / "runs" / "20261122-1.lock"
+    for path in (running, killed, of_a_run, of_a_run.with_suffix(".groups")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with locks.held(starting):
+        state.remove_unused_locks()
+        assert [path.exists() for path in (starting, running, killed)] == [True, True, False]
+    assert not list(of_a_run.parent.iterdir())
+
+
 @pytest.fixture
 def tmpfs(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tmpfs"
