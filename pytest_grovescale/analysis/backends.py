@@ -134,6 +134,8 @@ def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterat
     for test, run in zip(tests, runs, strict=True):
         if test.disturbed:
             yield f"{run.name}: others may have used the cluster meanwhile: {test.disturbed}"
+        if test.disrupted:
+            yield f"{run.name}: {test.disrupted}"
         for phase in test.phases:
             if phase.outcome != "passed":
                 yield f"{run.name}: {phase.name}: {phase.outcome}"

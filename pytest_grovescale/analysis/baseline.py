@@ -79,9 +79,9 @@ def baseline_test(test: TestResult) -> BaselineTest:
 
 
 def usable(result: Result) -> dict[str, TestResult]:
-    """Return the tests that a baseline may hold: all phases passed, alone on the cluster, and no profiler at work."""
+    """Return the tests that a baseline may hold: all phases passed, alone on a sound cluster, no profiler at work."""
     tests = [test for test in last(result.tests) if test.scenario_outcome == "passed"]
-    return {test.test: test for test in tests if not test.profiled and not test.disturbed}
+    return {test.test: test for test in tests if not (test.profiled or test.disturbed or test.disrupted)}
 
 
 def ratios_of(test: TestResult) -> dict[str, float]:

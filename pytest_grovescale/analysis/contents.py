@@ -101,6 +101,8 @@ class Contents:
         self.gone: dict[str, list[rec.ProcessGone]] = defaultdict(list)
         self.lines: list[rec.Lines] = []
         self.incidents: list[rec.Incident] = []
+        self.stalls: dict[tuple[str, str, int], rec.Stalled] = {}
+        """(process, kind, begin) → as long as it was known to be last."""
         self.profiles: list[rec.ProfileTaken] = []
         self.checks: list[rec.CheckDeclared] = []
         self.ended: list[rec.TestEnded] = []
@@ -163,6 +165,8 @@ class Contents:
                 self.lines.append(record)
             case rec.Incident():
                 self.incidents.append(record)
+            case rec.Stalled():
+                self.stalls[record.process, record.kind, record.began] = record
             case rec.ProfileTaken():
                 self.profiles.append(record)
             case rec.CheckDeclared():

@@ -59,13 +59,18 @@ def _of_processes(contents: Contents) -> Iterator[Happened]:
 
 def _of_targets(contents: Contents) -> Iterator[Happened]:
     """Yield each restart that only the metrics of a target tell of, when it was first scraped again."""
+    for before, after, name in restarts_in_metrics(contents):
+        if not _told(contents, name, before, after):
+            yield Happened(after, _kind(name), name, "by the time of its start in its metrics")
+
+
+def restarts_in_metrics(contents: Contents) -> Iterator[tuple[int, int, str]]:
+    """Yield each restart of a target whose process is not measured: last scrape before, first after, its name."""
     for name, target in contents.metrics.targets.items():
         if contents.reads.get(name) or PROCESS_START not in target.series:
             continue
         for scrape in sorted(restarts(target)):
-            before, after = target.moments[scrape - 1].at, target.moments[scrape].at
-            if not _told(contents, name, before, after):
-                yield Happened(after, _kind(name), name, "by the time of its start in its metrics")
+            yield target.moments[scrape - 1].at, target.moments[scrape].at, name
 
 
 def _told(contents: Contents, name: str, before: int, after: int) -> bool:

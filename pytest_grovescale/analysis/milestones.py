@@ -10,6 +10,7 @@ from ..recording.records import AnyRecord, MilestoneMet, ObjectRef, ObjectSeen
 from . import condition_text
 from .api import quantile
 from .contents import Contents, PhaseSpan, WatchStory
+from .disruptions import RECORDER, SEEN_WITHIN_NS
 from .result import Clock, MilestoneResult, WatchLag
 from .writes import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 
@@ -84,7 +85,7 @@ def _milestone(
     if met is None:
         return MilestoneResult(name=name, condition=words, met=False, reached=reached, wanted=wanted)
     server = _server(contents, condition, met, log)
-    doubt = server.interval.doubt if server.interval is not None else met.uncertainty_ns
+    doubt = server.interval.doubt if server.interval is not None else max(met.uncertainty_ns, _late_by(contents, met))
     return MilestoneResult(
         name=name,
         condition=words,
@@ -98,6 +99,18 @@ def _milestone(
         object=met.object,
         reached=reached,
         wanted=wanted,
+    )
+
+
+def _late_by(contents: Contents, met: MilestoneMet) -> int:
+    """Return how much later than it happened a stalled recorder may have seen a milestone, ns."""
+    return max(
+        (
+            met.at - stall.began
+            for stall in contents.stalls.values()
+            if stall.process == RECORDER and stall.began < met.at <= stall.began + stall.length_ns + SEEN_WITHIN_NS
+        ),
+        default=0,
     )
 
 

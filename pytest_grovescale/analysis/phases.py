@@ -13,6 +13,7 @@ from .client_requests import client_requests_of_phase
 from .contention import contention_of_phase
 from .contents import Contents, PhaseSpan
 from .cpu import cpu_of_phase
+from .disruptions import disruptions_of_phase
 from .gaps import after_early_end, audit_hole
 from .incidents import Happened, incidents_of_phase
 from .milestones import milestones_of_phase
@@ -53,6 +54,7 @@ def phase_result(
     )
     if bottlenecks.missing:
         missing["bottlenecks"] = bottlenecks.missing
+    milestones = milestones_of_phase(contents, phase, log)
     return PhaseResult(
         name=phase.name,
         outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
@@ -61,7 +63,7 @@ def phase_result(
         seconds=(end - phase.start) / 1e9,
         timeout_s=phase.started.timeout_ns / 1e9 if phase.started is not None else 0.0,
         hold_s=phase.started.hold_ns / 1e9 if phase.started is not None else 0.0,
-        milestones=milestones_of_phase(contents, phase, log),
+        milestones=milestones,
         cpu=cpu,
         api=api_rows(traffic.requests(phase), contents.opened.identities),
         traffic_source="audit" if not hole else "metrics" if client_requests else "",
@@ -79,6 +81,7 @@ def phase_result(
         late=late_of_phase(phase),
         marks=marks_of_phase(contents, phase),
         incidents=incidents_of_phase(contents, phase, happened),
+        disruptions=disruptions_of_phase(contents, phase, milestones, hole=hole),
         profiled=contents.opened.profiled,
         profiles=profiles,
         bottlenecks=bottlenecks.rows,

@@ -181,6 +181,37 @@ class IncidentResult(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the phase's start to when it was noticed."""
 
 
+DisruptionKind = Literal["component-restart", "component-exit", "stall", "busy-recorder", "watch-gap", "audit-gap"]
+"""``component-restart``: a component of the control plane was another process, or not there, for a part of the phase;
+``component-exit``: it did not come back in it; ``stall``: a process that the figures depend on did not run or did not
+answer, or the machine was suspended; ``busy-recorder``: the recorder saw everything late, and nothing else was wrong;
+``watch-gap``: events that a milestone counts may have been missed; ``audit-gap``: lines of the audit log are
+missing."""
+
+
+WHOLE_PHASE: tuple[DisruptionKind, ...] = ("component-restart", "component-exit", "stall")
+"""Disruptions that may have changed every figure of their phase; the others touch some of them."""
+
+
+class Disruption(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in a phase to that by which it is measured, so that figures may be wrong and look right.
+
+    Checks of the phase are inconclusive, but for those that it cannot have touched; see `checks.disrupted`.
+    """
+
+    kind: DisruptionKind
+    subject: str
+    """``kube-apiserver``, ``recorder``, ``machine``, ``audit log``, or the watched resource."""
+    from_s: float
+    """Seconds from the phase's start; negative where it began before."""
+    to_s: float | None = None
+    """None: it lasted beyond the phase."""
+    text: str
+    """A sentence without its end: ``kube-apiserver was restarted 4.2 s into steady-state``."""
+    uncertain: tuple[str, ...] = ()
+    """Figures of the phase that it may have changed: ``milestone ready``, ``CPU``, ``API traffic``."""
+
+
 class StrayPod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod of the run on a node that is not simulated."""
 
@@ -450,6 +481,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     late: tuple[LateResult, ...] = ()
     marks: tuple[MarkResult, ...] = ()
     incidents: tuple[IncidentResult, ...] = ()
+    disruptions: tuple[Disruption, ...] = ()
+    """In the order in which they began."""
     profiled: bool = False
     """As of its test: no CPU budget is judged by it."""
     profiles: tuple[ProfileResult, ...] = ()
@@ -666,6 +699,12 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     objects: int | None = None
     """The largest number of objects that a milestone counts; figures per object are divided by it."""
     objects_resource: str = ""
+
+    @property
+    def disrupted(self) -> str:
+        """What first broke beneath a phase so that none of its figures is certain; empty: nothing did."""
+        found = (one.text for phase in self.phases for one in phase.disruptions if one.kind in WHOLE_PHASE)
+        return next(found, "")
 
     @property
     def superseded(self) -> bool:

@@ -40,7 +40,7 @@ def broken(test: TestResult) -> str:
     """Return why the variant does not work: the first phase that did not pass, or an error between two phases.
 
     Empty where there is neither: what the test asserts does not count. Raises NothingMeasured for a run that was cut
-    short, whose recording was (a full disk), or whose cluster ended: that is not the variant's doing.
+    short, whose recording was (a full disk), or whose cluster ended or broke: that is not the variant's doing.
     """
     if test.closed not in ("", "stopped"):
         raise NothingMeasured(
@@ -49,6 +49,8 @@ def broken(test: TestResult) -> str:
         )
     if test.disturbed:
         raise NothingMeasured(f"others may have used the cluster: {test.disturbed}", next_step="Go on with --resume.")
+    if test.disrupted:
+        raise NothingMeasured(f"no figure is certain: {test.disrupted}", next_step="Go on with --resume.")
     for phase in test.phases:
         first = phase.message.partition("\n")[0]
         if phase.outcome in ("interrupted", "unfinished"):

@@ -33,6 +33,8 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
     """Whether the pass with profilers is held to it, too: its stacks tell what the measured one cannot know."""
     timed: ClassVar[bool] = False
     """Whether timing can change its figure: CPU, times, reconciles, retries. Contention may then have inflated it."""
+    failure_stands: ClassVar[bool] = False
+    """Whether a failure is proven by what was seen, so that nothing which happened beside it can undo it."""
     positional: ClassVar[tuple[str, ...]] = ()
     """Arguments that a report writes without their name. Others may be given so, too, where a call reads well."""
 

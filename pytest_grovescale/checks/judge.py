@@ -11,13 +11,14 @@ from ..analysis.attempts import last
 from ..analysis.contention import sentence
 from ..analysis.gaps import early_end
 from ..analysis.metrics.history import MetricsHistory
-from ..analysis.result import CheckResult, Result, TestResult
+from ..analysis.result import CheckResult, PhaseResult, Result, TestResult
 from ..analysis.verdict import verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from ..recording.records import CheckDeclared
 from . import milestones, noop, noop_cpu, reconciles, resources, scaling, simulated_nodes, traffic
 from .baseline import Baselines, no_baselines
 from .check import id_of, text_of
+from .disrupted import unless_disrupted, with_disruptions
 from .finding import Finding
 from .metrics import judge as of_metrics
 from .metrics.duplicates import with_verdicts
@@ -74,7 +75,10 @@ def judge(
             error = NotMeasuredError(f"{early}; {error.message}", next_step=error.next_step)
         phase = getattr(check, "phase", "")
         judged = inconclusive(text_of(check), error, phase=phase, source=source, name=id_of(check, phase))
+        judged = with_disruptions(judged, test)
     else:
+        looked_at = _looked_at(found, test)
+        found = unless_disrupted(check, found, looked_at, test)
         judged = result_of(check, unless_contended(check, found, test), source)
     return judged if enforced or judged.verdict == "pass" else msgspec.structs.replace(judged, verdict="not enforced")
 
@@ -87,13 +91,17 @@ def unless_contended(check: AnyCheck, found: Finding, test: TestResult) -> Findi
     """
     if found.verdict != "fail" or not check.depends_on_timing():
         return found
-    names = {found.phase} | {phase.idle_twin for phase in test.phases if phase.name == found.phase}
-    looked_at = [phase for phase in test.phases if not found.phase or phase.name in names]
-    reasons = (sentence(phase.contention, phase.name, limit=test.contention_limit) for phase in looked_at)
+    reasons = (sentence(p.contention, p.name, limit=test.contention_limit) for p in _looked_at(found, test))
     reason = next(filter(None, reasons), "")
     if not reason:
         return found
     return msgspec.structs.replace(found, verdict="inconclusive", text=f"{found.text}; {reason.rstrip('.')}")
+
+
+def _looked_at(found: Finding, test: TestResult) -> list[PhaseResult]:
+    """Return the phases that a finding is of: its own with its idle twin; all, where it names none."""
+    names = {found.phase} | {phase.idle_twin for phase in test.phases if phase.name == found.phase}
+    return [phase for phase in test.phases if not found.phase or phase.name in names]
 
 
 def judge_all(

@@ -133,6 +133,8 @@ class SimulatedNodesOnly(Check, tag="simulated_nodes_only", frozen=True, kw_only
     Every run on such a cluster is held to it. On a cluster without other nodes there is nothing to judge.
     """
 
+    failure_stands: ClassVar[bool] = True
+
 
 class HotLoop(Check, tag="hot_loop", frozen=True, kw_only=True):
     """Whether reconciles cause reconciles.

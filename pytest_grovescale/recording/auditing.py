@@ -10,6 +10,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from .audit import Tail, parse
 from .ledger import Ledger
+from .stalls import PROBES
 
 DRAIN_S = 5.0
 """How long a request may take to appear in the log, s."""
@@ -19,9 +20,13 @@ _ATTEMPT_S = 2.0
 
 
 class AuditLog:
-    """Turns new lines of the log into records. ``requests`` counts them."""
+    """Turns new lines of the log into records. ``requests`` counts them.
 
-    def __init__(self, path: Path, client: Client, ledger: Ledger) -> None:
+    ``prober``: the recorder's user name; its own probes, which are part of no figure, are left out.
+    """
+
+    def __init__(self, path: Path, client: Client, ledger: Ledger, *, prober: str = "") -> None:
+        self._prober = prober
         self.requests = 0
         self._tail = Tail(path)
         self._client = client
@@ -86,7 +91,7 @@ class AuditLog:
             if self._bad_lines == 1:
                 self._ledger.failed("audit", f"a line is no audit event: {error}")
             return
-        if request is None:
+        if request is None or (request.user == self._prober and request.path.startswith(PROBES)):
             return
         self.requests += 1
         if self._awaited and request.name == self._awaited:

@@ -13,7 +13,7 @@ import msgspec
 from ..endpoints import Address
 from ..kube.access import Access
 from .conditions import Condition, WatchSpec
-from .records import IncidentKind, LateObject, Opened, TestOutcome
+from .records import IncidentKind, LateObject, Opened, StallKind, TestOutcome
 from .scraping.targets import OfFollowed, ScrapeTarget
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
@@ -296,6 +296,15 @@ class IncidentSeen(Answer, tag="incident", frozen=True, kw_only=True):
     detail: str
 
 
+class StallSeen(Answer, tag="stall", frozen=True, kw_only=True):
+    """A process has stalled, or still does; as ``records.Stalled``."""
+
+    process: str
+    kind: StallKind
+    seconds: float
+    """So far."""
+
+
 JOURNAL = "journal"
 """Source of a `SourceBroke` that says that the recording itself cannot be written any more."""
 
@@ -310,7 +319,16 @@ class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
     recorded any more."""
 
 
-Update = MilestoneReached | Progress | PhaseComplete | ProcessStarted | ProcessExited | IncidentSeen | SourceBroke
+Update = (
+    MilestoneReached
+    | Progress
+    | PhaseComplete
+    | ProcessStarted
+    | ProcessExited
+    | IncidentSeen
+    | StallSeen
+    | SourceBroke
+)
 AnyAnswer = Done | Refused | Update
 
 

@@ -382,6 +382,26 @@ class Incident(Record, tag="incident", frozen=True, kw_only=True):
     detail: str = ""
 
 
+StallKind = Literal["late", "busy", "stopped", "suspended", "silent"]
+"""``late``: the recorder's heartbeat did not beat, and the recorder neither ran nor waited for a core: it was stopped,
+or all of the machine was; ``busy``: it did not, since the recorder ran or waited for a core; ``stopped``: the process
+was stopped (state T of proc_pid_stat(5)); ``suspended``: the machine was, by which CLOCK_BOOTTIME is ahead of
+CLOCK_MONOTONIC; ``silent``: it did not answer, and there was no other sign of life."""
+
+
+class Stalled(Record, tag="stall", frozen=True, kw_only=True):
+    """A process did not run, or did not answer, for a while. One that goes on is journaled again, with the same begin,
+    when it is over and at the phase's end."""
+
+    process: str
+    """``recorder``, ``kube-apiserver``, ``etcd``, ``operator`` …; ``machine`` where all of it was suspended."""
+    kind: StallKind
+    began: int
+    """Recorder's clock, ns."""
+    length_ns: int
+    """So far. The recorder's clock stands still while the machine is suspended: only then is it not ``at - began``."""
+
+
 class Lines(Record, tag="lines", frozen=True, kw_only=True):
     """Text kept as evidence: a process's last log lines, a stack dump."""
 
@@ -437,6 +457,7 @@ AnyRecord = (
     | CheckDeclared
     | TestEnded
     | Incident
+    | Stalled
     | Lines
     | LateObject
     | ClockStep

@@ -43,6 +43,10 @@ class Roster:
         """Return the process that has this name now; None when none runs."""
         return self._running.get(name)
 
+    def others(self, name: str) -> dict[str, Identity]:
+        """Return the process of every name but this one."""
+        return {other: process for other, process in self._running.items() if other != name}
+
     def add_file(self, path: Path) -> None:
         """Take in what changes in one more file."""
         self._files[ProcessesFile(path)] = {}

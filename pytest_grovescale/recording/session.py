@@ -25,15 +25,19 @@ from .processes import Identity, started_ticks
 from .profiling.captures import Captures
 from .profiling.reach import at_leader
 from .protocol import Answer, RecorderConfig
-from .records import CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
+from .records import AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
 from .roster import Roster
 from .scraping.scrapers import Scrapers
+from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
 
 BEAT_S = 0.1
 """Between two looks at the audit log and the processes file, each followed by a write of the journal."""
 
 PROGRESS_S = 0.5
+
+RECORDER = "recorder"
+"""Its name as a process, and its role in the audit log."""
 
 Reason = Literal["stopped", "controller-gone", "interrupted", "failed"]
 """Why a recording ends; see ``records.Closed``."""
@@ -56,13 +60,14 @@ class Session:
         self.ledger.add(msgspec.structs.replace(config.opened, at=self.clock.now()))
         self.ledger.flush()
         self.watches = Watches(client, self.ledger)
-        self.audit = AuditLog(Path(config.audit_log), client, self.ledger) if config.audit_log else None
+        prober = config.opened.identities.get(RECORDER, "")
+        self.audit = AuditLog(Path(config.audit_log), client, self.ledger, prober=prober) if config.audit_log else None
         extra = {name: Identity(pid, ticks) for name, (pid, ticks) in config.extra_processes.items()}
         self.roster = Roster(
             self.ledger,
             file=Path(config.processes_file) if config.processes_file else None,
             wanted=[target.name for target in config.processes],
-            extra={**extra, "recorder": Identity(os.getpid(), started_ticks(os.getpid()))},
+            extra={**extra, RECORDER: Identity(os.getpid(), started_ticks(os.getpid()))},
         )
         self.captures = Captures(
             self.ledger,
@@ -73,7 +78,10 @@ class Session:
         )
         self.roster.on_seen, self.roster.on_gone = self.captures.seen, self.captures.gone
         self.blocked = BlockedWorkers(self.captures.dump)
-        self.ledger.on_record = self.blocked.feed
+        self.heartbeat = Heartbeat(self.ledger, round(BEAT_S * 1e9))
+        self.stopped = StoppedProcesses(self.ledger, lambda: self.roster.others(RECORDER))
+        self.probes = Probes(client, self.ledger, self.heartbeat)
+        self.ledger.on_record = self._on_record
         self.followed = PodFollowers(client, self.ledger)
         self.scrapers = Scrapers(
             client,
@@ -105,6 +113,7 @@ class Session:
         for seconds, act in rhythms:
             self._run(_every(seconds, act), broken)
         self._run(self._timers(), broken)
+        self._run(self.probes.run(), broken)
         self.scrapers.run()
 
     def _run(self, work: Coroutine[None, None, None], broken: Callable[[], None]) -> None:
@@ -145,6 +154,7 @@ class Session:
             case protocol.BeginPhase():
                 await self.phases.begin(command)
             case protocol.EndPhase():
+                self._report_stalls()
                 return await self.phases.end(command)
             case protocol.AddMark(label=label, state=state, detail=detail, count=count):
                 detail = redaction.text(detail)
@@ -178,12 +188,25 @@ class Session:
             case protocol.DumpStacks(process=process):
                 await self.captures.dump(process)
             case protocol.Flush():
+                self._report_stalls()
                 self._beat()
             case protocol.Stop():
                 pass
         return []
 
+    def _on_record(self, record: AnyRecord) -> None:
+        self.blocked.feed(record)
+        self.probes.feed(record)
+
+    def _report_stalls(self) -> None:
+        """Journal what has stalled and still does: the open phase is about to be judged."""
+        self.heartbeat.beat()
+        self.stopped.report()
+        self.probes.report()
+
     def _beat(self) -> None:
+        self.heartbeat.beat()
+        self.stopped.look()
         if self.audit is not None:
             self.audit.poll()
         self.roster.look()

@@ -13,7 +13,7 @@ from .checks_table import by_verdict, left_to_sweep
 from .function_table import profiles_markdown
 from .metric_table import metrics_markdown
 from .sources import incident
-from .summary import caveats, operator_cpu, reasons, reconciles, verdict_line
+from .summary import caveats, operator_cpu, reasons, reconciles, uncertain, verdict_line
 from .terminal import how_far
 from .wording import NONE, count, escape, seconds
 
@@ -38,6 +38,8 @@ def _test(test: TestResult) -> str:
     ]
     if incidents := [f"- {escape(f'{p.name}, {incident(found)}')}" for p in test.phases for found in p.incidents]:
         lines += [*incidents, ""]
+    if doubtful := [f"- {escape(text)}" for phase in test.phases for text in uncertain(phase)]:
+        lines += [*doubtful, ""]
     lines += bottlenecks_markdown(test.phases)
     lines += _checks(test.checks)
     if others := [f"- {escape(text)}" for text in left_to_sweep(test)]:

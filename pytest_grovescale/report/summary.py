@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..analysis import contention, figures
 from ..analysis.idle import over_idle
-from ..analysis.result import PhaseResult, Scalar, TestResult
+from ..analysis.result import WHOLE_PHASE, PhaseResult, Scalar, TestResult
 from ..checks.account import headline
 from ..errors import NotMeasuredError
 from .sources import cpu_cell, reservation
@@ -21,8 +21,33 @@ _OPERATOR = "operator"
 
 
 def verdict_line(test: TestResult) -> str:
-    """Return the verdict and what it is based on: ``failed: 1 of 8 checks failed``."""
-    return f"{test.verdict}: {_because(test)}" if _because(test) else test.verdict
+    """Return the verdict and what it is based on: ``failed: 1 of 8 checks failed``.
+
+    What broke beneath the measurement comes first where the verdict may be its doing.
+    """
+    broke = [text for text in disruptions(test)[:1] if test.verdict != "passed"]
+    because = "; ".join(filter(None, [*(text.rstrip(".") for text in broke), _because(test)]))
+    return f"{test.verdict}: {because}" if because else test.verdict
+
+
+def disruptions(test: TestResult) -> list[str]:
+    """Return what broke in a phase beneath the measurement; what touches some of its figures only comes last.
+
+    ``kube-apiserver was restarted 4.2 s into steady-state.``
+    """
+    found = [disruption for phase in test.phases for disruption in phase.disruptions]
+    ordered = sorted(found, key=lambda disruption: disruption.kind not in WHOLE_PHASE)
+    return list(dict.fromkeys(_sentence(one.text) for one in ordered))
+
+
+def _sentence(text: str) -> str:
+    """Return a text as a sentence; a program's name keeps its small letter."""
+    return f"{text[0].upper()}{text[1:]}." if text.startswith(("the ", "in ")) else f"{text}."
+
+
+def uncertain(phase: PhaseResult) -> list[str]:
+    """Return for each disruption of a phase which of its figures are uncertain by it."""
+    return [f"{one.text}; uncertain: {', '.join(one.uncertain)}" for one in phase.disruptions if one.uncertain]
 
 
 def _because(test: TestResult) -> str:
@@ -54,9 +79,10 @@ def _phases(test: TestResult) -> str:
 def reasons(test: TestResult) -> list[str]:
     """Return what the verdict rests on, worst first: checks with figure > bound and source, phases, the test's error.
 
-    Nothing for a test that passed.
+    Nothing for a test that passed. What broke beneath the measurement comes first, but for what `verdict_line` names.
     """
-    found = [
+    broke = disruptions(test)[1:] if test.verdict != "passed" else []
+    found = broke + [
         f"{'' if check.verdict == 'fail' else 'inconclusive: '}{headline(check)}"
         + (f" ({check.source})" if check.source else "")
         for verdict in ("fail", "inconclusive")
@@ -82,8 +108,10 @@ def reasons(test: TestResult) -> list[str]:
 
 
 def caveats(test: TestResult) -> list[str]:
-    """Return what has to be known before the figures are read: contention, saturation, reruns, missing sources."""
-    return [*inflation(test), *validity(test), *filter(None, [reservation(test)])]
+    """Return what has to be known before the figures are read: disruptions, contention, saturation, reruns, missing
+    sources."""
+    broke = disruptions(test) if test.verdict == "passed" else []
+    return [*broke, *inflation(test), *validity(test), *filter(None, [reservation(test)])]
 
 
 def inflation(test: TestResult) -> list[str]:

@@ -42,7 +42,8 @@ _EVIDENCE_LINES = 30
 
 def render_line(test: TestResult) -> str:
     """Return one line: the verdict, the test, and the first thing that the verdict rests on."""
-    because = next(iter(summary.reasons(test)), "") or summary.verdict_line(test).partition(": ")[2]
+    reasons = [] if summary.disruptions(test) else summary.reasons(test)
+    because = next(iter(reasons), "") or summary.verdict_line(test).partition(": ")[2]
     return plain(f"{test.verdict.upper()} {test.test}" + (f" - {because}" if because else ""))
 
 
@@ -178,6 +179,8 @@ def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
             sheet.item(f"{phase.name}: {phase.message}", _STYLE[phase.outcome])
         for found in phase.incidents:
             sheet.item(f"{phase.name}, {incident(found)}", _WARNING)
+        for text in summary.uncertain(phase):
+            sheet.item(text, _WARNING)
     _why_no_server_time(sheet, phases)
 
 

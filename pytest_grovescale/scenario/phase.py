@@ -20,6 +20,7 @@ from ..recording.protocol import (
     ProcessExited,
     Progress,
     SourceBroke,
+    StallSeen,
     Update,
 )
 from . import repeating
@@ -263,6 +264,8 @@ class Phase:
                 self._scale.process_exited(update.process, update.pid, self.name)
             case IncidentSeen():
                 self._scale.incident(update.kind, update.subject, update.detail)
+            case StallSeen():
+                self._scale.stalled(update.process, update.kind, update.seconds)
             case SourceBroke(source=source) if source == JOURNAL:
                 self._scale.recorder.check_journal()
             case SourceBroke() if update.fatal:

@@ -13,6 +13,7 @@ import msgspec
 
 from .. import durations
 from ..analysis.analyse import contents_of, result_of
+from ..analysis.disruptions import CONTROL_PLANE, stall_text
 from ..analysis.floors import FLOOR, floor_detail
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.profiles.attach import profiles_in
@@ -36,6 +37,7 @@ from ..recording.conditions import Condition
 from ..recording.journal import read
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
+from ..recording.records import StallKind
 from ..workload.template import render
 from . import untracked
 from .barrier import Barrier
@@ -139,6 +141,8 @@ class Scale:
         self._profiles = profiles_in(recorder.journal.parent.parent)
         self._phases: list[str] = []
         self._untracked = False
+        self._broken: dict[tuple[str, str], str] = {}
+        """(process, how) → what broke beneath the phase that is open, or was last, in words."""
         self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
 
     # ---- what tests use
@@ -356,6 +360,7 @@ class Scale:
                 next_step="Call scale.untracked() last.",
             )
         self._phases.append(phase.name)
+        self._broken.clear()
         self.current = phase
 
     def leave(self, phase: Phase) -> None:
@@ -392,18 +397,33 @@ class Scale:
 
     def process_exited(self, process: str, pid: int, phase: str) -> None:
         """Fail the phase when the operator has died; anything else that exits is the supervisor's to restart."""
+        if process in CONTROL_PLANE:
+            self._note_broken(process, "ended", f"{process} (pid {pid}) ended in phase {phase!r}")
         if self.operator is None or process != self.operator.process:
             return
         if self.operator.outlives(pid):
             # `restart_operator`: the one that exited was meant to; a pod's container is started again.
             return
+        # It waits for the exit code, and raises where the operator has died with the cluster's supervisor.
+        how = self.operator.describe_exit()
         trouble = self.cluster_trouble()
         raise (ClusterError if trouble else OperatorError)(
-            "\n".join(
-                [f"the operator {self.operator.describe_exit()} in phase {phase!r}", *trouble, *self.operator_tail()]
-            ),
+            "\n".join([f"the operator {how} in phase {phase!r}", *trouble, *self.operator_tail()]),
             next_step=f"Its whole log: {self.operator.log.name} in the run's folder.",
         )
+
+    def stalled(self, process: str, kind: StallKind, seconds: float) -> None:
+        """Tell what did not run or answer; a phase that fails then failed with it. A late recorder ends no phase."""
+        # Of one that has just begun it is not known how long it will last.
+        text = stall_text(process, kind) + (f" for {seconds:.1f} s" if seconds >= 1 else "")
+        if process in CONTROL_PLANE or kind == "suspended":
+            self._note_broken(process, kind, text)
+        else:
+            self.progress.say(text)
+
+    def _note_broken(self, process: str, how: str, text: str) -> None:
+        self._broken[process, how] = text
+        self.progress.say(text)
 
     def incident(self, kind: str, subject: str, detail: str) -> None:
         """Tell what happened to the operator's pods; fail the phase when none of them runs or will again."""
@@ -412,8 +432,9 @@ class Scale:
             self.operator.check()
 
     def cluster_trouble(self) -> list[str]:
-        """Return what is wrong with the cluster's own container, as a line of an account; none when nothing is."""
-        return [f"the cluster: {told}"] if (told := self.cluster.trouble()) else []
+        """Return what is wrong with the cluster, or broke of it in the phase, as lines of an account; none: nothing."""
+        now = self.cluster.trouble()
+        return [f"the cluster: {told}" for told in dict.fromkeys([*([now] if now else []), *self._broken.values()])]
 
     def operator_tail(self) -> list[str]:
         """Return the last lines of the operator's log, with a heading; they go into the recording too."""

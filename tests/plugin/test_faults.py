@@ -20,6 +20,7 @@ from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.protocol import ProcessInfo
 from pytest_grovescale.errors import ExitCode
 from tests.processes import wait_none
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -114,6 +115,12 @@ def test_api_server_killed_in_a_phase_is_started_again_and_the_phase_goes_on(fol
     api_server = next(row for row in test.phases[0].cpu if row.process == "kube-apiserver")
     assert api_server.lower_bound, "two processes share the name: the sum is a lower bound"
     assert f"kube-apiserver (pid {before.pid}) ended in deploy" in test.warnings
+    restart, *others = test.phases[0].disruptions
+    assert (restart.kind, restart.subject, others) == ("component-restart", "kube-apiserver", [])
+    assert not test.phases[1].disruptions
+    assert restart.text == f"kube-apiserver was restarted {restart.from_s:.1f} s into deploy"
+    assert {"milestone ready", "CPU", "API traffic"} <= set(restart.uncertain)
+    assert f"{restart.text}." in output, "beside the figures, where no check is held to them"
 
 
 def test_supervisor_killed_in_a_phase_ends_it_with_the_reason(folder: Path) -> None:
@@ -126,9 +133,81 @@ def test_supervisor_killed_in_a_phase_ends_it_with_the_reason(folder: Path) -> N
     assert process.returncode == pytest.ExitCode.TESTS_FAILED, output
     assert "INTERNALERROR" not in output
     assert "1 error" in output, output
-    assert "ended while this session used it: its supervisor was killed" in output
+    assert f"ended while this session used it: its supervisor was killed (pid {owner.pid})" in output
+    assert "last lines of its log:" in output
+    assert "the operator exited" not in output
     assert "pytest_grovescale/" not in output, "no frames of ours"
     assert recorded(folder).phases[0].outcome in ("failed", "timeout")
+
+
+STALLS = """
+import os
+import signal
+
+import pytest
+
+from pytest_grovescale import cpu, noop_writes
+
+
+@pytest.mark.grovescale(nodes=1)
+@pytest.mark.filterwarnings("ignore::pytest_grovescale.errors.InconclusiveWarning")
+def test_it(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
+    with scale.phase("deploy", timeout="60s"):
+        pcs.apply()
+    components = scale.cluster.processes()
+    pids = {name: components[name].pid for name in ("kube-apiserver", "etcd")} | {"recorder": scale.recorder.pid}
+    for name, pid in pids.items():
+        with scale.phase(name, timeout="60s") as phase:
+            phase.hold("3s")
+            pcs.trigger_reconcile()
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                phase.pass_time(2)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+        for check in (cpu(name, max="10m"), cpu(name, max=0), noop_writes(phase=name)):
+            found = scale.check(check)
+            assert found.verdict == "inconclusive", found.text
+            assert name in found.evidence[0], found.evidence
+    with scale.phase("undisturbed", timeout="60s") as phase:
+        phase.hold("1s")
+    assert scale.check(cpu("undisturbed", max="10m")).verdict == "pass"
+"""
+
+
+def test_what_is_stopped_in_a_phase_is_told_with_its_time_and_decides_nothing(folder: Path) -> None:
+    (folder / "test_it.py").write_text(STALLS, encoding="utf-8")
+    process = start(folder, "--grovescale-inconclusive=warn")
+    output = finish(process)
+    assert process.returncode == 0, output
+    phases = {phase.name: phase for phase in recorded(folder).phases}
+    assert phases.pop("deploy").disruptions == phases.pop("undisturbed").disruptions == ()
+    for name, phase in phases.items():
+        [stall] = phase.disruptions
+        assert (stall.kind, stall.subject) == ("stall", name)
+        assert stall.to_s is not None
+        assert 1.7 < stall.to_s - stall.from_s < 4, "2 s, seen every 0.1 s, on a busy machine"
+        assert any(figure.startswith("samples") for figure in stall.uncertain), stall.uncertain
+        assert f"{stall.text.removeprefix('the ')}" in " ".join(output.split())
+    assert all("/livez" not in row.resource for phase in phases.values() for row in phase.api)
+
+
+def test_a_stopped_supervisor_holds_up_no_end(folder: Path) -> None:
+    process = start(folder)
+    owner = state.owner(where(folder))
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGSTOP)
+    try:
+        go_on(folder)
+        output, _ = process.communicate(timeout=100)
+        assert f"(pid {owner.pid}) is stopped and does not answer" in output
+        assert f"kill -CONT {owner.pid}" in output
+        assert "INTERNALERROR" not in output
+        assert [phase.outcome for phase in recorded(folder).phases] == ["passed", "passed"], "nothing there needs it"
+    finally:
+        os.kill(owner.pid, signal.SIGCONT)
+    wait_until(lambda: state.names() == [], "the end of a cluster that nobody uses")
 
 
 def test_a_crash_loop_fails_with_the_operators_last_words(folder: Path) -> None:

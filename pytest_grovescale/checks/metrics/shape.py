@@ -60,6 +60,8 @@ class Labels(_OfTarget, tag="labels", frozen=True, kw_only=True):
     Labels that a library gave its own families are let off, except where ``family`` names such a family.
     """
 
+    failure_stands: ClassVar[bool] = True
+
     forbidden: list[str] = msgspec.field(default_factory=list)
     allowed_values: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """Label → all values that it may have."""
@@ -87,6 +89,8 @@ class NoBuiltinDuplicates(_OfTarget, tag="no_builtin_duplicates", frozen=True, k
 class MetricNames(_OfTarget, tag="metric_names", frozen=True, kw_only=True):
     """The rules for names and help texts, as Prometheus' own linter has them, for families that no library brought."""
 
+    failure_stands: ClassVar[bool] = True
+
     ignore: list[str] = msgspec.field(default_factory=list)
     """Families that are let off, or patterns with ``*``."""
 
@@ -102,6 +106,7 @@ class FunctionNameLabels(_OfTarget, tag="function_name_labels", frozen=True, kw_
     """
 
     of_profiled_pass: ClassVar[bool] = True
+    failure_stands: ClassVar[bool] = True
 
     ignore: list[str] = msgspec.field(default_factory=list)
     """Families that are let off, or patterns with ``*``."""

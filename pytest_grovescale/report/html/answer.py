@@ -12,7 +12,7 @@ from ...checks.account import headline
 from ..checks_table import by_verdict, left_to_sweep, sums
 from ..sources import incident, reservation
 from ..standing import standing
-from ..summary import inflation
+from ..summary import disruptions, inflation, uncertain
 from ..terminal import how_far
 from ..wording import seconds
 
@@ -47,7 +47,8 @@ class Line(NamedTuple):
 
 def answer(test: TestResult) -> tuple[Line, ...]:
     """Return what a reader must know of a test before anything else."""
-    measured = (*_outcome(test), *_not_passed(test), *_doubts(test))
+    broke = (Line("warn", text) for text in disruptions(test))
+    measured = (*broke, *_outcome(test), *_not_passed(test), *_doubts(test))
     inflated = (Line("warn", text) for text in inflation(test))
     return (*measured, *inflated, *_bottlenecks(test), *_passed(test), *_reservations(test))
 
@@ -118,6 +119,8 @@ def _reservations(test: TestResult) -> Iterator[Line]:
     for phase in test.phases:
         for found in phase.incidents:
             yield Line("warn", f"{phase.name}, {incident(found)}.")
+        for text in uncertain(phase):
+            yield Line("warn", f"{text}.")
     if test.profiled:
         yield Line(
             "plain", "Profilers were attached: CPU times hold what they cost, and no CPU budget is judged by them."

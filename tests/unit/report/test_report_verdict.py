@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse, merge
-from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, TestVerdict
+from pytest_grovescale.analysis.result import CheckResult, Disruption, Result, TestResult, TestVerdict
 from pytest_grovescale.analysis.verdict import verdict_of
 from pytest_grovescale.recording.records import Closed, TestEnded
 from pytest_grovescale.report import jsonfile, junit, markdown, terminal
@@ -152,3 +152,32 @@ def test_a_recording_says_it(ends: list[Any], closed: Any, verdict: str) -> None
     assert test.verdict == verdict
     assert test.seconds < 1000
     assert merge([test]).verdict == verdict
+
+
+BROKEN = Disruption(
+    kind="component-restart",
+    subject="kube-apiserver",
+    from_s=4.2,
+    to_s=5.0,
+    text="kube-apiserver was restarted 4.2 s into deploy",
+    uncertain=("CPU", "API traffic"),
+)
+
+
+@pytest.mark.parametrize("verdict", ["inconclusive", "failed", "passed"])
+def test_what_broke_beneath_a_phase_comes_first_in_every_report(verdict: TestVerdict) -> None:
+    disturbed = msgspec.structs.replace(DEPLOY, disruptions=(BROKEN,))
+    checks = {"inconclusive": (UNDECIDED,), "failed": (EXCEEDED,), "passed": ()}[verdict]
+    test = msgspec.structs.replace(PASSED, phases=(disturbed, *PASSED.phases[1:]), checks=checks, verdict=verdict)
+    told = " ".join(terminal.render_summary(test).split())
+    page = render_run(run_of(test))
+    lines = markdown.summary(run_of(test))
+    others = ("checks could not be decided", "of 1 checks failed", "operator CPU in deploy")
+    for text in (told, lines, page[page.index("<h1") :]):
+        at = text.index(BROKEN.text)
+        assert all(text.find(other) == -1 or text.find(other) > at for other in others), text[: at + 100]
+    if verdict != "passed":
+        assert terminal.render_line(test).partition(" - ")[2].startswith(BROKEN.text)
+    whole = " ".join(terminal.render_test(test).split())
+    assert f"{BROKEN.text}; uncertain: CPU, API traffic" in whole
+    assert f"{BROKEN.text}; uncertain: CPU, API traffic" in lines

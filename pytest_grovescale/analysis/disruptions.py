@@ -1,0 +1,264 @@
+"""What happened in a phase to that by which it is measured: the control plane, the recorder, its sources, the machine.
+
+An operator that is stopped counts, too: no program stops itself. One that is restarted does not: that is the test's
+doing or its own, and a figure of what is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Literal, NamedTuple
+
+from ..recording.conditions import WatchSpec, watches
+from ..recording.records import Stalled, StallKind, WatchGap
+from .contents import Contents, PhaseSpan, WatchStory
+from .gaps import audit_hole
+from .incidents import restarts_in_metrics
+from .result import Disruption, DisruptionKind, MilestoneResult
+
+CONTROL_PLANE = (
+    "kube-apiserver",
+    "etcd",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok",
+    "kubelet",
+    "containerd",
+)
+"""Processes whose end disrupts whatever is measured. In a node that is a container, containerd runs the rest."""
+
+RECORDER, MACHINE, OPERATOR, HARNESS, AUDIT = "recorder", "machine", "operator", "harness", "audit log"
+_STALLING = (*CONTROL_PLANE, RECORDER, MACHINE, OPERATOR, HARNESS)
+"""Whose stalls count; a Prometheus that is stopped, say, changes no figure."""
+
+_RECOVERY_NS = 10_000_000_000
+"""A server that begins so soon after its restart not to answer is still starting."""
+
+SEEN_WITHIN_NS = 300_000_000
+"""What was read so soon after a stall of the recorder was due in it."""
+
+_SPEAKS_FOR = {"etcd": ("etcd", "kube-apiserver")}
+"""Process → whose answers tell that it works; otherwise its own."""
+
+_ALL = ("duration", "CPU", "API traffic", "reconciles", "samples")
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+_CLOCK_SLACK_NS = 1_000_000_000
+
+
+class _Span(NamedTuple):
+    """Something that lasted, ns of the recorder's clock; ``end`` None: it was not over when the recording ended."""
+
+    start: int
+    end: int | None
+    kind: DisruptionKind
+    subject: str
+    how: StallKind | Literal[""] = ""
+    """How it has stalled, if it is that."""
+    length_ns: int = 0
+
+
+def disruptions_of_phase(
+    contents: Contents, phase: PhaseSpan, milestones: Sequence[MilestoneResult], *, hole: str
+) -> tuple[Disruption, ...]:
+    """Return what disrupted a phase, from its first edge to its last, in order. ``hole``: see `gaps.audit_hole`."""
+    first = min([phase.start, *(read.at for read in phase.cpu_start.values())])
+    last = max([contents.end_of(phase), *(snapshot.at for snapshot in phase.scrape_end.values())])
+    outages = list(_outages(contents))
+    spans = [*outages, *_stalls(contents, outages), *_gaps(contents, phase)]
+    overlapping = [span for span in spans if span.start <= last and (span.end is None or span.end >= first)]
+    found = [_disruption(span, phase, milestones, last) for span in sorted(overlapping, key=lambda span: span.start)]
+    if contents.opened.audited and hole and phase.ended is not None:
+        found.append(_audit_gap(contents, phase, hole))
+    return tuple(found)
+
+
+# ---- what happened in the recording
+
+
+def _outages(contents: Contents) -> Iterator[_Span]:
+    """Yield when a component of the control plane was not there, from each end of its process to the next begin."""
+    for process in CONTROL_PLANE:
+        lives: dict[int, list[int]] = {}
+        for read in contents.reads.get(process, ()):
+            lives.setdefault(read.pid, []).append(read.at)
+        ends = {gone.pid: gone.at for gone in contents.gone.get(process, ())}
+        pids = list(lives)
+        for pid, following in zip_longest(pids, pids[1:]):
+            if following is not None:
+                began = lives[following][0]
+                yield _Span(min(ends.get(pid, lives[pid][-1]), began), began, "component-restart", process)
+            elif pid in ends:
+                yield _Span(ends[pid], None, "component-exit", process)
+    for one in contents.incidents:
+        if one.kind in ("api-server-restart", "node-restart"):
+            yield _Span(one.at, one.at, "component-restart", one.subject)
+    yield from _restarts_in_metrics(contents)
+
+
+def _restarts_in_metrics(contents: Contents) -> Iterator[_Span]:
+    """Yield restarts of components whose processes are none of this machine's, by the start time that they serve."""
+    for before, after, name in restarts_in_metrics(contents):
+        if name in CONTROL_PLANE:
+            yield _Span(before, after, "component-restart", name)
+
+
+def _stalls(contents: Contents, outages: Sequence[_Span]) -> Iterator[_Span]:
+    """Yield what has stalled; silence that a stop or a restart explains is not told again.
+
+    That of the same process, or, for etcd, of the API server: it hands on what etcd is asked.
+    """
+    stalls = [one for one in contents.stalls.values() if one.process in _STALLING]
+    stopped = [(one.process, one.began, _end(one)) for one in stalls if one.kind == "stopped"]
+    down = [(one.subject, one.start, None if one.end is None else one.end + _RECOVERY_NS) for one in outages]
+    for one in stalls:
+        explained = (
+            name in _SPEAKS_FOR.get(one.process, (one.process,))
+            and began <= _end(one)
+            and (ended is None or one.began <= ended)
+            for name, began, ended in (*stopped, *down)
+        )
+        if one.kind == "silent" and any(explained):
+            continue
+        kind: DisruptionKind = "busy-recorder" if one.kind == "busy" else "stall"
+        yield _Span(one.began, _end(one), kind, one.process, one.kind, one.length_ns)
+
+
+def _end(stall: Stalled) -> int:
+    # The recorder's clock does not count the time in which the machine is suspended.
+    return stall.at if stall.kind == "suspended" else stall.began + stall.length_ns
+
+
+def _gaps(contents: Contents, phase: PhaseSpan) -> Iterator[_Span]:
+    """Yield the gaps of watches that a milestone of the phase looks at, where something may have been missed."""
+    looked_at: set[WatchSpec] = set()
+    for declared in phase.declared.values():
+        looked_at |= watches(declared.condition)
+    for story in contents.watches.values():
+        if not any(_covers(story.opened.spec, spec) for spec in looked_at):
+            continue
+        for gap in story.gaps:
+            start = gap.at - gap.length_ns
+            if _may_have_missed(contents, phase, story, gap):
+                yield _Span(start, gap.at, "watch-gap", story.opened.spec.resource, "", gap.length_ns)
+
+
+def _covers(opened: WatchSpec, spec: WatchSpec) -> bool:
+    return (opened.resource, opened.path, opened.label_selector, opened.field_selector) == (
+        spec.resource,
+        spec.path,
+        spec.label_selector,
+        spec.field_selector,
+    )
+
+
+def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, gap: WatchGap) -> bool:
+    """Return whether objects may have changed while nobody watched: yes, unless a whole audit log shows no write."""
+    if audit_hole(contents, phase):
+        return True
+    resource = story.opened.spec.resource
+    offset = contents.clock.offset(gap.at)
+    low, high = gap.at - gap.length_ns - _CLOCK_SLACK_NS, gap.at + _CLOCK_SLACK_NS
+    return any(
+        request.verb in _WRITES
+        and 200 <= request.code < 300
+        and (f"{request.resource}.{request.group}" if request.group else request.resource) == resource
+        and request.received_wall - offset <= high
+        and request.completed_wall - offset >= low
+        for request in contents.requests
+    )
+
+
+def _audit_gap(contents: Contents, phase: PhaseSpan, hole: str) -> Disruption:
+    at = next((failure.at for failure in contents.failures if failure.source == "audit"), phase.start)
+    return Disruption(
+        kind="audit-gap",
+        subject=AUDIT,
+        from_s=(at - phase.start) / 1e9,
+        text=f"in {phase.name}, {hole}",
+        uncertain=("API traffic", "milestones by the API server's clock"),
+    )
+
+
+# ---- as it stands in the phase
+
+
+def _disruption(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> Disruption:
+    over = span.end is not None and span.end <= last
+    kind = "component-exit" if span.kind == "component-restart" and not over else span.kind
+    return Disruption(
+        kind=kind,
+        subject=span.subject,
+        from_s=(span.start - phase.start) / 1e9,
+        to_s=(span.end - phase.start) / 1e9 if over and span.end is not None else None,
+        text=_text(span, phase, over=over),
+        uncertain=_uncertain(span, phase, milestones, last),
+    )
+
+
+def _text(span: _Span, phase: PhaseSpan, *, over: bool) -> str:
+    before = span.start < phase.start
+    into = f"{_seconds(max(0, span.start - phase.start))} into {phase.name}"
+    match span.kind:
+        case "component-restart" | "component-exit" if before and span.end is not None and over:
+            return f"{span.subject} was not running for the first {_seconds(span.end - phase.start)} of {phase.name}"
+        case "component-restart" | "component-exit" if before:
+            return f"{span.subject} was not running in {phase.name}"
+        case "component-restart" if over:
+            return f"{span.subject} was restarted {into}"
+        case "component-restart" | "component-exit":
+            return f"{span.subject} ended {into}, and was not started again in it"
+        case "watch-gap":
+            where = "that began before" if before else into
+            return f"the watch on {span.subject} missed what happened in {_seconds(span.length_ns)}, {where}"
+        case _:
+            where = f"before and in {phase.name}" if before else into
+            return f"{stall_text(span.subject, span.how)} for {_seconds(span.length_ns)}, {where}"
+
+
+def stall_text(process: str, kind: StallKind | Literal[""]) -> str:
+    """Return in words what a stall of a process is: ``kube-apiserver did not answer``."""
+    subject = f"the {process}" if process in (RECORDER, MACHINE, OPERATOR, HARNESS) else process
+    match kind:
+        case "late":
+            return f"{subject} did not run"
+        case "busy":
+            return f"{subject} was late, busy or without a core,"
+        case "stopped":
+            return f"{subject} was stopped"
+        case "suspended":
+            return f"{subject} was suspended"
+        case _:
+            return f"{subject} did not answer"
+
+
+def _uncertain(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> tuple[str, ...]:
+    """Return which figures of the phase a disruption may have changed."""
+    end = last if span.end is None else span.end
+    if span.kind == "watch-gap":
+        return tuple(f"milestone {milestone.name}" for milestone in milestones)
+    if span.subject != RECORDER:
+        late = [m for m in milestones if m.observed_s is None or phase.start + m.observed_s * 1e9 >= span.start]
+        return (*(f"milestone {milestone.name}" for milestone in late), *_ALL)
+    found = []
+    for milestone in milestones:
+        if milestone.observed_s is None or not _within(phase.start + milestone.observed_s * 1e9, span.start, end):
+            continue
+        name = f"milestone {milestone.name} as the recorder saw it"
+        if milestone.server_s is not None:
+            name += f" ({milestone.observed_s:.3g} s; {milestone.server_s[1]:.3g} s by the API server's clock stands)"
+        found.append(name)
+    if phase.ended is not None and any(_within(read.at, span.start, end) for read in phase.cpu_end.values()):
+        found += ["duration", "CPU at its end"]
+    if any(_within(read.at, span.start, end) for read in phase.cpu_start.values()):
+        found.append("CPU at its start")
+    low, high = max(0.0, (span.start - phase.start) / 1e9), max(0.0, (min(end, last) - phase.start) / 1e9)
+    return (*found, f"samples from {low:.1f} s to {high:.1f} s")
+
+
+def _within(at: float, start: int, end: int) -> bool:
+    return start < at <= end + SEEN_WITHIN_NS
+
+
+def _seconds(length_ns: int) -> str:
+    return f"{length_ns / 1e9:.1f} s"
