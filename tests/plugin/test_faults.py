@@ -195,7 +195,7 @@ def test_what_is_stopped_in_a_phase_is_told_with_its_time_and_decides_nothing(fo
 
 def test_a_stopped_supervisor_holds_up_no_end(folder: Path) -> None:
     process = start(folder)
-    owner = state.owner(where(folder))
+    owner = state.owner(where(folder, process))
     assert owner is not None
     os.kill(owner.pid, signal.SIGSTOP)
     try:
