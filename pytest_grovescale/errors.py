@@ -9,6 +9,8 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar
 
+from . import redaction
+
 
 class ExitCode(enum.IntEnum):
     """What a command ends with. Ctrl-C ends it with 130, as a shell says of SIGINT."""
@@ -28,16 +30,26 @@ class ExitCode(enum.IntEnum):
 class GrovescaleError(Exception):
     """Base of everything this package raises on purpose.
 
-    ``message`` says what happened, ``next_step`` what to do about it; both are shown to the user.
+    ``message`` says what happened, ``next_step`` what to do about it; both are shown to the user. A message may quote
+    foreign text (a program's output, a line of a file): credentials and control characters in it never get further.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.INFRASTRUCTURE
     """What a command ends with that this error ends."""
 
     def __init__(self, message: str, *, next_step: str = "") -> None:
-        super().__init__(message)
         self.message = message
         self.next_step = next_step
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """What happened, redacted."""
+        return self._message
+
+    @message.setter
+    def message(self, message: str) -> None:
+        self._message = redaction.text(message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  → {self.next_step}" if self.next_step else self.message
@@ -122,7 +134,7 @@ class ExpositionLineError(ExpositionError):
     def __init__(self, line: int, what: str, *, next_step: str = "") -> None:
         super().__init__(f"line {line}: {what}", next_step=next_step)
         self.line = line
-        self.what = what
+        self.what = redaction.text(what)
 
 
 class PhaseError(GrovescaleError):

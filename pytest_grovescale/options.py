@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from . import durations
+from . import durations, redaction
 from .errors import UsageError
 from .suggestions import did_you_mean
 
@@ -247,7 +247,10 @@ _NOT_REPEATED = ("save", "compare", "missing_baseline", "reports", "keep", "prom
 
 
 def repeating(config: pytest.Config, nodeid: str) -> str:
-    """Return the command that runs one test again with the options of this run's command line; ini is read again."""
+    """Return the command that runs one test again with the options of this run's command line; ini is read again.
+
+    Values that are secret by name are to be filled in again.
+    """
     parts = ["python", "-m", "pytest", "--grovescale", nodeid]
     for option in OPTIONS:
         given = config.getoption(f"grovescale_{option.name}")
@@ -257,7 +260,7 @@ def repeating(config: pytest.Config, nodeid: str) -> str:
             parts.append(option.flag)
         else:
             parts += [f"{option.flag}={value}" for value in (given if isinstance(given, list) else [given])]
-    return shlex.join(parts)
+    return shlex.join(redaction.arguments(parts))
 
 
 def check_choice(given: str, choices: tuple[str, ...], where: str) -> None:
@@ -339,6 +342,8 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise pytest.UsageError(f"--grovescale-{option} {text}: not NAME=VALUE")
+            shown = redaction.arguments([f"--grovescale-{option}", text])[1]
+            raise pytest.UsageError(f"--grovescale-{option} {shown}: not NAME=VALUE")
         pairs[name.strip()] = value.strip()
+    redaction.conceal(*redaction.secrets_in(pairs))
     return pairs

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .. import log_files, redaction
 from ..cluster import machine_lock
 from ..scenario import barrier as barriers
 from ..scenario import windows
@@ -60,7 +61,7 @@ class Child:
         self._read += len(new)
         lines = new.decode(errors="replace").split("\n")
         if written := [line.strip() for line in lines if line.strip()]:
-            follow(written[-1])
+            follow(redaction.text(written[-1]))
 
     def interrupt(self) -> None:
         """Have it clean up and end, as Ctrl-C would; told again it is left to that."""
@@ -79,10 +80,7 @@ class Child:
 
     def tail(self) -> list[str]:
         """Return the last lines of its output."""
-        with self.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-        return text.rstrip().splitlines()[-_TAIL_LINES:]
+        return log_files.last_lines(self.log, _TAIL_LINES)
 
 
 @contextlib.contextmanager
@@ -107,7 +105,7 @@ def running(
             handed_on[variable] = connection.fileno()
     try:
         # A process group of its own: Ctrl-C at the terminal reaches the driver, which ends its children in order.
-        with log.open("ab") as output, _interruptible():
+        with log_files.appending(log) as output, _interruptible():
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *arguments],
                 stdin=subprocess.DEVNULL,

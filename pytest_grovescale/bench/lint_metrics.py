@@ -9,6 +9,7 @@ from typing import get_args
 
 import msgspec
 
+from .. import redaction
 from ..analysis.metrics.surface import Surface, surface_of
 from ..checks import budgets, one_scrape
 from ..checks.arguments import unknown
@@ -18,6 +19,7 @@ from ..checks.lint.lint import Wanted, lint
 from ..checks.lint.problem import Problem, Rule
 from ..endpoints import Credentials
 from ..errors import ExitCode, ExpositionError, UsageError
+from ..recording.scraping.changes import Redaction
 from ..report import lint as report
 from .answers import STDIN, AnswerError, answer_of
 
@@ -86,7 +88,7 @@ def _read(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surf
     except ExpositionError as error:
         of_bytes = "" if error.message.startswith("line ") else "It was taken for protobuf, since it is no text."
         raise AnswerError(f"{name}: {error.message}", next_step=error.next_step or of_bytes) from None
-    surface = surface_of(exposition, target=name)
+    surface = surface_of(Redaction()(exposition), target=redaction.text(name))
     if not surface.samples and not surface.families:
         wrong = "".join(f"; {fault.says}" for fault in faults[:1])
         raise AnswerError(f"{name}: no metrics at all{wrong}", next_step="Check the path, often /metrics.")

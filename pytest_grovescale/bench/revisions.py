@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from .. import log_files
 from ..errors import GrovescaleError, UsageError
 
 _TAIL_LINES = 25
@@ -58,7 +59,8 @@ def remove(top: Path, folder: Path) -> None:
 
 def _build(command: str, folder: Path, revision: str) -> None:
     log = folder.with_name(f"{folder.name}-build.log")
-    with log.open("wb") as output:
+    log.unlink(missing_ok=True)
+    with log_files.appending(log) as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
             cwd=folder,
@@ -75,7 +77,7 @@ def _build(command: str, folder: Path, revision: str) -> None:
             process.wait()
             raise
     if code:
-        lines = log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-_TAIL_LINES:]
+        lines = log_files.last_lines(log, _TAIL_LINES)
         said = "".join(f"\n  {line}" for line in lines)
         raise BuildError(
             f"{revision[:12]}: `{command}` ended with code {code}; its last lines:{said}",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from .. import redaction
 from ..errors import UsageError
 from ..operator.definition import load
 
@@ -52,8 +53,9 @@ def of_definitions(
         labels = _names(Path(first.source), Path(second.source))
         differs = f"definition: {', '.join(labels)}"
     elif changed:
-        labels = (_text(first.values, changed), _text(second.values, changed))
-        differs = "; ".join(f"{name}: {first.values[name]}, {second.values[name]}" for name in changed)
+        ours, theirs = redaction.parameters(first.values), redaction.parameters(second.values)
+        labels = (_text(ours, changed), _text(theirs, changed))
+        differs = "; ".join(f"{name}: {ours[name]}, {theirs[name]}" for name in changed)
     else:
         labels, differs = (first.name, f"{first.name} again"), ""
     sides = [
@@ -110,8 +112,10 @@ def pairs_of(option: str, given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{option} {text}: not NAME=VALUE", next_step=f"Write it as {option} variant=baseline.")
+            shown = redaction.arguments([option, text])[1]
+            raise UsageError(f"{option} {shown}: not NAME=VALUE", next_step=f"Write it as {option} variant=baseline.")
         found[name.strip()] = value.strip()
+    redaction.conceal(*redaction.secrets_in(found))
     return found
 
 

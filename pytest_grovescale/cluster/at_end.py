@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from .. import log_files
 from ..errors import ClusterError
 from ..whole_files import write_private
 
@@ -61,7 +62,7 @@ def _run(command: Command) -> None:
     log = Path(command.log)
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with log.open("ab") as output:
+        with log_files.appending(log) as output:
             subprocess.run(
                 command.argv,
                 env=command.env,
@@ -72,7 +73,7 @@ def _run(command: Command) -> None:
                 check=True,
             )
     except (OSError, subprocess.SubprocessError) as error:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:] if log.is_file() else []
+        lines = log_files.last_lines(log, _TAIL_LINES)
         told = "\n".join([f"cannot clear up after the cluster: {error}", *(f"  {line}" for line in lines)])
         raise ClusterError(told, next_step=f"See why, then: grovescale down --all. It runs again: {text}") from error
 

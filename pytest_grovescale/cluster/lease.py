@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from .. import redaction
 from . import locks, processes
 
 FOLDER = "leases"
@@ -73,7 +74,7 @@ def take(directory: Path, *, run_id: str = "") -> Lease:
         pid=os.getpid(),
         user=processes.login(os.getuid()),
         run_id=run_id,
-        command=" ".join(sys.argv)[:200],
+        command=" ".join(redaction.arguments(sys.argv))[:200],
         since=time.time(),
     )
     _append(file, holder)

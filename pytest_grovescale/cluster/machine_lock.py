@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from .. import durations
+from .. import durations, redaction
 from ..errors import ClusterError
 from . import locks, processes, state
 
@@ -329,7 +329,7 @@ def _read_user(path: Path) -> LockUser | None:
 
 
 def _command_line() -> str:
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:_COMMAND_LENGTH]
+    return " ".join([Path(sys.argv[0]).name, *redaction.arguments(sys.argv)[1:]])[:_COMMAND_LENGTH]
 
 
 def _inherited(path: Path) -> int | None:

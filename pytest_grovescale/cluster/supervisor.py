@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from .. import log_files
 from ..errors import ClusterError
 from . import at_end, lease, processes, protocol, state, supervision
 from .protocol import Answer, ProcessInfo, ProcessSpec
@@ -166,7 +167,7 @@ class Supervisor:
         options = {"parent": os.getpid(), "cores": spec.cores, "data_bytes": limit}
         environment = dict(spec.env) or _minimal_environment()
         environment[processes.MARK] = str(self._directory)
-        with Path(spec.log).open("ab") as log:
+        with log_files.appending(Path(spec.log)) as log:
             supervised.popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", _WRAPPER, msgspec.json.encode(options).decode(), *spec.argv],
                 env=environment,

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from .. import redaction
 from ..errors import GrovescaleError
 
 
@@ -35,6 +36,9 @@ class ApiError(GrovescaleError):
     """
 
     def __init__(self, status: Status, *, request: str = "", retry_after: float | None = None) -> None:
+        status = msgspec.structs.replace(
+            status, message=redaction.text(status.message), details=redaction.value(status.details)
+        )
         text = status.message or status.reason or f"HTTP {status.code}"
         super().__init__(f"{request}: {text}" if request else text)
         self.status = status

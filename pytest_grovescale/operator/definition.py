@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from .. import bundled, definitions, durations
+from .. import bundled, definitions, durations, redaction
 from ..errors import DefinitionError, UsageError
 from ..sizes import memory_bytes
 from ..suggestions import with_all
@@ -86,9 +86,25 @@ def load(
     _check_chosen(written, values or {})
     fields = msgspec.structs.asdict(resolved)
     definition = OperatorDefinition(**fields, source=str(file), settings=settings)
+    redaction.conceal(*_secrets(definition))
     pods.replicas(definition)
     pods.archive(definition)
     return definition
+
+
+def _secrets(definition: OperatorDefinition) -> Iterator[str]:
+    """Yield what the operator is given that is secret by the name beside it: values, arguments, environment."""
+    values = {name: value for name, value in definition.settings.items() if isinstance(value, str)}
+
+    def filled(text: str) -> str:
+        # Places of a run are no secrets, and not known yet.
+        return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text)
+
+    plain = [filled(item) for item in arguments(definition).values() if isinstance(item, str)]
+    environment = definition.env | (definition.pod.env if definition.pod is not None else {})
+    yield from redaction.secrets_in(definition.settings)
+    yield from redaction.secrets_in(plain)
+    yield from redaction.secrets_in({name: filled(text) for name, text in environment.items()})
 
 
 def _check_scalars(written: OperatorFile, fail: Fail) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from .. import durations
+from .. import durations, log_files, redaction
 from ..cluster.handle import Cluster, ProcessInfo
 from ..endpoints import Address, Credentials
 from ..kube.portal import Portal
@@ -17,7 +16,6 @@ from .running import PROCESS, AnyRunning, Hold, known, shared, stop, transition
 from .shape import Admitted, Served
 
 TAIL_LINES = 30
-_TAIL_BYTES = 256 * 1024
 
 Others = Literal["refuse", "share", "replace"]
 Progress = Callable[[str], None]
@@ -101,7 +99,7 @@ class Operator(ABC):
         """Stop it and start it again, as the same identity; returns when it is ready."""
 
     def tail(self, lines: int = TAIL_LINES) -> list[str]:
-        """Return the last lines of its output, without its token should it have printed it."""
+        """Return the last lines of its output, without what `redaction` takes out."""
         return last_lines(self._started, lines)
 
     def stop(self) -> None:
@@ -126,8 +124,10 @@ class Operator(ABC):
 
 
 def last_lines(running: AnyRunning, lines: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of an operator's log, without its token."""
-    return identity.redacted(_tail(Path(running.log), lines), Path(running.folder))
+    """Return the last lines of an operator's log, without credentials: the file itself holds what it has written."""
+    # Another test process may have started it.
+    redaction.conceal(identity.token(Path(running.folder)))
+    return log_files.last_lines(Path(running.log), lines)
 
 
 def tail_text(running: AnyRunning) -> str:
@@ -145,19 +145,8 @@ def new_log(directory: Path) -> Path:
     while True:
         log = directory / (f"{PROCESS}.log" if number == 1 else f"{PROCESS}-{number}.log")
         try:
-            log.touch(exist_ok=False)
+            log.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
             number += 1
         else:
             return log
-
-
-def _tail(log: Path, lines: int) -> list[str]:
-    try:
-        with log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except FileNotFoundError:
-        return []
-    return text.splitlines()[-lines:]

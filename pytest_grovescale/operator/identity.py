@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from .. import redaction
 from ..cluster.ownership import Owner
 from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
@@ -52,7 +53,7 @@ async def write_credentials(client: Client, definition: OperatorDefinition, acce
     """
     namespace, name = definition.identity.namespace, definition.service_account
     try:
-        token = await client.token(name, namespace, seconds=TOKEN_SECONDS)
+        fresh = await client.token(name, namespace, seconds=TOKEN_SECONDS)
     except ApiError as error:
         raise OperatorError(
             f"no token for ServiceAccount {namespace}/{name}: {error.message}",
@@ -60,7 +61,8 @@ async def write_credentials(client: Client, definition: OperatorDefinition, acce
         ) from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     token_file, kubeconfig = folder / "token", folder / "kubeconfig"
-    write_private(token_file, token)
+    redaction.conceal(fresh)
+    write_private(token_file, fresh)
     own = Access(
         server=access.server,
         ca_pem=access.ca_pem,
@@ -74,10 +76,9 @@ async def write_credentials(client: Client, definition: OperatorDefinition, acce
     return kubeconfig
 
 
-def redacted(lines: list[str], folder: Path) -> list[str]:
-    """Return log lines without the identity's token, should the operator have printed it."""
+def token(folder: Path) -> str:
+    """Return the token that `write_credentials` wrote into ``folder``; nothing where there is none."""
     try:
-        token = (folder / "token").read_text(encoding="utf-8")
+        return (folder / "token").read_text(encoding="utf-8")
     except FileNotFoundError:
-        return lines
-    return [line.replace(token, "<token>") for line in lines]
+        return ""

@@ -6,7 +6,6 @@ So it ends with the lease of whoever started it, whatever becomes of the test pr
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 import urllib.error
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from .. import log_files
 from ..cluster import binaries, ports, processes
 from ..cluster.binaries import Binary
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
@@ -232,12 +232,7 @@ def died(info: ProcessInfo | None, log: Path, when: str, *, from_byte: int = 0) 
 
 
 def _tail(log: Path, from_byte: int) -> list[str]:
-    try:
-        with log.open("rb") as file:
-            file.seek(max(from_byte, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            return last_words(file.read().decode(errors="replace").splitlines())
-    except FileNotFoundError:
-        return []
+    return last_words(log_files.end_of(log, from_byte=from_byte).splitlines())
 
 
 def last_words(lines: Sequence[str]) -> list[str]:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .. import redaction
 from ..kube.client import Client
 from ..kube.leader_election import holder_host, holds
 from ..kube.resources import Resource
 from ..operator.following import Change, Followed
-from . import redaction
 from .following import Following
 from .ledger import Ledger
 from .protocol import IncidentSeen, PodsToFollow

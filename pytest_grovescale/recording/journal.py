@@ -40,8 +40,9 @@ class _Header(msgspec.Struct):
 class Writer:
     """Appends records to a new file; never leaves half a record in it.
 
-    Records are encoded when appended (so that later changes of a dict they hold don't matter) and written by
-    `flush`. Raises RecordingError when the file exists already or cannot be made.
+    Its mode is 0600: only what could be recognised as a secret is redacted in it. Records are encoded when appended (so
+    that later changes of a dict they hold don't matter) and written by `flush`. Raises RecordingError when the file
+    exists already or cannot be made.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +54,7 @@ class Writer:
         self._pending: list[bytes] = []
         self._size = 0
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise RecordingError(
                 f"the recording {path} cannot be written: {error.strerror}",

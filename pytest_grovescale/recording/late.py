@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from .. import redaction
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
-from . import redaction
 from .conditions import Predicate
 from .evaluation import Shortfall
 from .fieldpath import lookup, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import redaction
+from .. import redaction
 from .clock import RecorderClock
 from .evaluation import Engine
 from .journal import JournalFull, Writer

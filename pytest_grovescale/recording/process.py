@@ -13,9 +13,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from .. import redaction
 from ..errors import GrovescaleError, UsageError
 from ..kube.client import Client
-from . import protocol, redaction
+from . import protocol
 from .journal import Writer
 from .protocol import Answer, Configure, Done, RecorderConfig, Refused
 from .session import Reason, Session
@@ -49,6 +50,7 @@ async def _serve(connection: socket.socket) -> RecorderConfig | None:
         return None
     configure = protocol.request(line)
     assert isinstance(configure, Configure)  # the protocol's first line
+    redaction.conceal(*configure.config.concealed)
     sys.path.extend(entry for entry in configure.import_path if entry not in sys.path)
 
     def say(answer: Answer) -> None:

@@ -82,6 +82,8 @@ class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Program that the recorder becomes after it closed the journal because its controller vanished."""
     timeline_s: float = 1.0
     """Time between two reads of the CPU clocks within a phase, s."""
+    concealed: tuple[str, ...] = ()
+    """Secrets of the run that no text may show; see ``redaction.conceal``. They go through the socket only."""
 
 
 # ---- harness → recorder
@@ -138,6 +140,12 @@ class AddLines(Request, tag="lines", frozen=True, kw_only=True):
 
 class QuietPhase(Request, tag="quiet", frozen=True, kw_only=True):
     """From here on the open phase is scraped at its end only."""
+
+
+class Conceal(Request, tag="conceal", frozen=True, kw_only=True):
+    """No text of the recording shows these from here on; see ``redaction.conceal``."""
+
+    secrets: list[str]
 
 
 class AddTarget(Request, tag="add-target", frozen=True, kw_only=True):
@@ -212,6 +220,7 @@ Command = (
     | AddMark
     | AddLines
     | QuietPhase
+    | Conceal
     | AddTarget
     | RemoveTarget
     | ScrapeOnce

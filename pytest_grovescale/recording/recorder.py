@@ -16,8 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import msgspec
+
+from .. import log_files, redaction
 from ..errors import RecordingError, UsageError
-from . import protocol, redaction
+from . import protocol
 from .conditions import Condition, WatchSpec
 from .journal import append
 from .protocol import (
@@ -81,7 +84,7 @@ class Recorder:
         ours, theirs = socket.socketpair()
         package_root = str(Path(__file__).resolve().parents[2])
         paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        with theirs, log.open("ab") as output:
+        with theirs, log_files.appending(log) as output:
             process = subprocess.Popen(
                 # -P: a json.py in the test's folder must not become the standard library's.
                 [sys.executable, "-P", "-m", "pytest_grovescale.recording", "--control-fd", str(theirs.fileno())],
@@ -93,6 +96,7 @@ class Recorder:
                 start_new_session=True,
             )
         recorder = cls(process, ours, journal, log)
+        config = msgspec.structs.replace(config, concealed=tuple(redaction.concealed()))
         configure = protocol.Configure(
             id=0, config=config, controller=os.getpid(), import_path=[path or str(Path.cwd()) for path in sys.path]
         )
@@ -163,6 +167,13 @@ class Recorder:
     def lines(self, source: str, lines: Sequence[str]) -> None:
         """Journal text as evidence, as the last lines of a log; credentials in it are blotted out."""
         self._order(protocol.AddLines(id=self._id(), source=source, lines=list(lines)), _ORDER_S)
+
+    def conceal(self, *secrets: str) -> None:
+        """Let neither this process nor the recorder show these from here on; see ``redaction.conceal``."""
+        before = redaction.concealed()
+        redaction.conceal(*secrets)
+        if redaction.concealed() != before:
+            self._order(protocol.Conceal(id=self._id(), secrets=list(secrets)), _ORDER_S)
 
     def quiet_phase(self) -> None:
         """Scrape the open phase at its end only, from here on; no scrape is under way when this returns."""

@@ -12,8 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from .. import redaction
 from ..kube.client import Client
-from . import protocol, redaction
+from . import protocol
 from .auditing import AuditLog
 from .blocked import BlockedWorkers
 from .clock import RecorderClock
@@ -160,8 +161,9 @@ class Session:
                 detail = redaction.text(detail)
                 self.ledger.add(Mark(at=self.clock.now(), label=label, state=state, detail=detail, count=count))
             case protocol.AddLines(source=source, lines=lines):
-                redacted = redaction.text("\n".join(lines)).split("\n")
-                self.ledger.add(Lines(at=self.clock.now(), source=source, lines=redacted))
+                self.ledger.add(Lines(at=self.clock.now(), source=source, lines=redaction.lines(lines)))
+            case protocol.Conceal(secrets=secrets):
+                redaction.conceal(*secrets)
             case protocol.QuietPhase():
                 await self.scrapers.halt()
             case protocol.AddTarget(target=wanted):

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..errors import RecordingError
+from .. import redaction
+from ..errors import RecordingError, UsageError
 from ..kube.client import Client
 from ..kube.errors import BadRequest, Forbidden, Invalid, NotFound, Unauthorized
-from . import redaction
 from .conditions import WatchSpec
+from .fieldpath import Key, parse
 from .ledger import Ledger
 from .stores import covers
 from .watching import Watch
@@ -58,7 +59,7 @@ class Watches:
         for watch in self._watches.values():
             if covers(watch.spec, spec):
                 return watch
-        redaction.check_watch(spec)
+        check_readable(spec)
         self._made += 1
         watch = Watch(f"w{self._made}", spec, self._client, self._ledger)
         self._watches[watch.watch] = watch
@@ -79,6 +80,21 @@ class Watches:
             task.cancel()
             await asyncio.wait({task})
             del self._watches[watch.watch]
+
+
+def check_readable(spec: WatchSpec) -> None:
+    """Raise UsageError for a watch that would bring a Secret's content into the recording."""
+    if spec.resource != "secrets":
+        return
+    for path in spec.fields:
+        steps = parse(path)
+        names = [step.name for step in steps if isinstance(step, Key)]
+        # One of kubectl's annotations holds the whole object, data included.
+        if names[0] in ("data", "stringData") or names == ["metadata"] or names[:2] == ["metadata", "annotations"]:
+            raise UsageError(
+                f"a condition reads {path!r} of Secrets; their content never goes into a recording",
+                next_step="Test metadata.name, metadata.labels or type instead.",
+            )
 
 
 def _merged(specs: Iterable[WatchSpec]) -> list[WatchSpec]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from .. import redaction
 from ..kube.client import Client, selectors
 from ..kube.errors import (
     ApiError,
@@ -22,7 +23,6 @@ from ..kube.errors import (
     Unauthorized,
 )
 from ..kube.watch import WatchEvent, bookmark, stream
-from . import redaction
 from .conditions import WatchSpec
 from .fieldpath import Projection
 from .ledger import Ledger
@@ -214,7 +214,7 @@ class Watch:
             namespace=values.get("metadata.namespace", ""),
             uid=values.get("metadata.uid", ""),
             resource_version=values.get("metadata.resourceVersion", ""),
-            fields={path: redaction.value(values[path]) for path in self.spec.fields if path in values},
+            fields={path: redaction.value(values[path], path) for path in self.spec.fields if path in values},
         )
 
     # ---- lists

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .. import durations
+from .. import durations, redaction
 from .wording import count, plain, seconds, three
 
 PLAIN_EVERY_S = 5.0
@@ -138,7 +138,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Tell of a step outside of phases: a build, a start, a wait for a lease."""
-        self._line(plain(text))
+        self._line(plain(redaction.text(text)))
 
     def phase(self, name: str, timeout_s: float) -> None:
         """A phase begins."""

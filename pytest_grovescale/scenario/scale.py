@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from .. import durations
+from .. import durations, redaction
 from ..analysis.analyse import contents_of, result_of
 from ..analysis.disruptions import CONTROL_PLANE, stall_text
 from ..analysis.floors import FLOOR, floor_detail
@@ -176,6 +176,7 @@ class Scale:
             node_labels=nodes.labels(self.cluster.name),
             base=self._base,
         )
+        self.recorder.conceal(*redaction.secrets_in(parameters), *redaction.secrets_in(rendered.objects))
         handle = WorkloadHandle(self, rendered)
         self.workloads.append(handle)
         return handle

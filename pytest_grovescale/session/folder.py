@@ -44,7 +44,7 @@ class RunFolder:
         while True:
             claimed = name if number == 1 else f"{name}-{number}"
             try:
-                recorder_log(self, claimed).touch(exist_ok=False)
+                recorder_log(self, claimed).touch(mode=0o600, exist_ok=False)
             except FileExistsError:
                 number += 1
             else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .. import __version__, options
+from .. import __version__, log_files, options, redaction
 from ..analysis.analyse import RECORDINGS
 from ..cluster.handle import Cluster
 from ..cluster.kind import container_processes
@@ -28,7 +28,7 @@ from .folder import RunFolder, is_open, recorder_log
 def conclude_without_controller(folder: RunFolder) -> None:
     """Let a process of its own write a run's result, where this is an xdist worker whose controller has died."""
     if (folder.path / RECORDINGS).is_dir() and not is_open(folder.path):
-        with (folder.part("logs") / "analyse.log").open("ab") as log:
+        with log_files.appending(folder.part("logs") / "analyse.log") as log:
             subprocess.Popen(
                 _conclusion(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -71,9 +71,9 @@ def start_recorder(
         test=f"{measured(nodeid)}[profiled]" if profiled else nodeid,
         version=__version__,
         machine=machine(),
-        cluster=cluster.facts,
+        cluster=redaction.parameters(cluster.facts),
         identities=cluster.identities | ({"operator": definition.user} if definition else {}),
-        parameters={**operator_parameters(definition), **parameters},
+        parameters=redaction.parameters({**operator_parameters(definition), **parameters}),
         command=options.repeating(item.config, measured(nodeid)),
         audited=cluster.audit_log is not None,
         profiled=profiled,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ... import log_files, redaction
 from ...errors import ClusterError, GrovescaleError
 from .. import at_end, processes, protocol, state
 from ..ports import PortTaken
@@ -142,12 +143,12 @@ def _keep_logs(kind: str, engine: Engine, name: str, log: Path) -> Path:
     except ClusterError as error:
         # Where there is no node yet, or no engine any more.
         told = str(error)
-    (kept / "export.log").write_text(told, encoding="utf-8")
+    (kept / "export.log").write_text(redaction.text(told), encoding="utf-8")
     return kept
 
 
 def _tail(log: Path) -> str:
-    lines = told(log.read_text(encoding="utf-8", errors="replace")).splitlines()[-_TAIL_LINES:]
+    lines = told(log_files.end_of(log)).splitlines()[-_TAIL_LINES:]
     return "\n".join(f"  {line}" for line in lines)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ... import log_files
 from ...errors import ClusterError, GrovescaleError
 from ...kube.client import Client
 from ...kube.errors import ApiError
@@ -163,7 +164,7 @@ def _named(what: str, start: Start) -> Iterator[None]:
 
 
 def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
+    lines = log_files.last_lines(log, _TAIL_LINES)
     return "\n".join(f"  {line}" for line in lines)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import redaction
+from ... import redaction
 from ..ledger import Ledger
 from ..processes import Identity
 from ..protocol import ProfileTarget
@@ -167,8 +167,7 @@ class Captures:
         except ProfileFailed as error:
             self._ledger.failed(source, error.line)
         else:
-            lines = redaction.text("\n".join(lines)).split("\n")
-            self._ledger.add(Lines(at=self._ledger.now(), source=source, lines=lines))
+            self._ledger.add(Lines(at=self._ledger.now(), source=source, lines=redaction.lines(lines)))
 
     async def dump_all(self) -> None:
         """Journal the stacks of every target."""

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
+from ... import redaction
 from ...exposition.families import Exposition, Family
-from .. import redaction
 from ..records import Scraped
 
 T = TypeVar("T")

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import aiohttp
 
-from ... import durations
+from ... import durations, redaction
 from ...errors import GrovescaleError
 from ...exposition.families import Exposition
 from ...exposition.reader import Reader
-from .. import redaction
 from ..ledger import Ledger
 from ..records import TargetGone, TargetSeen
 from .cadence import due, offset
@@ -120,7 +119,7 @@ class Target:
         except _FAULTS as error:
             self._down(_text(error), edge, expected=await self._finder.failed())
         else:
-            self._up(where, self._redacted(found), began, edge)
+            self._up(where, found, began, edge)
 
     async def _find(self) -> tuple[Where, Exposition]:
         """Return what it says, and where."""
@@ -136,13 +135,18 @@ class Target:
 
     async def _at(self, where: Where) -> Exposition:
         answer = await self._connections.get(where)
+        reader, redacted = self._reader, self._redacted
+
+        def read() -> Exposition:
+            return redacted(reader.read(*answer))
+
         if len(answer.body) <= _LARGE:
-            return self._reader.read(*answer)
+            return read()
         try:
-            return await asyncio.to_thread(self._reader.read, *answer)
+            return await asyncio.to_thread(read)
         except asyncio.CancelledError:
-            # The thread reads on, with the old one.
-            self._reader = Reader()
+            # The thread reads on, with the old ones.
+            self._reader, self._redacted = Reader(), Redaction()
             raise
 
     async def _first_of(self, places: Sequence[Where]) -> tuple[Where, Exposition] | None:
@@ -162,7 +166,7 @@ class Target:
         with contextlib.suppress(*_FAULTS):
             async with asyncio.timeout(_ELSEWHERE_S):
                 answer = await self._connections.get(where)
-                found = await asyncio.to_thread(Reader().read, *answer)
+                found = await asyncio.to_thread(lambda: Redaction()(Reader().read(*answer)))
             # Anything may be served at another port; a page without a sample is not its metrics.
             if found.samples or found.native:
                 return where, found

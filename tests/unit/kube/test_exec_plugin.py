@@ -61,8 +61,8 @@ def test_one_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None:
 
 
 def test_one_that_asks_finds_nobody(tmp_path: Path) -> None:
-    asking = plugin(tmp_path, "sys.stderr.write('Password: '); sys.stdin.readline() or sys.exit('nobody there')")
-    with pytest.raises(ClusterError, match=r"Password: nobody there"):
+    asking = plugin(tmp_path, "sys.stderr.write('User name: '); sys.stdin.readline() or sys.exit('nobody there')")
+    with pytest.raises(ClusterError, match=r"User name: nobody there"):
         exec_plugin.run(asking, cluster={})
 
 
