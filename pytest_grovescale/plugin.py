@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +25,9 @@ from .fixtures import (
 )
 from .stash import BUDGET, INFRASTRUCTURE
 from .suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from .runs import Run
 
 __all__ = [
     "grovescale_cluster",
@@ -90,6 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         run_id = getattr(config, "workerinput", {}).get("grovescale_run", "")
         config.stash[RUN] = Run(config, settings, run_id=run_id)
+        config.pluginmanager.register(_Interrupted(config.stash[RUN]), "grovescale-interrupted")
         if not hasattr(config, "workerinput"):
             termination.interrupts()
 
@@ -370,14 +374,30 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_sessionfinish")
 def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None, object, object]:
     """Let Ctrl-C cut the end of tests short, and the summary be shown all the same."""
+    if RUN not in session.config.stash:
+        return (yield)
     try:
+        termination.release()
         return (yield)
     except KeyboardInterrupt:
-        if RUN not in session.config.stash:
-            raise
         session.exitstatus = pytest.ExitCode.INTERRUPTED
         session.config.stash[RUN].cut_short()
         return None
+    finally:
+        session.config.stash[RUN].ends()
+
+
+class _Interrupted:
+    """A hook that is not given the config."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> Generator[None, object, object]:
+        """Let nothing interrupt pytest while it notes where it was interrupted; the end of the tests may be, again."""
+        self._run.ends()
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")

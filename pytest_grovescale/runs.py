@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -329,15 +330,33 @@ class Run:
         if not (folder.path / RECORDINGS).is_dir():
             return []
         try:
-            with termination.deferred(
-                lambda name: self.say(f"{name}: the result is being written; once more leaves it to the background")
-            ):
-                self._unwritten = conclude(folder.path, self.settings, self._session.baselines, reporter)
+            termination.hold(
+                self._answer("the result is being written; once more leaves it to the background"), once=True
+            )
+            self._unwritten = conclude(folder.path, self.settings, self._session.baselines, reporter)
         except KeyboardInterrupt:
             conclude_in_background(folder)
             self.say(f"interrupted again: {folder.path / 'result.json'} is written in the background")
             raise
+        finally:
+            self.ends()
         return self._unwritten
+
+    def ends(self) -> None:
+        """Let Ctrl-C end nothing that is as good as over, from here to the end of the process or `termination.release`.
+
+        pytest itself takes a second to show where it was interrupted: another one there loses all that comes after.
+        """
+        termination.hold(self._answer("the run is ending"))
+
+    def _answer(self, text: str) -> Callable[[str], None]:
+        """Return what answers a signal: straight to the terminal, since it may strike while a stream is written to."""
+
+        def answer(name: str) -> None:
+            with contextlib.suppress(OSError, ValueError):
+                os.write(self._screen.fileno(), f"\n{name}: {text}\n".encode())
+
+        return answer
 
     def close(self) -> None:
         """Close what ``finish`` leaves: the run's folder and the screen."""

@@ -7,11 +7,10 @@ ends all processes of the container at once, the supervisor too.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 
 def interrupts() -> None:
@@ -20,33 +19,48 @@ def interrupts() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@contextlib.contextmanager
-def deferred(say: Callable[[str], None]) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM in the block end nothing, but be answered by ``say``; a further one interrupts.
+class _Answer:
+    """A handler that interrupts nothing, but says what goes on; ``once``: the next signal interrupts."""
 
-    For the short work at a run's end that loses all of it when it is cut.
+    def __init__(self, say: Callable[[str], None], *, once: bool) -> None:
+        self._say = say
+        self._once = once
+
+    def __call__(self, number: int, frame: types.FrameType | None) -> None:
+        if self._once:
+            release()
+        self._say(signal.Signals(number).name)
+
+
+def hold(say: Callable[[str], None], *, once: bool = False) -> None:
+    """Let Ctrl-C and SIGTERM interrupt nothing from here on, but be answered by ``say``, until `release`.
+
+    ``say`` is called with the signal's name, in the midst of anything: it must not use a buffered stream.
     """
+    for number in _interrupting():
+        signal.signal(number, _Answer(say, once=once))
+
+
+def release() -> None:
+    """Let Ctrl-C and SIGTERM interrupt again: the end of `hold`."""
+    for number in _interrupting():
+        signal.signal(number, signal.default_int_handler)
+
+
+def _interrupting() -> list[int]:
+    """Return the signals that interrupt this process, or would if they were not held."""
     if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    interrupting = [number for number, handler in before.items() if handler is signal.default_int_handler]
+        return []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    return [n for n, handler in handlers.items() if handler is signal.default_int_handler or _is_ours(handler)]
 
-    def first(number: int, frame: types.FrameType | None) -> None:
-        for one in interrupting:
-            signal.signal(one, signal.default_int_handler)
-        say(signal.Signals(number).name)
 
-    for one in interrupting:
-        signal.signal(one, first)
-    try:
-        yield
-    finally:
-        for one in interrupting:
-            signal.signal(one, before[one])
+def _is_ours(handler: object) -> bool:
+    return isinstance(handler, _Answer)
 
 
 def kills() -> None:
-    """Let SIGTERM end the process again, as it does by itself."""
+    """Let SIGTERM end the process again, as it does by itself, and Ctrl-C interrupt it."""
+    release()
     if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

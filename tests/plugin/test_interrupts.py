@@ -141,3 +141,37 @@ def test_the_next_run_works(folder: Path, own_state: None) -> None:
     assert process.returncode == 0, output
     assert [phase.outcome for phase in _recorded(folder).phases] == ["passed"] * 3
     assert not carrying(str(folder / "state")), "the cluster of a run ends with it"
+
+
+@pytest.mark.cluster
+def test_ctrl_c_again_and_again_shows_no_traceback_and_costs_no_result(folder: Path, own_state: None) -> None:
+    """One that strikes while pytest notes the first one, or ends the test, or writes the result."""
+    process = _pytest(folder, "--grovescale-param=stop_in=deploy")
+    assert (folder / "here").read_text(encoding="utf-8") == "deploy"
+    process.send_signal(signal.SIGINT)
+    output = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        output += line
+        if line.startswith(("deploy: interrupted", "interrupted again: ending", "SIGINT: the run is ending")):
+            process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=180) == pytest.ExitCode.INTERRUPTED, output
+    process.stdout.close()
+    wait_none(str(folder))
+    assert "Traceback" not in output
+    assert "SIGINT: " in output or "interrupted again" in output
+    assert _recorded(folder).phases[0].outcome == "interrupted"
+
+
+@pytest.mark.cluster
+def test_a_reader_that_ends_early_costs_no_result(folder: Path, running_cluster: Cluster) -> None:
+    """As `| head`: whatever pytest shows after that fails."""
+    process = _pytest(folder, f"--grovescale-cluster={running_cluster.name}")
+    assert process.stdout is not None
+    while not (line := process.stdout.readline()).startswith("deploy: begins"):
+        assert line, "it ended before its first phase"
+    process.stdout.close()
+    assert process.wait(timeout=180) != 0
+    wait_none(str(folder))
+    assert [phase.outcome for phase in _recorded(folder).phases] == ["passed"] * 3
+    assert (folder / "reports/latest/report.html").is_file()
