@@ -217,8 +217,8 @@ _USER_INFO = re.compile(
 _BASIC = re.compile(r"(?i:(?<=basic ))[A-Za-z0-9+/]{6,}={0,2}")
 _BLOB = re.compile(
     # Whole, or wrapped as base64(1) and PEM do; \n may be escaped.
-    r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{60,76}(?:\\r|\\n|[\r\n])+[ \t]*)+[A-Za-z0-9+/]*={0,2}"
-    r"|(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/]{20,}|[A-Za-z0-9_-]{40,})={0,2}(?![A-Za-z0-9+/_-])"
+    r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/]{60,76}(?:\\r|\\n|[\r\n])+[ \t]*)+[A-Za-z0-9+/]*={0,2}"
+    r"|(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/]{20,}|[A-Za-z0-9_-]{40,})={0,2}(?![A-Za-z0-9+/_-])"
 )
 _KEY_LINES = re.compile(
     r"(?:^[ \t>|]*[A-Za-z0-9+/]{64}[ \t]*(?:\n|\Z))+(?:^[ \t>|]*[A-Za-z0-9+/]{4,64}={0,2}[ \t]*$)?", re.M

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import ssl
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +56,12 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def from_kubeconfig(path: Path | str | None = None, context: str | None = None, *, credentials: bool = True) -> Access:
-    """Return the access that a kubeconfig's context stands for, exec plugins and auth providers included.
+    """Return the access that a kubeconfig's context stands for, exec plugins included.
 
     ``path`` None means ``$KUBECONFIG`` or ``~/.kube/config``; ``context`` None the current one. Resolution is left
-    to the official client library, but for exec plugins and proxies. ``credentials`` False: say where it is only, and
-    run no plugin. Raises ClusterError with the words of whoever failed.
+    to the official client library, but for exec plugins, proxies, and what stands in the file itself: certificates and
+    keys, which the library would write into temporary files. ``credentials`` False: say where it is only, and run no
+    plugin. Raises ClusterError with the words of whoever failed, and for a user with an ``auth-provider``.
     """
     # Imported here: 0.2 s that a run on its own cluster never needs.
     from kubernetes.client import Configuration
@@ -80,11 +80,17 @@ def from_kubeconfig(path: Path | str | None = None, context: str | None = None, 
         active = loader.current_context
         cluster = merged["clusters"].get_with_name(active["context"]["cluster"])["cluster"]
         user = _user(merged, active["context"].get("user", ""))
+        _refuse_auth_provider(user)
         if credentials:
             _refuse_impersonation(user)
             _run_plugin(user, cluster)
         elif user is not None:
             user.value.clear()
+        inline = {
+            "certificate-authority": _taken_inline(cluster, "certificate-authority"),
+            "client-certificate": _taken_inline(user, "client-certificate"),
+            "client-key": _taken_inline(user, "client-key"),
+        }
         configuration = Configuration()
         loader.load_and_set(configuration)
     except ClusterError as error:
@@ -100,9 +106,9 @@ def from_kubeconfig(path: Path | str | None = None, context: str | None = None, 
     server = configuration.host.rstrip("/")
     return Access(
         server=server,
-        ca_pem=_text(configuration.ssl_ca_cert),
-        client_cert_pem=_text(configuration.cert_file),
-        client_key_pem=_text(configuration.key_file),
+        ca_pem=inline["certificate-authority"] or _text(configuration.ssl_ca_cert),
+        client_cert_pem=inline["client-certificate"] or _text(configuration.cert_file),
+        client_key_pem=inline["client-key"] or _text(configuration.key_file),
         token=header.removeprefix("Bearer "),
         tls_server_name=configuration.tls_server_name or "",
         insecure=not configuration.verify_ssl,
@@ -151,6 +157,37 @@ def _user(merged: Any, name: str) -> Any:
     """Return the library's node of a user's section; None for a context without one."""
     found = merged["users"].get_with_name(name, safe=True) if name and merged.safe_get("users") else None
     return found["user"] if found is not None and found.safe_get("user") else None
+
+
+_INSTEAD = {
+    "gcp": "Use gke-gcloud-auth-plugin: gcloud container clusters get-credentials CLUSTER writes such a context.",
+    "azure": "Use kubelogin: kubelogin convert-kubeconfig rewrites the context.",
+    "oidc": "Use an exec plugin (kubectl oidc-login setup), or a context with a token.",
+}
+
+
+def _refuse_auth_provider(user: Any) -> None:
+    # The library would speak some of them, and leave others out without a word: as nobody, requests are refused.
+    if user is None or not user.safe_get("auth-provider"):
+        return
+    section = user.value["auth-provider"]
+    name = str(section.get("name", "")) if isinstance(section, dict) else ""
+    raise ClusterError(
+        f"its user has the auth-provider {name!r}, which is not spoken here: exec plugins took their place",
+        next_step=_INSTEAD.get(name, "Use a context whose user has an `exec` plugin, a token or a client certificate."),
+    )
+
+
+def _taken_inline(node: Any, name: str) -> str:
+    """Return the PEM text that stands in the kubeconfig itself, and take it out: the library makes a file of it.
+
+    It would outlive a killed process. As for the library, data goes before a file's name. Raises ValueError.
+    """
+    if node is None or f"{name}-data" not in node.value:
+        return ""
+    data = node.value.pop(f"{name}-data")
+    node.value.pop(name, None)
+    return base64.b64decode(data or "").decode()
 
 
 def _refuse_impersonation(user: Any) -> None:
@@ -253,11 +290,11 @@ def ssl_context(access: Access) -> ssl.SSLContext | None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.client_cert_pem:
-        # The ssl module takes a key only from a file; this one lives for the length of the call, mode 0600.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        # The ssl module takes a key only from a file; this one is in memory and has no name that others see.
+        with os.fdopen(os.memfd_create("grovescale-client.pem"), "w", encoding="utf-8") as file:
             file.write(access.client_cert_pem + "\n" + access.client_key_pem)
             file.flush()
-            context.load_cert_chain(file.name)
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
     return context
 
 

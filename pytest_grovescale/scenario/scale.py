@@ -157,7 +157,7 @@ class Scale:
             return type(default)(value)  # type: ignore[call-arg]
         except ValueError as error:
             raise UsageError(
-                f"--grovescale-param {name}={value}: not a value like {default!r}",
+                f"--grovescale-param {name}={redaction.value(value, name)}: not a value like {default!r}",
                 next_step=f"Give a value of type {type(default).__name__}.",
             ) from error
 

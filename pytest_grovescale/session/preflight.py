@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .. import writable
+from .. import redaction, writable
 from ..analysis.likeness import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
@@ -110,7 +110,7 @@ def short_of_space(items: Sequence[pytest.Function], settings: Settings, *, work
 def unread(settings: Settings, read: Collection[str]) -> list[str]:
     """Return, for each parameter of the command line that is not among the ``read`` ones, that no test reads it."""
     return [
-        f"--grovescale-param {name}={value}: no selected test reads it\n"
+        f"--grovescale-param {name}={redaction.value(value, name)}: no selected test reads it\n"
         f"  → {with_all(name, sorted(read), what='They read') or 'They read no parameter.'}"
         for name, value in settings.parameters.items()
         if "param" in settings.given and name not in read
@@ -130,9 +130,9 @@ def _wrong_parameters(settings: Settings, codes: Iterable[NamedInCode]) -> Itera
         try:
             type(call.default)(value)
         except ValueError:
-            kind = type(call.default).__name__
+            kind, shown = type(call.default).__name__, redaction.value(value, call.name)
             yield (
-                f"--grovescale-param {call.name}={value}: not a value like {call.default!r}\n"
+                f"--grovescale-param {call.name}={shown}: not a value like {call.default!r}\n"
                 f"  → Give a value of type {kind}."
             )
 

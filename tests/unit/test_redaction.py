@@ -54,6 +54,7 @@ def concealing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ghp_abcdefghijklmnop", "abcdefghijklmnop"),
         (b64(KEY + "x" * 200), b64(KEY)[40:80]),
         (b64(f"password={S}"), b64(f"password={S}")[8:]),
+        (f"x={b64(f'password={S}')}", b64(f"password={S}")[8:]),
         (b64(b64(f"password={S}")), b64(b64(f"password={S}"))[8:]),
         (f"auths {b64(json.dumps({'auths': {'x': {'password': S}}}))}", b64('{"auths')[:8]),
     ],

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pytest_grovescale.cluster import pki
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.access import (
     Access,
@@ -190,6 +194,55 @@ def test_impersonation_is_not_passed_over(tmp_path: Path) -> None:
     file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=user)
     with pytest.raises(ClusterError, match="acts as 'someone-small'"):
         from_kubeconfig(file)
+
+
+@pytest.mark.parametrize(
+    ("provider", "step"),
+    [("gcp", "gke-gcloud-auth-plugin"), ("azure", "kubelogin"), ("oidc", "oidc-login"), ("x", "exec")],
+)
+@pytest.mark.parametrize("credentials", [True, False])
+def test_auth_providers_are_rejected_by_name(tmp_path: Path, provider: str, step: str, credentials: bool) -> None:
+    user = {"auth-provider": {"name": provider, "config": {"access-token": "Cana7ryX9zz"}}}
+    file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=user)
+    with pytest.raises(ClusterError, match=rf"config: cannot be used: .*auth-provider '{provider}'") as raised:
+        from_kubeconfig(file, credentials=credentials)
+    assert step in raised.value.next_step
+    assert "Cana7ry" not in str(raised.value)
+
+
+_KILLED_WITH_KEYS = """
+import sys, time
+opened = open(sys.argv[2], "a")
+sys.addaudithook(lambda event, args: event == "open" and print(args[0], file=opened, flush=True))
+from pytest_grovescale.kube.access import from_kubeconfig, ssl_context
+for _ in range(3):
+    ssl_context(from_kubeconfig(sys.argv[1]))
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_keys_of_a_kubeconfig_are_in_no_file_after_sigkill(tmp_path: Path) -> None:
+    made = pki.create(("me",), service_ip="127.0.0.1")
+    pair = made.clients["me"]
+    access = Access(
+        server="https://127.0.0.1:1", ca_pem=made.ca_pem, client_cert_pem=pair.cert_pem, client_key_pem=pair.key_pem
+    )
+    file = _kubeconfig(tmp_path / "config", ("one", access))
+    assert from_kubeconfig(file).client_key_pem == pair.key_pem
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    trace = tmp_path / "opened"
+    command = [sys.executable, "-c", _KILLED_WITH_KEYS, str(file), str(trace)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert list(temporary.iterdir()) == []
+    # Nor has there been one, for a moment.
+    assert trace.read_text(encoding="utf-8")
+    assert str(temporary) not in trace.read_text(encoding="utf-8")
 
 
 def test_a_kubeconfigs_proxy_beats_the_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
