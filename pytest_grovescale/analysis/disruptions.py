@@ -130,16 +130,20 @@ def _end(stall: Stalled) -> int:
 
 
 def _gaps(contents: Contents, phase: PhaseSpan) -> Iterator[_Span]:
-    """Yield the gaps of watches that a milestone of the phase looks at, where something may have been missed."""
-    looked_at: set[WatchSpec] = set()
-    for declared in phase.declared.values():
-        looked_at |= watches(declared.condition)
+    """Yield the gaps of watches in which something may have been missed that a milestone of the phase waited for.
+
+    One that was met before stays met, whatever was missed afterwards.
+    """
     for story in contents.watches.values():
-        if not any(_covers(story.opened.spec, spec) for spec in looked_at):
-            continue
         for gap in story.gaps:
             start = gap.at - gap.length_ns
-            if _may_have_missed(contents, phase, story, gap):
+            waiting = any(
+                _covers(story.opened.spec, spec)
+                for name, declared in phase.declared.items()
+                if (met := phase.met.get(name)) is None or met.at >= start
+                for spec in watches(declared.condition)
+            )
+            if waiting and _may_have_missed(contents, phase, story, gap):
                 yield _Span(start, gap.at, "watch-gap", story.opened.spec.resource, "", gap.length_ns)
 
 
@@ -236,10 +240,9 @@ def _uncertain(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResu
     """Return which figures of the phase a disruption may have changed."""
     end = last if span.end is None else span.end
     if span.kind == "watch-gap":
-        return tuple(f"milestone {milestone.name}" for milestone in milestones)
+        return tuple(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones))
     if span.subject != RECORDER:
-        late = [m for m in milestones if m.observed_s is None or phase.start + m.observed_s * 1e9 >= span.start]
-        return (*(f"milestone {milestone.name}" for milestone in late), *_ALL)
+        return (*(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones)), *_ALL)
     found = []
     for milestone in milestones:
         if milestone.observed_s is None or not _within(phase.start + milestone.observed_s * 1e9, span.start, end):
@@ -254,6 +257,11 @@ def _uncertain(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResu
         found.append("CPU at its start")
     low, high = max(0.0, (span.start - phase.start) / 1e9), max(0.0, (min(end, last) - phase.start) / 1e9)
     return (*found, f"samples from {low:.1f} s to {high:.1f} s")
+
+
+def _late(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult]) -> list[MilestoneResult]:
+    """Return the milestones that were not met before a disruption began."""
+    return [m for m in milestones if m.observed_s is None or phase.start + m.observed_s * 1e9 >= span.start]
 
 
 def _within(at: float, start: int, end: int) -> bool:

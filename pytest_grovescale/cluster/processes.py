@@ -114,20 +114,24 @@ def has_ended(descriptor: int, timeout_s: float = 0.0) -> bool:
 
 
 class StoppedFor:
-    """For how long a process has been stopped without a break, as far as it is asked."""
+    """For how long a process has been stopped without a break, as far as it is asked.
 
-    def __init__(self, pid: int) -> None:
+    ``patience_s``: for how long it may be; None: `STOPPED_S`.
+    """
+
+    def __init__(self, pid: int, *, patience_s: float | None = None) -> None:
         self._pid = pid
+        self._patience = patience_s
         self._since: float | None = None
 
     def too_long(self) -> bool:
-        """Return whether the process is stopped now, and was at every call of the last `STOPPED_S` seconds."""
+        """Return whether the process is stopped now, and has been at every call since its patience began."""
         if not is_stopped(self._pid):
             self._since = None
             return False
         now = time.monotonic()
         self._since = now if self._since is None else self._since
-        return now - self._since >= STOPPED_S
+        return now - self._since >= (STOPPED_S if self._patience is None else self._patience)
 
 
 def marked(directory: Path) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from ..cluster import locks
 from ..cluster.handle import Cluster, ProcessSpec
-from ..cluster.protocol import SupervisorGone
+from ..cluster.protocol import SupervisorGone, SupervisorStopped
 from ..errors import ClusterError
 from ..kube.client import Client
 from ..kube.portal import Portal
@@ -138,7 +138,9 @@ def stop(cluster: Cluster, running: AnyRunning) -> None:
             # It has taken its processes and its API server with it.
             return
         if running.spec.name in cluster.processes():
-            cluster.stop_process(running.spec.name)
+            # One that is stopped itself ends it when it goes on and the lease is over, whose release tells of that.
+            with contextlib.suppress(SupervisorStopped):
+                cluster.stop_process(running.spec.name)
         if running.configurations or isinstance(running, RunningPods):
             with Portal() as portal:
                 portal.run(_clear(portal.client(cluster.access_as("harness")), running))

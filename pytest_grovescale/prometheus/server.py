@@ -19,7 +19,7 @@ from .. import log_files
 from ..cluster import binaries, ports, processes
 from ..cluster.binaries import Binary
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
-from ..cluster.protocol import SupervisorGone
+from ..cluster.protocol import SupervisorGone, SupervisorStopped
 from ..endpoints import Address
 from ..errors import OperatorError, PrometheusError
 from ..operator.readiness import NotReady, answers, exit_text, wait_until
@@ -124,8 +124,8 @@ class Server:
         try:
             if PROCESS in self._cluster.processes():
                 self._cluster.stop_process(PROCESS)
-        except SupervisorGone:
-            # It died with it.
+        except (SupervisorGone, SupervisorStopped):
+            # It died with it, or ends when that goes on and the lease is over, whose release tells of it.
             pass
         finally:
             ports.release([self._lease])

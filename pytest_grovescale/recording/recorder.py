@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from .. import log_files, redaction
+from ..cluster.processes import StoppedFor
 from ..errors import RecordingError, UsageError
 from . import protocol
 from .conditions import Condition, WatchSpec
@@ -44,6 +45,9 @@ _ORDER_S = 60.0
 _BEGIN_S = 120.0
 _END_S = 300.0
 _GRACE_S = 10.0
+_LOOK_S = 0.5
+STOPPED_S = 30.0
+"""A recorder that is stopped for so long while it is needed is waited for no longer, s. Shorter ones are told by it."""
 _TAIL_LINES = 20
 
 
@@ -295,9 +299,15 @@ class Recorder:
         except OSError:
             raise self._died() from None
         deadline = time.monotonic() + timeout
+        stopped = StoppedFor(self.pid, patience_s=STOPPED_S)
         while True:
-            heard = self._hear(max(deadline - time.monotonic(), 0.0))
+            heard = self._hear(min(max(deadline - time.monotonic(), 0.0), _LOOK_S))
             match heard:
+                case None if stopped.too_long():
+                    raise RecordingError(
+                        f"the recorder (pid {self.pid}) is stopped and does not answer",
+                        next_step=f"Let it go on: kill -CONT {self.pid}. What it recorded is in {self.journal}.",
+                    )
                 case None if time.monotonic() >= deadline:
                     raise RecordingError(
                         f"the recorder did not answer within {timeout:g} s",

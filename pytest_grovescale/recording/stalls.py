@@ -20,7 +20,7 @@ from ..kube.errors import ApiError
 from .ledger import Ledger
 from .processes import Identity
 from .protocol import StallSeen
-from .records import AnyRecord, ObjectSeen, Request, Stalled, StallKind
+from .records import AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
 
 LATE_NS = 1_000_000_000
 """A heartbeat that is later than this, and an answer that takes so much longer than usual, is a stall."""
@@ -35,6 +35,7 @@ API_SERVER, ETCD = "kube-apiserver", "etcd"
 _PATHS = {API_SERVER: f"{PROBES}ping", ETCD: f"{PROBES}etcd"}
 _ANSWER_S = 30.0
 _USUAL_OF = 20
+_READS_KEPT = 120
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
@@ -129,6 +130,8 @@ def _is_stopped(process: Identity) -> bool:
 class Server:
     """One server that is probed. It has stalled while a probe waits and nothing else shows that it works.
 
+    One that runs, or waits for a core, for most of that time is slow: that is contention, and told as such.
+
     ``through``: the one that hands its probes on, whose silence says nothing of it.
     """
 
@@ -143,6 +146,8 @@ class Server:
         self._alive = 0
         self._took: deque[int] = deque(maxlen=_USUAL_OF)
         """Of the last answers, ns."""
+        self._ran: deque[tuple[int, int]] = deque(maxlen=_READS_KEPT)
+        """When its clocks were read, and what they said together, ns."""
 
     def asked(self) -> None:
         """Note that a probe was sent."""
@@ -158,6 +163,10 @@ class Server:
         """Note a sign of life, and journal the stall that it ends."""
         self.report()
         self._alive = self._ledger.now()
+
+    def ran(self, at: int, ran_ns: int) -> None:
+        """Note what its CPU clock says, and for how long its threads have waited for a core, together."""
+        self._ran.append((at, ran_ns))
 
     def forgive(self) -> None:
         """Begin again: nobody could have heard an answer."""
@@ -180,7 +189,16 @@ class Server:
             # One that has never answered is not known to be there.
             return None
         began = max(self._asked, self._alive)
-        return began if self._ledger.now() - began > LATE_NS + round(statistics.median(self._took)) else None
+        late = self._ledger.now() - began > LATE_NS + round(statistics.median(self._took))
+        return began if late and not self._is_slow(began) else None
+
+    def _is_slow(self, began: int) -> bool:
+        """Return whether it has run, or waited for a core, for most of the time since; False: not, or not known."""
+        before = [read for read in self._ran if read[0] <= began]
+        if not before or before[-1] == self._ran[-1]:
+            return False
+        (first, ran), (last, runs) = before[-1], self._ran[-1]
+        return runs - ran > (last - first) // 2
 
 
 class Probes:
@@ -209,6 +227,8 @@ class Probes:
                 self._works(API_SERVER, ETCD)
             case Request():
                 self._works(API_SERVER)
+            case CpuRead(process=process) if process in self._servers:
+                self._servers[process].ran(record.at, record.cpu_ns + (record.waiting_ns or 0))
 
     def report(self) -> None:
         """Journal what has stalled and still does, up to now: a phase ends."""

@@ -19,7 +19,7 @@ from pytest_grovescale.kube.access import Access
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.protocol import MilestoneReached, PhaseComplete, RecorderConfig, SourceBroke
 from pytest_grovescale.recording.recorder import Recorder
-from pytest_grovescale.recording.records import Closed, CpuRead, Mark, MilestoneMet, PhaseEnded
+from pytest_grovescale.recording.records import Closed, CpuRead, Mark, MilestoneMet, PhaseEnded, Stalled
 from tests.waiting import wait_until
 
 from .plane import Plane, Proxy
@@ -137,6 +137,25 @@ def test_killed_recorder_is_told_and_its_journal_can_be_read(plane: Plane, maps:
         with pytest.raises(RecordingError):
             running.end_phase("p", "failed")
     assert not isinstance(check(running.journal)[-1], Closed)
+
+
+def test_stopped_recorder_is_named_with_what_to_do_and_goes_on(
+    plane: Plane, maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_grovescale.recording.recorder.STOPPED_S", 1.5)
+    with recorder(tmp_path, plane.access) as running:
+        running.begin_phase("p", [("one", maps.count(1))], timeout=60)
+        os.kill(running.pid, signal.SIGSTOP)
+        with pytest.raises(RecordingError, match=rf"the recorder \(pid {running.pid}\) is stopped") as told:
+            running.flush()
+        assert f"kill -CONT {running.pid}" in str(told.value)
+        os.kill(running.pid, signal.SIGCONT)
+        maps.create("a")
+        complete(running, "p")
+        running.end_phase("p", "passed")
+    [stall] = of(check(running.journal), Stalled)
+    assert (stall.process, stall.kind) == ("recorder", "late")
+    assert stall.length_ns > 1.4e9
 
 
 def interrupt() -> None:

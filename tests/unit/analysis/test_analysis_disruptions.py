@@ -196,6 +196,16 @@ def test_a_gap_in_a_watch_counts_when_the_log_shows_a_write_in_it(write: dict[st
         assert told[0].uncertain == ("milestone never",)
 
 
+def test_what_is_missed_after_a_milestone_was_met_changes_nothing_of_it() -> None:
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.phase("steady", 1000, 11_000, created=pods(1))
+    sim.write(PODS, "a", 2000, verb="create", fields={})
+    gap(sim, 6000, 2)
+    sim.request(5000, verb="delete", resource="pods", name="a")
+    assert found(sim) == []
+
+
 def test_without_an_audit_log_a_gap_may_have_missed_anything() -> None:
     sim = phase(never=pods(99))
     sim.watch(PODS, 1)

@@ -201,6 +201,18 @@ def test_a_busy_server_that_shows_other_signs_of_life_has_not_stalled(kept: Kept
     assert kept.stalls() == []
 
 
+@pytest.mark.parametrize(("ran_s", "stalled"), [(0.1, True), (1.9, False)])
+def test_a_server_that_runs_or_waits_for_a_core_is_slow_and_has_not_stalled(
+    kept: Kept, server: Server, ran_s: float, stalled: bool
+) -> None:
+    server.ran(0, 50 * S)
+    server.asked()
+    kept.now += 3 * S
+    server.ran(kept.now, 50 * S + round(ran_s * S))
+    server.answered(3 * S)
+    assert bool(kept.stalls()) is stalled
+
+
 def test_a_server_that_never_answered_is_not_known_to_be_there(kept: Kept) -> None:
     server = Server(kept.ledger, "etcd")
     server.asked()
