@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help try scale scale-all test test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
+.PHONY: help try scale scale-all test faults test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ browser:
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rR $(ARGS)
+
+faults: $(READY) ## break 120 runs on purpose and answer four questions of each; an hour, ARGS="--only=interrupt --count=9"
+	$(BIN)/grovescale setup
+	$(BIN)/python -m tools.faults --markdown=reports/faults.md --keep=reports/faults $(ARGS)
 
 # One defect of each kind: API traffic, idle behaviour, work left undone, served metrics.
 DEFECTS := clean noop-writes hot-loop orphan name-label
