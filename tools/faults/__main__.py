@@ -31,7 +31,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 _SCENARIO = _CHECKOUT / "tests" / "scale" / folders.SCENARIO
 _SIZE = Size(nodes=20, replicas=50, hold_s=2)
 SMALL = Size(nodes=2, replicas=2, hold_s=1)
-_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+_NAMESPACES = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _FIRST_PROCESS = ("sh", "-c", '"$@"; exit $?', "sh")
 """The first process of a pid namespace has to wait for orphans: the shell does."""
 _HIDDEN = ("/tmp", "/dev/shm")
@@ -88,7 +88,7 @@ def namespaces() -> tuple[tuple[str, ...], str]:
         return (), f"{below[0]} lies below a folder that each fault replaces ({' or '.join(_HIDDEN)})"
     if not folders.has_binaries(folders.default_cache()):
         return (), f"not all binaries are in {folders.default_cache()}: grovescale setup"
-    why = "unshare is not installed"
+    why = "setpriv and unshare are not installed"
     # Without root: root of a user namespace, where other users cannot be.
     for command in (_NAMESPACES, (*_NAMESPACES, "--map-root-user")):
         try:
@@ -130,6 +130,9 @@ def run(faults: Sequence[Fault], size: Size, *, lanes: int, patience: float) -> 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says and return the exit status."""
     given = _parser().parse_args(arguments)
+    # A shell that starts this in the background lets it ignore Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     faults = catalogue.short_list() if given.short else _chosen(given)
     if given.list:
         sys.stdout.writelines(f"{fault.number:4}  {fault.kind}: {fault.text}\n" for fault in faults)

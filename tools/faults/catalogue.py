@@ -19,6 +19,9 @@ T = TypeVar("T")
 _KB = 1024
 _NO_SPACE = r"no space left|disk .*(full|MB left)|disk quota"
 _READ_ONLY = r"read-only file system|cannot be written"
+_ITS_LOCKS = (r"state/(locks|runs)/", r"tmp/grovescale-machine-lock/user-")
+"""Lock files of pytest itself: where that was killed, the next that looks removes them."""
+_ANY_FILE = ("",)
 _NEVER_RECORDED: tuple[Point, ...] = ("start", "nodes")
 """A run that ends at these points may have no recording yet."""
 _PHASES: tuple[Point, ...] = ("deploy", "steady-state", "delete")
@@ -69,8 +72,10 @@ def _shown(moment: Moment, *verdicts: str) -> tuple[str, ...]:
     return () if moment.after in _NEVER_RECORDED else verdicts
 
 
-def _expect(*outcomes: Outcome, by_next_run: bool = False, result: bool = True, limit_s: float = 180.0) -> Expectation:
-    return Expectation(outcomes=outcomes, by_next_run=by_next_run, result=result, limit_s=limit_s)
+def _expect(
+    *outcomes: Outcome, until_next_run: tuple[str, ...] = (), result: bool = True, limit_s: float = 180.0
+) -> Expectation:
+    return Expectation(outcomes=outcomes, until_next_run=until_next_run, result=result, limit_s=limit_s)
 
 
 # ---- kills and freezes
@@ -85,7 +90,7 @@ def _kill_harness(choose: random.Random) -> _Draft:
         what="SIGKILL for pytest",
         action=d.Kill(victim="harness"),
         moment=moment,
-        expect=_expect(Outcome(exits=(-9,), shown=shown)),
+        expect=_expect(Outcome(exits=(-9,), shown=shown), until_next_run=_ITS_LOCKS),
     )
 
 
@@ -108,7 +113,9 @@ def _kill_supervisor(choose: random.Random) -> _Draft:
         action=d.Kill(victim="supervisor"),
         moment=moment,
         expect=_expect(
-            Outcome(exits=(1,), shown=_shown(moment, "ERROR"), says=says, next_step=True), by_next_run=True, limit_s=120
+            Outcome(exits=(1,), shown=_shown(moment, "ERROR"), says=says, next_step=True),
+            until_next_run=_ANY_FILE,
+            limit_s=120,
         ),
     )
 
@@ -278,7 +285,7 @@ def _remove(choose: random.Random) -> _Draft:
         what=f"{place} folder removed",
         action=d.Remove(place=place),
         moment=_moment(choose, ("deploy", "steady-state")),
-        expect=_expect(*outcomes, result=place != "reports", by_next_run=place == "state"),
+        expect=_expect(*outcomes, result=place != "reports", until_next_run=_ANY_FILE if place == "state" else ()),
     )
 
 
@@ -455,7 +462,7 @@ def short_list() -> tuple[Fault, ...]:
             moment=Moment(after="deploy", delay_s=0.1),
             expect=_expect(
                 Outcome(exits=(1,), shown=("ERROR",), says=("supervisor", "killed", _ERROR), next_step=True),
-                by_next_run=True,
+                until_next_run=_ANY_FILE,
                 limit_s=120,
             ),
         ),

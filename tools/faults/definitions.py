@@ -166,8 +166,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...]
     """Any of these is right."""
-    by_next_run: bool = False
-    """Files may be left until the next run, since who removes them was killed. Processes may never be left."""
+    until_next_run: tuple[str, ...] = ()
+    """Regular expressions of files that may be left until the next run, since who removes them was killed. Processes
+    may never be left."""
     result: bool = True
     """Whether each run with a recording has a result.json."""
     limit_s: float = 180.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from .definitions import Answer, Ended, Expectation, Fault, Observation, Outcome, Row
 
@@ -39,11 +40,10 @@ def left_over(expect: Expectation, seen: Observation) -> Answer:
     reasons = []
     if seen.processes_left:
         reasons.append(f"{len(seen.processes_left)} processes: {_some(seen.processes_left)}")
-    if seen.left_after_run and not expect.by_next_run:
-        reasons.append(f"files after the run: {_some(seen.left_after_run)}")
-    # Those that the next run found and left are its reason, too.
-    if seen.left_after_next and (expect.by_next_run or set(seen.left_after_next) - set(seen.left_after_run)):
-        reasons.append(f"files after the next run: {_some(seen.left_after_next)}")
+    if early := not_excused(seen.left_after_run, expect.until_next_run):
+        reasons.append(f"files after the run: {_some(early)}")
+    if late := [name for name in seen.left_after_next if name not in early]:
+        reasons.append(f"files after the next run: {_some(late)}")
     reasons += [f"touched: {what}" for what in seen.disturbed]
     return Answer(reasons=tuple(reasons))
 
@@ -83,6 +83,11 @@ def next_run(seen: Observation) -> Answer:
     if run.exit != 0:
         return Answer(reasons=(f"exit code {run.exit}: {error_line(run.output)}",))
     return Answer(reasons=tuple(f"it printed {what}" for what in internals(run.output)))
+
+
+def not_excused(names: Iterable[str], excused: Sequence[str]) -> list[str]:
+    """Return those of some files that none of the regular expressions fits, sorted."""
+    return sorted(name for name in names if not any(re.match(text, name) for text in excused))
 
 
 def internals(output: str) -> list[str]:
@@ -137,6 +142,6 @@ def _last_line(output: str) -> str:
     return lines[-1].strip()[:200] if lines else "(no output)"
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return "; ".join(names[:_MOST]) + more

@@ -20,7 +20,7 @@ import msgspec
 
 from . import definitions as d
 from . import folders as places
-from . import programs
+from . import judging, programs
 from .definitions import Ended, Fault, Observation, Size
 from .folders import Folders
 from .programs import Running
@@ -130,7 +130,7 @@ def _observe(stage: _Stage) -> Observation:
         _strike(stage, run)
         ended = tuple(running.ends(expect.limit_s * patience) for running in stage.runs)
     processes_left = programs.left_running(_GONE_S * patience)
-    left = _left_over(folders, before, 0 if expect.by_next_run else _FILES_S * patience)
+    left = _left_over(folders, before, _FILES_S * patience, excused=expect.until_next_run)
     programs.end_all()
     runs = places.run_folders(folders.reports)
     unfinished = places.unfinished(runs, _RESULT_S * patience if expect.result else 0)
@@ -152,9 +152,12 @@ def _observe(stage: _Stage) -> Observation:
     )
 
 
-def _left_over(folders: Folders, before: frozenset[str], within_s: float) -> tuple[str, ...]:
+def _left_over(
+    folders: Folders, before: frozenset[str], within_s: float, *, excused: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return what is there that was not before, once that is nothing, or only what may stay, or the time is over."""
     deadline = time.monotonic() + within_s
-    while (left := places.left(folders) - before) and time.monotonic() < deadline:
+    while judging.not_excused(left := places.left(folders) - before, excused) and time.monotonic() < deadline:
         time.sleep(0.2)
     return tuple(sorted(left))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tools.faults import catalogue, folders, table
+from tools.faults import __main__, catalogue, folders, table
 from tools.faults.definitions import Answer, Fault, Row
 
 MANY = 500
@@ -96,3 +96,13 @@ def test_files_that_a_run_leaves_in_its_folders_are_seen(tmp_path: Path) -> None
     mine = {"state/clusters/c", "state/locks/c.lock", "reports/run/.result.json.7", "home/.x", "project/y"}
     left = folders.left(own) - before
     assert {name for name in left if not name.startswith(("tmp/", "dev/"))} == mine
+
+
+def test_without_namespaces_every_fault_is_skipped_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "has_binaries", lambda cache: True)
+    monkeypatch.setenv("PATH", "")
+    rows = [row for row, _ in __main__.run(catalogue.short_list(), __main__.SMALL, lanes=2, patience=1)]
+    assert len(rows) == 4
+    for row in rows:
+        assert not row.perfect
+        assert "not installed" in row.skipped or "lies below" in row.skipped

@@ -89,12 +89,13 @@ def test_every_run_of_several_is_judged() -> None:
     )
 
 
-def test_what_a_killed_supervisor_leaves_may_stay_until_the_next_run_and_no_longer() -> None:
-    later = msgspec.structs.replace(EXPECTED, by_next_run=True)
-    assert reasons(seen(left_after_run=("state/clusters/c",)), later) == ()
-    assert reasons(seen(left_after_run=("x",), left_after_next=("x",)), later) == (
-        "left over: files after the next run: x",
+def test_files_of_a_killed_program_may_stay_until_the_next_run_and_no_longer() -> None:
+    later = msgspec.structs.replace(EXPECTED, until_next_run=("state/locks/",))
+    assert reasons(seen(left_after_run=("state/locks/c",)), later) == ()
+    assert reasons(seen(left_after_run=("state/locks/c",), left_after_next=("state/locks/c",)), later) == (
+        "left over: files after the next run: state/locks/c",
     )
+    assert reasons(seen(left_after_run=("state/locks/c", "tmp/x")), later) == ("left over: files after the run: tmp/x",)
     assert reasons(seen(processes_left=("etcd",)), later) == ("left over: 1 processes: etcd",)
 
 
