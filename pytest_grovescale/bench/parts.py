@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from .. import redaction
 from ..analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, compare
 from ..analysis.pair_contention import is_contended
 from ..analysis.run_metrics import default_gated
@@ -106,4 +107,4 @@ def _facts(plan: Plan, samples: Mapping[Slot, Sample]) -> dict[str, str]:
     for name in _FACTS:
         if name in cluster:
             facts[name] = str(cluster[name])
-    return facts | next(iter(plan.arms.values())).parameters
+    return facts | redaction.parameters(next(iter(plan.arms.values())).parameters)

@@ -121,7 +121,8 @@ class Store:
         with told(store.folder):
             (store.folder / SAMPLES).mkdir(parents=True)
             (store.folder / RUNS).mkdir()
-        write_json(store.folder / PLAN, plan)
+        # With the values and parameters as they were given, secret ones too: its runs need them.
+        write_json(store.folder / PLAN, plan, mode=0o600)
         return store
 
     @classmethod

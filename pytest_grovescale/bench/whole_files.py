@@ -12,9 +12,9 @@ from ..errors import RecordingError
 from ..whole_files import json_document, replacing
 
 
-def write_json(path: Path, content: msgspec.Struct) -> None:
+def write_json(path: Path, content: msgspec.Struct, *, mode: int = 0o666) -> None:
     """Write a struct as JSON; a reader finds the old file or the new one. Raises RecordingError."""
-    with told(path), replacing(path, durable=True) as file:
+    with told(path), replacing(path, durable=True, mode=mode) as file:
         file.write(json_document(content))
 
 

@@ -165,7 +165,7 @@ def _start_once(
         place.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         undo.callback(shutil.rmtree, place.folder, ignore_errors=True)
         file = configuration.write(targets, place.folder, interval_s=place.interval_s, version=binary.version)
-        place.data.mkdir(parents=True, exist_ok=True)
+        place.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         (lease,) = ports.lease(1)
         undo.callback(ports.release, [lease])
         server = Server(cluster, binary, place, lease, targets)
