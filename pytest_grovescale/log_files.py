@@ -1,8 +1,12 @@
-"""Log files of other programs: made for their owner's eyes only, and read without what must not be shown."""
+"""Log files of other programs: readable by their owner only, and shown without secrets.
+
+Messages show their last lines, and why a Go program ended, which stands before the stacks of its goroutines.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,6 +14,25 @@ from . import redaction
 
 TAIL_BYTES = 256 * 1024
 """Of a log's end that is looked at: more than its last lines, since a secret may begin before them."""
+
+
+_LAST_BYTES = 8 << 20
+"""So much of a log is looked at: a Go program that ends writes the stacks of all its goroutines."""
+
+_REASON = re.compile(r"(fatal error: |panic: |runtime: (?!goroutine)|SIG[A-Z]+: |F\d{4} |unexpected fault address)")
+"""How the line begins by which a Go program, or one that logs with klog, says why it ends."""
+
+_MOST_REASONS = 3
+
+_MACHINE = {
+    "max user processes": "Raise the limit of processes: ulimit -u, or that of the container or the unit (pids.max).",
+    "resource temporarily unavailable": "Raise the limit of processes: ulimit -u, or that of the container (pids.max).",
+    "no space left on device": "Free some space, or choose another folder for clusters: GROVESCALE_STATE_DIR=DIR.",
+    "cannot allocate memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
+    "out of memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
+    "too many open files": "Raise the limit of open files: ulimit -n.",
+}
+"""What a program says when the machine refuses it something → what to do."""
 
 
 def appending(path: Path) -> BinaryIO:
@@ -28,5 +51,32 @@ def end_of(path: Path, *, from_byte: int = 0) -> str:
 
 
 def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:
-    """Return the last lines of a log as `end_of` does."""
-    return end_of(path, from_byte=from_byte).rstrip("\n").splitlines()[-count:]
+    """Return the last lines of a log as `end_of` does; before them, if it is not among them, why the program ended."""
+    last = end_of(path, from_byte=from_byte).rstrip("\n").splitlines()[-count:]
+    return [*_reason_before(path, count, from_byte), *last]
+
+
+def _reason_before(path: Path, count: int, from_byte: int) -> list[str]:
+    """Return the lines that say why a program ended, redacted, if they are not among its last ``count`` lines."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(from_byte, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    before, last = lines[:-count], lines[-count:]
+    # Those of its last end: a program that was started again has written more than one.
+    reasons = [index for index, line in enumerate(before) if _REASON.match(line)]
+    if not reasons or any(_REASON.match(line) for line in last):
+        return []
+    first = reasons[-1]
+    while first - 1 in reasons:
+        first -= 1
+    shown = redaction.text("\n".join(before[first : first + _MOST_REASONS])).splitlines()
+    left_out = len(before) - first - len(shown)
+    return [*shown, *([f"… {left_out} lines"] if left_out > 0 else [])]
+
+
+def what_to_do(log: str) -> str:
+    """Return what to do about what the machine has refused a program, by its log; empty where it says no such thing."""
+    return next((step for words, step in _MACHINE.items() if words in log.lower()), "")

@@ -157,14 +157,17 @@ def explained(error: BaseException, reports: Path | None = None) -> MachineError
         return MachineError("no further thread can be started", next_step=_LIMITS[errno.EAGAIN])
     if not isinstance(error, OSError) or error.errno is None:
         return None
-    path = Path(os.fsdecode(error.filename)).absolute() if isinstance(error.filename, str | bytes) else None
+    # A name alone may be that of a file in an open folder, which is not known here.
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     if error.errno in _LIMITS:
         what = "no further process can be started" if error.errno == errno.EAGAIN else path or "the machine refuses"
         return MachineError(f"{what}: {error.strerror}", next_step=_LIMITS[error.errno])
     known = [state_folder(), cache_folder()]
     if reports is not None:
         known.insert(0, reports_folder(reports))
-    folder = _holding(path, known) if path is not None else _full(known) if error.errno in _FULL else None
+    folder = _holding(path, known) if path is not None and path.is_absolute() else None
+    if folder is None and error.errno in _FULL:
+        folder = _full(known)
     if folder is not None and error.errno in (*_FULL, *_REFUSED, *_NO_SUCH_PLACE):
         do = "Free some space there" if error.errno in _FULL else "See what became of it"
         return MachineError(

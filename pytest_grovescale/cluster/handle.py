@@ -56,6 +56,8 @@ class Cluster:
         self.owner = ownership.of(directory)
         """Who makes objects on it, for those that others use too."""
         self.container = facts.container
+        self.standing = facts.standing
+        """Whether it was made by ``grovescale up``; any other ends with the run that made it."""
         self._lease = held
         self._supervision = Supervision(directory)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ClusterError, GrovescaleError
+from ..log_files import what_to_do
 from . import at_end, lease, processes, protocol, state, supervision
 from .binaries import Binary
 from .definition import ClusterDefinition
@@ -27,6 +29,7 @@ _GONE_S = 60.0
 _SUPERVISOR_S = 60.0
 _LOOK_MS = 250
 _PORT_ATTEMPTS = 3
+_KEPT_STARTS = 5
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +109,9 @@ def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[stat
         state.write(plan.folder / "cluster.json", facts)
     except BaseException as error:
         cause = _ended_supervisor(plan.folder, error)
+        if isinstance(error, GrovescaleError) and not isinstance(error, PortTaken):
+            # As long as there is a folder: the supervisor takes it away at its end.
+            error.message += _kept_logs(plan.folder)
         held.release()
         if (owner := state.owner(plan.folder)) is not None:
             end(plan.folder, owner)
@@ -125,6 +131,25 @@ def _ended_supervisor(folder: Path, error: BaseException) -> ClusterError | None
     if not isinstance(error, GrovescaleError) or not started or state.owner(folder) is not None:
         return None
     return supervision.ended_error(folder, f"cluster {folder.name} ended while it was starting")
+
+
+def _kept_logs(folder: Path) -> str:
+    """Keep the logs of a start that has failed, and return where, as the end of a message; empty where there are none.
+
+    Those of the last few: nobody comes back for older ones.
+    """
+    kept = state.root() / "failed-starts"
+    try:
+        shutil.rmtree(kept / folder.name, ignore_errors=True)
+        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copytree(folder / "logs", kept / folder.name)
+        for old in sorted(kept.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT_STARTS]:
+            shutil.rmtree(old, ignore_errors=True)
+    except FileNotFoundError:
+        return ""
+    except (OSError, shutil.Error) as error:
+        return f"\nits logs could not be kept: {error}"
+    return f"\nall logs of this start: {kept / folder.name}"
 
 
 def end(folder: Path, owner: state.Owner) -> None:
@@ -171,7 +196,10 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
         finally:
             forked = _forked(starter)
         if not forked or not _says_ready(reading, folder):
-            text = (folder / supervision.LOG).read_text(encoding="utf-8", errors="replace")
+            text = (folder / supervision.LOG).read_text(encoding="utf-8", errors="replace").strip()
+            if todo := what_to_do(text):
+                # Where the machine refused it something, the frames tell no more than the error.
+                raise ClusterError(f"the supervisor did not start: {text.splitlines()[-1]}", next_step=todo)
             raise ClusterError(f"the supervisor did not start:\n{text}", next_step="Please report this.")
     finally:
         os.close(reading)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ..errors import ClusterError
+from ..log_files import what_to_do
 from . import processes
 
 SOCKET = "supervisor.sock"
@@ -156,7 +157,7 @@ def ask(directory: Path, request: Request, *, timeout_s: float = _ANSWER_S) -> A
         )
     answer = msgspec.json.decode(line, type=Answer)
     if answer.error:
-        raise ClusterError(answer.error)
+        raise ClusterError(answer.error, next_step=what_to_do(answer.error))
     return answer
 
 

@@ -253,8 +253,10 @@ class Supervisor:
                 try:
                     request = msgspec.json.decode(line, type=protocol.Request)
                     answer = await self._answer(request)
-                except (ClusterError, msgspec.MsgspecError, OSError) as error:
+                except (ClusterError, msgspec.MsgspecError) as error:
                     answer = Answer(error=str(error))
+                except OSError as error:
+                    answer = Answer(error=f"the supervisor in {self._directory}: {_refused(error)}")
                 writer.write(msgspec.json.encode(answer) + b"\n")
                 await writer.drain()
         except (ConnectionError, ValueError) as error:
@@ -303,7 +305,10 @@ class Supervisor:
             raise ClusterError(f"the lease {owner} is gone")
         supervised = Supervised(spec, owner, rank)
         supervised.restarts = former.restarts if former is not None else 0
-        self._start(supervised)
+        try:
+            self._start(supervised)
+        except OSError as error:
+            raise ClusterError(f"{spec.name} cannot be started: {_refused(error)}") from error
         self._table[spec.name] = supervised
         self._publish()
         return supervised.info()
@@ -340,6 +345,10 @@ def _signal_group(supervised: Supervised, number: int) -> None:
     # Each has a session of its own; until it is reaped, its pid names its group and nothing else.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(supervised.pid, number)
+
+
+def _refused(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 def _minimal_environment() -> dict[str, str]:

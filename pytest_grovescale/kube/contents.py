@@ -49,8 +49,8 @@ async def kinds(client: Client) -> list[Resource]:
     return list(found.values())
 
 
-async def holds(client: Client, kind: Resource, namespace: str) -> bool:
-    """Return whether there is an object of a kind in a namespace."""
+async def holds(client: Client, kind: Resource, namespace: str | None = None) -> bool:
+    """Return whether there is an object of a kind in a namespace, or in any of them."""
     body = await client.request("GET", kind.path(namespace), params={"limit": "1"}, accept=_METADATA_ONLY)
     return bool(_decode(body).items)
 

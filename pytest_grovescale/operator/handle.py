@@ -105,7 +105,7 @@ class Operator(ABC):
     def stop(self) -> None:
         """Stop it and take its webhooks and credentials away, unless others share it. Idempotent.
 
-        CRDs, RBAC and identity stay for the next start; ``uninstall`` takes them out.
+        CRDs, RBAC and identity stay for the next start; `start.uninstall` takes them out.
         """
         if self._hold.released:
             return

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from ..cluster import ownership
 from ..cluster.ownership import Owner
 from ..errors import OperatorError
+from ..kube import contents
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
 from ..kube.resources import Resource, UnknownResource
@@ -163,6 +164,22 @@ async def remove(client: Client, objects: Iterable[Object], *, owner: Owner | No
                 await client.delete(resource, metadata["name"], namespace)
         except (NotFound, UnknownResource):
             continue
+
+
+async def of_others(client: Client, crds: Iterable[Object]) -> list[Object]:
+    """Return those CustomResourceDefinitions of which there are objects: somebody's, which would go with them."""
+    kind = await client.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
+    found: list[Object] = []
+    for crd in crds:
+        try:
+            spec = (await client.get(kind, crd["metadata"]["name"]))["spec"]
+            version = next(one["name"] for one in spec["versions"] if one["served"])
+            resource = await client.resource(spec["names"]["kind"], f"{spec['group']}/{version}")
+            if await contents.holds(client, resource):
+                found.append(crd)
+        except (NotFound, UnknownResource):
+            continue
+    return found
 
 
 async def _left_to_others(client: Client, resource: Resource, name: str, namespace: str, owner: Owner) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -61,11 +61,15 @@ class RunningPods(Running, frozen=True, kw_only=True, tag="pods"):
 AnyRunning = RunningProcess | RunningPods
 
 
-class Hold:
-    """A share in the running operator, dropped by the kernel when this process dies."""
+OBJECTS = "operator-objects"
+"""What sessions hold a share in that put an operator's objects into a cluster; they go with the last of them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._path = cluster.directory / f"{PROCESS}.users"
+
+class Hold:
+    """A share in the running operator, or in `OBJECTS`, dropped by the kernel when this process dies."""
+
+    def __init__(self, cluster: Cluster, what: str = PROCESS) -> None:
+        self._path = cluster.directory / f"{what}.users"
         self._file: BinaryIO | None = locks.take(self._path, shared=True)
 
     @property
@@ -98,8 +102,35 @@ def state_file(cluster: Cluster) -> Path:
 
 
 def write(cluster: Cluster, running: AnyRunning) -> None:
-    """Keep what is known of the operator that is started."""
+    """Keep what is known of the operator that is started, and which objects it has put into the cluster."""
     write_private(state_file(cluster), msgspec.json.encode(running).decode())
+    _write_objects(cluster, [*objects(cluster), *map(_named, running.ours)])
+
+
+def objects(cluster: Cluster) -> list[Object]:
+    """Return, by name, the objects that operators have put into a cluster since it was last cleared of them, in order.
+
+    They outlive the operator, so that its next start finds them.
+    """
+    try:
+        return msgspec.json.decode((cluster.directory / f"{OBJECTS}.json").read_bytes(), type=list[Object])
+    except FileNotFoundError:
+        return []
+
+
+def forget_objects(cluster: Cluster, gone: Sequence[Object]) -> None:
+    """Take objects that were removed off that list."""
+    _write_objects(cluster, [obj for obj in objects(cluster) if obj not in gone])
+
+
+def _write_objects(cluster: Cluster, found: Iterable[Object]) -> None:
+    once = {msgspec.json.encode(obj, order="sorted"): obj for obj in found}
+    write_private(cluster.directory / f"{OBJECTS}.json", msgspec.json.encode(list(once.values())))
+
+
+def _named(obj: Object) -> Object:
+    metadata = {key: obj["metadata"][key] for key in ("name", "namespace") if key in obj["metadata"]}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
 
 
 _decode: msgspec.json.Decoder[AnyRunning] = msgspec.json.Decoder(AnyRunning)

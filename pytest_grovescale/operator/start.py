@@ -6,15 +6,28 @@ from pathlib import Path
 
 from ..cluster.handle import Cluster
 from ..errors import OperatorError
-from . import process
+from ..kube.portal import Portal
+from . import installed, process
 from .handle import Operator, Others, Progress
+from .manifests import Object, title
 from .pods.bring_up import bring_up as bring_up_pods
 from .pods.checking import refuse_where_none_run
 from .pods.operator import OperatorPods
-from .running import AnyRunning, Hold, RunningPods, is_alive, known, shared, stop, transition
+from .running import (
+    AnyRunning,
+    Hold,
+    RunningPods,
+    forget_objects,
+    is_alive,
+    known,
+    objects,
+    shared,
+    stop,
+    transition,
+)
 from .shape import OperatorDefinition
 
-__all__ = ["Others", "clear", "join", "start"]
+__all__ = ["Others", "clear", "join", "start", "uninstall"]
 
 
 def start(
@@ -71,6 +84,26 @@ def clear(cluster: Cluster) -> None:
     with transition(cluster):
         if (running := known(cluster)) is not None:
             stop(cluster, running)
+
+
+def uninstall(cluster: Cluster, share: Hold, *, progress: Progress) -> list[Object]:
+    """Give back a share in `running.OBJECTS`; with the last one, remove what operators have put into the cluster.
+
+    Returns what was removed, which the API server may take its time for. What an operator that still runs there needs
+    stays, and so does a CRD of which there are objects: they are no test's, and would go with it.
+    """
+    with transition(cluster), Portal() as portal:
+        if not share.release() or known(cluster) is not None or not (left := objects(cluster)):
+            return []
+        client = portal.client(cluster.access_as("harness"))
+        crds = [obj for obj in left if obj["kind"] == "CustomResourceDefinition"]
+        used = portal.run(installed.of_others(client, crds))
+        for crd in used:
+            progress(f"{title(crd)} stays on cluster {cluster.name}: there are objects of that kind")
+        removed = [obj for obj in left if obj not in used]
+        portal.run(installed.remove(client, removed, owner=cluster.owner))
+        forget_objects(cluster, removed)
+        return removed
 
 
 def _handle(cluster: Cluster, running: AnyRunning) -> Operator:

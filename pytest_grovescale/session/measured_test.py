@@ -240,6 +240,7 @@ class MeasuredTest:
                 run_id=self._session.id,
                 objects=[obj for workload in scale.workloads for obj in workload.objects],
                 operator_lives=scale.operator is not None and scale.operator.alive(),
+                failed=bool(scale.failed_phase),
                 say=self._say,
             )
         scale.recorder.mark("clean-up", state="end", detail=scale.namespace)

@@ -13,7 +13,7 @@ from ..workload import namespace
 Say = Callable[[str], None]
 
 _WITHOUT_OPERATOR_S = 5.0
-"""For objects to go by themselves when nobody is left to take their finalizers off."""
+"""For objects to go by themselves when nobody is left to take their finalizers off, or has failed to."""
 
 
 def make(portal: Portal, client: Client, cluster: Cluster, *, test: str, run_id: str) -> str:
@@ -31,10 +31,19 @@ def remove(
     run_id: str,
     objects: Sequence[Object] = (),
     operator_lives: bool = True,
+    failed: bool = False,
     say: Say,
 ) -> None:
-    """Remove a test's namespace and return when it is gone, its ``objects`` first. Raises WorkloadError."""
-    hurry = {} if operator_lives else {"objects_timeout": _WITHOUT_OPERATOR_S, "timeout": _WITHOUT_OPERATOR_S}
+    """Remove a test's namespace and return when it is gone, its ``objects`` first. Raises WorkloadError.
+
+    ``failed``: a phase has not passed, and what the operator has not done in that phase's time it need not do now: on
+    a cluster that ends with the run its finalizers come off without it.
+    """
+    hurry = (
+        {}
+        if operator_lives and not (failed and not cluster.standing and not cluster.others_use_it)
+        else {"objects_timeout": _WITHOUT_OPERATOR_S, "timeout": _WITHOUT_OPERATOR_S}
+    )
     portal.run(
         namespace.remove(
             client,

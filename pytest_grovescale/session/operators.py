@@ -6,9 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..cluster.handle import Cluster
+from ..kube.portal import Portal
 from ..operator import start
 from ..operator.handle import Operator
+from ..operator.running import OBJECTS, Hold
 from ..operator.shape import OperatorDefinition
+from ..workload import namespace
 
 Say = Callable[[str], None]
 
@@ -23,6 +26,8 @@ class Operators:
         self._keep = keep
         self._say = say
         self._current: tuple[str, Operator] | None = None
+        self._share: tuple[Cluster, Hold] | None = None
+        """In the objects that operators put into a cluster that is there when the session is over."""
 
     def find(
         self, definition: OperatorDefinition, cluster: Cluster, key: str, *, directory: Path, alone: bool
@@ -36,6 +41,8 @@ class Operators:
             if self._current[0] == key and self._current[1].stays():
                 return self._current[1]
             self.leave()
+        if self._share is None and cluster.standing:
+            self._share = (cluster, Hold(cluster, OBJECTS))
         operator = start.start(
             definition, cluster, directory=directory, progress=self._say, others="replace" if alone else "share"
         )
@@ -55,11 +62,26 @@ class Operators:
             self.leave()
 
     def session_over(self) -> None:
-        """Stop the one at hand, unless it is to be kept: the session is over, or done with its cluster."""
+        """Stop the one at hand, unless it is to be kept: the session is over, or done with its cluster.
+
+        From a cluster that stays, the last session takes out what operators have put there.
+        """
         if self._keep:
             self._current = None
         else:
             self.leave()
+        share, self._share = self._share, None
+        if share is None:
+            return
+        cluster, hold = share
+        if self._keep or cluster.ended():
+            hold.release()
+            return
+        removed = start.uninstall(cluster, hold, progress=self._say)
+        with Portal() as portal:
+            client = portal.client(cluster.access_as("harness"))
+            for name in [obj["metadata"]["name"] for obj in removed if obj["kind"] == "Namespace"]:
+                portal.run(namespace.finish(client, name, at_once=cluster.backend != "existing"))
 
     def leave(self) -> None:
         """Stop the one at hand, if there is one and no other worker shares it."""

@@ -108,6 +108,28 @@ async def remove(
         )
 
 
+async def finish(client: Client, namespace: str, *, timeout: float = _NAMESPACE_S, at_once: bool = False) -> None:
+    """Return when a namespace that is being deleted is gone; one that is not being deleted is left alone.
+
+    ``timeout``: seconds since anything about it changed; ``at_once``: as in `remove`. Raises WorkloadError.
+    """
+    with _answered(namespace):
+        resource = await client.resource("Namespace", "v1")
+        try:
+            found = await client.get(resource, namespace)
+        except NotFound:
+            return
+        if "deletionTimestamp" not in found["metadata"]:
+            return
+        if at_once:
+            await _finalise(client, resource, namespace)
+        if not await _gone(client, resource, namespace, timeout):
+            raise WorkloadError(
+                f"namespace {namespace} does not go:\n" + shortened(await _holders(client, resource, namespace)),
+                next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
+            )
+
+
 @contextlib.contextmanager
 def _answered(namespace: str) -> Iterator[None]:
     """Say what becomes of a namespace where the API server does not answer."""

@@ -261,9 +261,13 @@ def test_flag_that_a_component_refuses_is_shown_with_its_log(state_dir: Path, de
     wrong = msgspec.structs.replace(
         definition, api_server=msgspec.structs.replace(definition.api_server, extra_args={"no-such-flag": "1"})
     )
-    with pytest.raises(ClusterError, match="unknown flag: --no-such-flag"):
+    with pytest.raises(ClusterError, match="unknown flag: --no-such-flag") as raised:
         handle.acquire(wrong, name="wrong", progress=lambda text: None)
     assert state.names() == []
+    # The cluster's folder goes; what its components had to say stays.
+    kept = state_dir / "failed-starts" / "wrong"
+    assert raised.value.message.endswith(f"all logs of this start: {kept}")
+    assert "--no-such-flag" in (kept / "kube-apiserver.log").read_text(encoding="utf-8")
 
 
 def test_node_that_the_api_server_refuses_is_shown_with_its_reason(

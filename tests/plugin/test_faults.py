@@ -295,3 +295,31 @@ def test_a_live_runs_cluster_is_refused_to_down_and_its_session_says_when_it_was
     suite = ElementTree.parse(folder / "junit.xml").getroot()[0]
     assert (suite.get("errors"), suite.get("failures")) == ("2", "0")
     assert state.names() == []
+
+
+STUCK = """
+import pytest
+
+from pytest_grovescale import gone
+
+
+@pytest.mark.grovescale(nodes=1)
+def test_it(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
+    pcs.objects[0]["metadata"]["finalizers"] = ["example.com/nobody-takes-it-off"]
+    pcs.apply()
+    with scale.phase("delete", timeout="2s") as delete:
+        delete.milestone("gone", gone(pcs))
+        pcs.delete()
+"""
+
+
+def test_what_was_not_deleted_in_its_phase_is_not_waited_for_again_on_a_cluster_that_ends(folder: Path) -> None:
+    """Its 300 s would be for nothing: the finalizers come off, and the cluster ends."""
+    (folder / "test_it.py").write_text(STUCK, encoding="utf-8")
+    process = start(folder)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == pytest.ExitCode.TESTS_FAILED, output
+    assert "phase 'delete' timed out after 2.00 s" in output
+    assert "after 5 s there are still:" in output
+    assert "example.com/nobody-takes-it-off" in output

@@ -165,16 +165,18 @@ def _named(what: str, start: Start) -> Iterator[None]:
 
 def _tail(log: Path) -> str:
     lines = log_files.last_lines(log, _TAIL_LINES)
-    return "\n".join(f"  {line}" for line in lines)
+    return "\n".join(f"  {line}" for line in lines) or "  (it is empty)"
 
 
 def _start_failed(info: ProcessInfo) -> ClusterError:
     log = Path(info.log)
-    if "address already in use" in log.read_text(encoding="utf-8", errors="replace"):
+    text = log.read_text(encoding="utf-8", errors="replace")
+    if "address already in use" in text:
         return PortTaken(f"{info.name}: its port was taken by somebody else", next_step="Try again.")
     return ClusterError(
         f"{info.name} ended while the cluster was starting; the end of its log:\n{_tail(log)}",
-        next_step="If a flag is refused, see extra_args in the cluster definition and the Kubernetes version.",
+        next_step=log_files.what_to_do(text)
+        or "If a flag is refused, see extra_args in the cluster definition and the Kubernetes version.",
     )
 
 

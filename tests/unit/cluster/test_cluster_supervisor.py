@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 from collections.abc import Callable
@@ -65,6 +66,21 @@ def test_processes_file_follows_every_change(supervised: Supervised) -> None:
     assert supervised.listed("one") == ended
     assert (ended.running, ended.exit_code) == (False, -signal.SIGTERM)
     assert not alive(info)
+
+
+def test_what_cannot_be_started_is_named_with_the_reason(supervised: Supervised) -> None:
+    spec = supervised.spec("one", WAIT, cwd=str(supervised.folder / "none"))
+    with pytest.raises(ClusterError, match=r"one cannot be started: .*/none: No such file or directory"):
+        supervised.start(spec)
+    assert supervised.start(supervised.spec("one", WAIT)).running
+
+
+def test_what_the_machine_refuses_it_comes_with_a_next_step(supervised: Supervised) -> None:
+    resource.prlimit(supervised.owner.pid, resource.RLIMIT_NOFILE, (12, 12))
+    with pytest.raises(ClusterError, match="Too many open files") as raised:
+        for number in range(12):
+            supervised.start(supervised.spec(f"{number}", WAIT))
+    assert raised.value.next_step == "Raise the limit of open files: ulimit -n."
 
 
 def test_stop_is_idempotent_and_knows_the_names(supervised: Supervised) -> None:
