@@ -104,7 +104,7 @@ def _restarts_in_metrics(contents: Contents) -> Iterator[_Span]:
 
 
 def _stalls(contents: Contents, outages: Sequence[_Span]) -> Iterator[_Span]:
-    """Yield what has stalled; silence that a stop or a restart explains is not told again.
+    """Yield what has stalled; silence that a stop or a restart explains is left out.
 
     That of the same process, or, for etcd, of the API server: it hands on what etcd is asked.
     """
@@ -157,7 +157,7 @@ def _covers(opened: WatchSpec, spec: WatchSpec) -> bool:
 
 
 def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, gap: WatchGap) -> bool:
-    """Return whether objects may have changed while nobody watched: yes, unless a whole audit log shows no write."""
+    """Return whether objects may have changed while the watch was away: yes, unless a whole audit log has no write."""
     if audit_hole(contents, phase):
         return True
     resource = story.opened.spec.resource

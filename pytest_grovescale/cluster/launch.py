@@ -158,7 +158,7 @@ def end(folder: Path, owner: state.Owner) -> None:
     try:
         protocol.ask(folder, protocol.Down())
     except SupervisorGone:
-        # Nobody answers: it is starting, or on its way out.
+        # No answer: it is starting, or on its way out.
         pass
     except SupervisorStopped:
         # What it would have done, its killer does: see state.clear_stale.

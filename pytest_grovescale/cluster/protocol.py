@@ -137,7 +137,7 @@ class SupervisorStopped(ClusterError):
 def ask(directory: Path, request: Request, *, timeout_s: float = _ANSWER_S) -> Answer:
     """Send one request and return the answer.
 
-    Raises SupervisorGone when nobody answers, SupervisorStopped when the supervisor is stopped for
+    Raises SupervisorGone when there is no answer, SupervisorStopped when the supervisor is stopped for
     `processes.STOPPED_S`, ClusterError when the request is refused. With a ``timeout_s`` of more than a minute the
     supervisor is asked now and then whether it still works.
     """

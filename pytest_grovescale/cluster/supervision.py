@@ -21,7 +21,7 @@ ENDING = "ending: "
 """How the supervisor's log says why it ends in order; one that was killed has no such line."""
 
 DOWN = "down"
-"""What follows `ENDING` where somebody asked for the end."""
+"""What follows `ENDING` where a request asked for the end."""
 
 _TAIL_LINES = 10
 _TRACE_LINES = 60
@@ -30,7 +30,7 @@ _LET_GO_S = 0.3
 
 
 class Supervision:
-    """The supervisor that runs in a cluster's folder now; a pidfd tells of its end at once.
+    """The supervisor that runs in a cluster's folder now; a pidfd shows its end at once.
 
     Raises ClusterError where none runs.
     """

@@ -169,7 +169,7 @@ def stop(cluster: Cluster, running: AnyRunning) -> None:
             # It has taken its processes and its API server with it.
             return
         if running.spec.name in cluster.processes():
-            # One that is stopped itself ends it when it goes on and the lease is over, whose release tells of that.
+            # A supervisor that is stopped ends it when it goes on and the lease is over; the release reports that.
             with contextlib.suppress(SupervisorStopped):
                 cluster.stop_process(running.spec.name)
         if running.configurations or isinstance(running, RunningPods):

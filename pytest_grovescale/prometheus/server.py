@@ -125,7 +125,7 @@ class Server:
             if PROCESS in self._cluster.processes():
                 self._cluster.stop_process(PROCESS)
         except (SupervisorGone, SupervisorStopped):
-            # It died with it, or ends when that goes on and the lease is over, whose release tells of it.
+            # It died with it; or a stopped one ends it later, when the lease is over, whose release reports that.
             pass
         finally:
             ports.release([self._lease])

@@ -47,7 +47,7 @@ _END_S = 300.0
 _GRACE_S = 10.0
 _LOOK_S = 0.5
 STOPPED_S = 30.0
-"""A recorder that is stopped for so long while it is needed is waited for no longer, s. Shorter ones are told by it."""
+"""How long a recorder that is stopped is waited for, s. Shorter stops are in its recording."""
 _TAIL_LINES = 20
 
 

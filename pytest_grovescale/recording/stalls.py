@@ -1,6 +1,6 @@
 """What did not run for a while: the recorder by its heartbeat, other processes by their state, servers by probes.
 
-A stall falsifies what is measured in it, and says nothing of itself: a figure that nobody could take looks like one
+A stall falsifies what is measured in it, and says nothing of itself: a figure that could not be taken looks like one
 that is small, and a moment that was seen late like one that came late.
 """
 
@@ -130,7 +130,7 @@ def _is_stopped(process: Identity) -> bool:
 class Server:
     """One server that is probed. It has stalled while a probe waits and nothing else shows that it works.
 
-    One that runs, or waits for a core, for most of that time is slow: that is contention, and told as such.
+    One that runs, or waits for a core, for most of that time is slow: that is contention, and reported as such.
 
     ``through``: the one that hands its probes on, whose silence says nothing of it.
     """
@@ -169,7 +169,7 @@ class Server:
         self._ran.append((at, ran_ns))
 
     def forgive(self) -> None:
-        """Begin again: nobody could have heard an answer."""
+        """Begin again: an answer could not have been heard."""
         self._asked = None if self._asked is None else self._ledger.now()
 
     def report(self) -> None:

@@ -324,9 +324,12 @@ class Phase:
         )
 
     def _failure(self, *lines: str, after: Sequence[str] = (), next_step: str) -> GrovescaleError:
-        """Return what ends the phase: PhaseError, or ClusterError where the cluster's container does not work."""
+        """Return what ends the phase: PhaseError, or ClusterError where the cluster does not work, or broke in it."""
         trouble = self._scale.cluster_trouble()
-        return (ClusterError if trouble else PhaseError)("\n".join([*lines, *trouble, *after]), next_step=next_step)
+        text = "\n".join([*lines, *trouble, *after])
+        if trouble:
+            return ClusterError(text, next_step="Run the test again: the cluster broke, not what is tested.")
+        return PhaseError(text, next_step=next_step)
 
     def _end(self, outcome: figures.Outcome, message: str = "") -> list[str]:
         self._ended = True

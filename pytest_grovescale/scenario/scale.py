@@ -435,7 +435,7 @@ class Scale:
     def cluster_trouble(self) -> list[str]:
         """Return what is wrong with the cluster, or broke of it in the phase, as lines of an account; none: nothing."""
         now = self.cluster.trouble()
-        return [f"the cluster: {told}" for told in dict.fromkeys([*([now] if now else []), *self._broken.values()])]
+        return [f"the cluster: {text}" for text in dict.fromkeys([*([now] if now else []), *self._broken.values()])]
 
     def operator_tail(self) -> list[str]:
         """Return the last lines of the operator's log, with a heading; they go into the recording too."""

@@ -207,7 +207,7 @@ def test_a_stopped_supervisor_holds_up_no_end(folder: Path) -> None:
         assert [phase.outcome for phase in recorded(folder).phases] == ["passed", "passed"], "nothing there needs it"
     finally:
         os.kill(owner.pid, signal.SIGCONT)
-    wait_until(lambda: state.names() == [], "the end of a cluster that nobody uses")
+    wait_until(lambda: state.names() == [], "the end of a cluster without users")
 
 
 def test_a_crash_loop_fails_with_the_operators_last_words(folder: Path) -> None:
