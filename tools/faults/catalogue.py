@@ -28,7 +28,7 @@ _PHASES: tuple[Point, ...] = ("deploy", "steady-state", "delete")
 _LONGEST_DELAY_S = {"deploy": 1.2, "steady-state": 1.4, "delete": 0.4, "start": 0.8, "nodes": 0.2, "operator": 0.8}
 
 _PASSED = Outcome(exits=(0,), shown=("PASSED",))
-_ERROR = r"\b1 error\b"
+_ERROR = r"\b\d errors?\b"
 """In pytest's last line: the test has neither passed nor failed."""
 
 

@@ -16,6 +16,8 @@ _INTERNAL = (
     (r"Exception ignored in", "an ignored exception"),
     (r"[Pp]lease report this", "a request to report a defect"),
 )
+_WRONG_CAUSES = (r"flag is refused", r"Correct the template")
+"""Advice that fits none of the faults: the user has changed neither flags nor templates."""
 _NEXT_STEP = re.compile(r"^\W*→ ", re.MULTILINE)
 _MOST = 3
 """So many examples stand in a reason."""
@@ -108,6 +110,7 @@ def _of_run(expect: Expectation, run: Ended, shown: Ended | None) -> list[str]:
     if run.exit is None:
         return [f"not ended after {run.seconds:.0f} s; its last line: {_last_line(run.output)}"]
     reasons = internals(run.output)
+    reasons += [f"a wrong cause: {text!r}" for text in _WRONG_CAUSES if re.search(text, run.output)]
     fitting = [outcome for outcome in expect.outcomes if run.exit in outcome.exits]
     if not fitting:
         codes = sorted({code for outcome in expect.outcomes for code in outcome.exits})

@@ -67,6 +67,7 @@ def test_all_as_expected_is_perfect() -> None:
         (seen(runs=(ended(None, OUTPUT),)), "message: not ended after 10 s; its last line: === 1 error"),
         (seen(runs=(ended(1, OUTPUT.replace("killed", "gone")),)), "message: does not say 'killed|SIGKILL'"),
         (seen(runs=(ended(1, OUTPUT.replace("→", "-")),)), "message: no next step"),
+        (seen(runs=(ended(1, OUTPUT + "If a flag is refused, see x\n"),)), "message: a wrong cause: 'flag is refused'"),
         (seen(shown=ended(0, "FAILED test_it: x\n")), "message: verdict FAILED, expected ERROR"),
         (seen(next_run=ended(1, "E  it is broken\n")), "next run: exit code 1: E  it is broken"),
         (seen(next_run=ended(None, "deploy: begins\n")), "next run: not ended after 10 s: deploy: begins"),
