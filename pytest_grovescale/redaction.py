@@ -32,9 +32,11 @@ def _words(text: str) -> frozenset[str]:
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORD = re.compile(
     r"(?:pass(?:word|wd|phrase|code|wort)|secret|token|credential|apikey|dockerconfigjson|dockercfg)s?\Z"
-    r"|(?:pass|pwd|psk|otp|totp|jwt|jwe|bearer|authorization|cookie|kennwort|mnemonic)\Z"
+    r"|(?:pass|pw|pwd|psk|otp|totp|jwt|jwe|bearer|authorization|cookie|kennwort|mnemonic)\Z"
     r"|(?:access|secret|private|signing|encryption|master|auth|shared|account|ssh|storage)key\Z"
 )
+_INNER_WORD = re.compile(r"(?:pass(?:word|wd|phrase|code)|secret|token|apikey)s?\Z")
+"""Those that make a name secret that goes on behind them: ``TOKEN_PROD``, but not ``authorization-mode``."""
 _KEYS = _words(
     """
     access account aes api app application auth client consumer deploy des encryption encrypt fernet hmac host
@@ -61,8 +63,8 @@ _WEAK = _words("auth sig signature nonce salt session sid")
 _LONGEST_NAME = 200
 _NAME_HINTS = _words(
     """
-    pass pwd psk otp secret token key cred auth cookie jwt jwe bearer sig nonce salt sid session docker kennwort
-    mnemonic connection
+    pass pw psk otp secret token key cred auth cookie jwt jwe bearer sig nonce salt sid session docker kennwort
+    mnemonic connection id_rsa id_ed id_ecdsa
     """
 )
 """In lower case; a name of a secret has one of them. Looked for first, since most text has none."""
@@ -89,7 +91,10 @@ def _secrecy(name: str) -> str:
     if whole.endswith("serviceaccounts/token"):
         # A subresource.
         return ""
-    last = re.split(r"[./\"']", whole)[-1]
+    parts = re.split(r"[./\"']", whole)
+    while len(parts) > 1 and parts[-1].lower() in ("value", "data"):
+        parts.pop()
+    last = parts[-1]
     words = [word.lower() for word in _WORD.findall(last)]
     # ``tls.key`` and ``ssh.key`` are keys of Secrets, not dotted paths.
     if whole.lower() in ("tls.key", "id.rsa") or last.lower() in ("id_rsa", "id_ed25519", "id_ecdsa"):
@@ -109,7 +114,7 @@ def _secrecy(name: str) -> str:
         return "weak"
     if end in _HARMLESS_LAST:
         return ""
-    inner = any(_SECRET_WORD.search(word) for word in words[:-1])
+    inner = any(_INNER_WORD.search(word) for word in words[:-1])
     keyed = any(word == "key" and before in _KEYS for before, word in itertools.pairwise(words))
     return "inner" if inner or keyed else ""
 
@@ -305,7 +310,7 @@ _BEFORE_VALUE = re.compile(
          (?:(?:Invalid|Unsupported|Duplicate)[ ]value:[ ])?""",
     re.VERBOSE,
 )
-_AFTER_FLAG = re.compile(rf"(?:[ \t]+|{_Q}?,[ \t]*|{_Q}?\n[ \t]*-[ \t]+)(?=[^\s\-=])")
+_AFTER_FLAG = re.compile(rf"(?:[ \t]+|{_Q}?,[ \t]*|{_Q}?\n[ \t]*-[ \t]+)(?![\s=]|{_Q}?-)")
 _ENV_VALUE = re.compile(rf"[,\s]+{_Q}?[Vv]alue{_Q}?[ \t]*[:=][ \t]*")
 _OPEN = re.compile(_Q, re.VERBOSE)
 _RAW = re.compile(
@@ -321,6 +326,7 @@ _BLOCK = re.compile(r"[|>][-+0-9]*[ \t]*(?:\#[^\n]*)?\n")
 _LINE_START = re.compile(r"[ \t]*(?:-[ \t]+|export[ ]+|set[ ]+|ENV[ ]+)?[\"']?")
 _DEEPEST = 200
 """Characters before a name that are looked at."""
+_PASSWORD = re.compile(r"pass(?:w|p|c)|pwd", re.IGNORECASE)
 _PROSE = re.compile(r"[a-z]+[,.]?(?=\s|$)", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d|%|[KMG]i?B?|B)?\Z")
 _NO_VALUE = re.compile(
@@ -339,12 +345,21 @@ _STOP = _words(
     """
 )
 _RANDOM = re.compile(r"(?=[^\s]*\d)(?=[^\s]*[A-Za-z])[^\s]{8,}")
+_VALUE = r"""(?=[^\s"'`]*\d)(?=[^\s"'`]*[A-Za-z])[^\s"'`,;|/(){}\[\]]{6,}"""
 _LOOSE = re.compile(
-    r"""(?P<name>\b(?:pass(?:word|wd|phrase)|token|api[ _-]?key|credentials?)[ ]
+    rf"""(?P<name>\b(?:pass(?:word|wd|phrase)|token|(?:api|access)[ _-]?key|credentials?)[ \t]+
             (?:(?:is|was|set[ ]to|of|with|to)[ ])?["'`]?)
-        (?P<value>(?=[^\s"'`]*\d)(?=[^\s"'`]*[A-Za-z])[^\s"'`,;/(){}\[\]]{6,})""",
+        (?P<value>{_VALUE})""",
     re.VERBOSE | re.IGNORECASE,
 )
+"""``trying password x1y2z3``"""
+_SENTENCE = re.compile(
+    rf"""(?P<name>\b(?:pass(?:word|wd|phrase)|token|secret|(?:api|access)[ _-]?key|credentials?)
+            (?:[ ][a-z]\w{{0,15}}){{0,4}}[ \t]*(?:[ ](?:is|was)\b:?|:|=|->|→|\|)[ \t]*["'`]?)
+        (?P<value>(?=[^\s"'`]*(?:[A-Z]|[^\w\s.:-])){_VALUE})""",
+    re.VERBOSE,
+)
+"""``the password for admin is Xy12``: only what is no name of an object, which has lower-case letters."""
 _ELEMENT = re.compile(r"(<(?P<name>[\w:.-]+)(?:\s[^<>]*)?>)(?P<value>[^<>]+)(?=</)")
 
 
@@ -428,7 +443,7 @@ def _unquoted(found: str, match: re.Match[str], secrecy: str, start: int) -> tup
         return start, max(rest.end(), value.end()), REDACTED
     before = begin.rstrip(" \t")
     prose = _PROSE.match(found, start) if before != begin and (before[-1:].isalpha() or before[-1:] == ":") else None
-    if prose and ("pass" not in match["name"].lower() or prose[0] in _STOP):
+    if prose and (not _PASSWORD.search(match["name"]) or prose[0] in _STOP):
         # ``failed to fetch the token: context deadline exceeded``, ``operator.yaml:14: metrics.token: is …``
         return None
     return start, value.end(), REDACTED
@@ -573,7 +588,7 @@ def _without_secrets(found: str, depth: int = 0) -> str:
         found = _USER_INFO.sub(REDACTED, found)
     if _has(found, _NAME_HINTS):
         found = _named(_without_secret_data(found))
-        found = _LOOSE.sub(_kept_name, found)
+        found = _SENTENCE.sub(_kept_name, _LOOSE.sub(_kept_name, found))
         found = _ELEMENT.sub(_element, found) if "</" in found else found
     if "basic " in found.lower():
         found = _BASIC.sub(_basic, found)
