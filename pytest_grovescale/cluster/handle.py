@@ -235,7 +235,11 @@ def acquire(
                 allowed_contexts=tuple(allowed_contexts),
                 standing=standing,
             )
-            facts, held = launch.start(plan, progress)
+            try:
+                facts, held = launch.start(plan, progress)
+            except BaseException:
+                locks.remove(state.start_lock(folder))
+                raise
             return Cluster(folder, facts, held)
     cluster, digest = joined
     if digest != launch.digest(definition):

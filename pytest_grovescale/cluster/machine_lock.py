@@ -138,6 +138,8 @@ def _locked(say: Say, command: str, expected_s: float | None, *, alone: bool) ->
                 for name in _LOCK_FILES:
                     _make(folder / name)
                 file = opened.enter_context(_user_file(folder))
+                # Removes what killed processes left.
+                _users(folder)
         except OSError as error:
             raise ClusterError(
                 f"this machine cannot be locked in {folder}: {error.strerror}",

@@ -82,7 +82,7 @@ class Writer:
         except OSError as error:
             self.full = True
             raise JournalFull(
-                f"the recording {self.path} ends here: {error.strerror}",
+                f"{error.strerror}: the recording ends early: {self.path}",
                 next_step="Free some space, or put the reports on another disk; the run's later figures are missing.",
             ) from error
 

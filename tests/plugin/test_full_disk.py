@@ -120,7 +120,7 @@ def test_a_disk_that_is_full_for_a_while_makes_the_test_an_error(
         tmp_path, running_cluster, disk, "--grovescale-budgets=off", BEGIN="fill", END="free", SUPPRESSED=suppressed
     )
     assert code != 0, output
-    assert_an_error_with("ends here: No space left on device", output)
+    assert_an_error_with("No space left on device: the recording ends early", output)
     if not suppressed:
         (disk / "others").unlink()
         return

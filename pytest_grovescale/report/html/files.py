@@ -140,7 +140,8 @@ def _write(target: Path, render: Callable[[], str]) -> None:
             file.write(render().encode())
     except OSError as error:
         raise PageError(
-            f"{target} cannot be written: {error.strerror}", next_step="Give a file in a folder that exists."
+            f"{target} cannot be written: {error.strerror}",
+            next_step="Give a file in a folder that exists and can be written, on a disk with free space.",
         ) from error
     except Exception as error:
         # Whatever is wrong with a page, the run that it is of must not be lost by it.

@@ -227,8 +227,12 @@ def test_turn_of_a_killed_holder_is_free(state_dir: Path, python: Python) -> Non
     writer = python(HOLD, "exclusive")
     assert line(writer) == "mine"
     writer.kill()
+    writer.wait()
     with machine_lock.exclusive():
-        pass
+        assert [user.pid for user in machine_lock.users()] == [os.getpid()]
+    # Another test's are no regular files.
+    left = Path(os.environ[machine_lock.FOLDER]).glob("user-*")
+    assert not [path for path in left if path.is_file() and not path.is_symlink()]
 
 
 def test_exclusive_turns_never_overlap(state_dir: Path) -> None:
