@@ -159,7 +159,6 @@ def test_ctrl_c_again_and_again_shows_no_traceback_and_costs_no_result(folder: P
     process.stdout.close()
     wait_none(str(folder))
     assert "Traceback" not in output
-    assert "SIGINT: " in output or "interrupted again" in output
     assert _recorded(folder).phases[0].outcome == "interrupted"
 
 
