@@ -60,6 +60,18 @@ def alive(pid: int, ticks: int) -> bool:
     return ticks > 0 and started_ticks(pid) == ticks
 
 
+def exit_text(code: int | None) -> str:
+    """Return ``exited with code 3`` or ``was killed by SIGKILL``."""
+    if code is None:
+        return "exited"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
 def kill(pid: int, ticks: int, number: int = signal.SIGKILL) -> bool:
     """Send a signal to this very process; return False when it is gone. Never hits one that reuses its pid."""
     descriptor = open_pidfd(pid, ticks)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .. import durations
-from ..cluster import binaries, ports
+from ..cluster import binaries, ports, processes
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.ownership import Owner
 from ..endpoints import Address
@@ -29,7 +29,7 @@ from .handle import Operator, Progress, new_log, tail_text
 from .limits import core_numbers
 from .manifests import Manifest, Object
 from .placeholders import BINARIES
-from .readiness import NotReady, answers, exit_text, listens, stranger, wait_until
+from .readiness import NotReady, answers, listens, stranger, wait_until
 from .running import PROCESS, Hold, RunningProcess, stop
 from .running import write as write_state
 from .shape import OperatorDefinition, texts
@@ -81,7 +81,7 @@ class OperatorProcess(Operator):
         deadline = time.monotonic() + _EXIT_CODE_S
         while (info := self.info()) is not None and info.running and time.monotonic() < deadline:
             self._cluster.check_running(within_s=0.02)
-        return exit_text(info.exit_code if info else None)
+        return processes.exit_text(info.exit_code if info else None)
 
     def check(self) -> None:
         """Raise OperatorError with its last log lines when the process is no longer alive."""
@@ -260,6 +260,7 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
 
 def _died(running: RunningProcess, info: ProcessInfo | None, when: str) -> OperatorError:
     return OperatorError(
-        f"operator {running.definition.name} {exit_text(info.exit_code if info else None)} {when}" + tail_text(running),
+        f"operator {running.definition.name} {processes.exit_text(info.exit_code if info else None)} {when}"
+        + tail_text(running),
         next_step=f"Its whole log: {running.log}. It was started as: {running.launch.text}",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import signal
 import socket
 import time
 import urllib.error
@@ -110,15 +109,3 @@ def lineage(pid: int) -> list[int]:
         # Field 4; the command in field 2 may hold anything, so it is counted from its closing bracket.
         pid = int(stat.rpartition(")")[2].split()[1])
     return found
-
-
-def exit_text(code: int | None) -> str:
-    """Return ``exited with code 3`` or ``was killed by SIGKILL``."""
-    if code is None:
-        return "exited"
-    if code >= 0:
-        return f"exited with code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"

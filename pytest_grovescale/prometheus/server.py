@@ -22,7 +22,7 @@ from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.protocol import SupervisorGone, SupervisorStopped
 from ..endpoints import Address
 from ..errors import OperatorError, PrometheusError
-from ..operator.readiness import NotReady, answers, exit_text, wait_until
+from ..operator.readiness import NotReady, answers, wait_until
 from . import configuration
 
 PROCESS = "prometheus"
@@ -225,7 +225,7 @@ def _wait_ready(server: Server, first: ProcessInfo, port: int, written: int) -> 
 def died(info: ProcessInfo | None, log: Path, when: str, *, from_byte: int = 0) -> PrometheusError:
     """Return the error for a process that has ended, with the last lines of its log."""
     lines = _tail(log, from_byte)
-    told = [f"prometheus {exit_text(info.exit_code if info else None)} {when}"]
+    told = [f"prometheus {processes.exit_text(info.exit_code if info else None)} {when}"]
     told += ["last lines of its log:", *(f"  {line}" for line in lines)] if lines else ["its log is empty"]
     kind = _PortTaken if any(_PORT_TAKEN in line for line in lines) else PrometheusError
     return kind("\n".join(told), next_step=f"Its whole log: {log}.")

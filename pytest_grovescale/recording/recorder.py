@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from .. import log_files, redaction
+from ..cluster import processes
 from ..cluster.processes import StoppedFor
 from ..errors import RecordingError, UsageError
 from . import protocol
@@ -356,7 +357,7 @@ class Recorder:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()
-        how = "runs but has closed its line" if code is None else f"ended with code {code}"
+        how = "runs but has closed its line" if code is None else processes.exit_text(code)
         tail = self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if self._log.exists() else []
         return RecordingError(
             "\n".join([f"the recorder process {how}", *(f"  {line}" for line in tail)]),

@@ -76,7 +76,9 @@ def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed
             return "inconclusive", _first_line(error)
         if isinstance(error, _DID_NOT_HOLD) or (failed_phase and isinstance(error, _OF_PHASE)):
             return "failed", _first_line(error)
-    return "error", f"{type(error).__name__}: {_first_line(error)}"
+    # The class names no cause to a user of ours; of any other error it often is the cause: KeyError: 'x'.
+    name = "" if isinstance(error, GrovescaleError) else f"{type(error).__name__}: "
+    return "error", f"{name}{_first_line(error)}"
 
 
 def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pytest
 
@@ -230,7 +231,7 @@ class MeasuredTest:
         if self._session.settings.keep:
             self._say(f"kept: namespace {scale.namespace} on cluster {scale.cluster.name}")
             return
-        scale.recorder.mark("clean-up", state="begin", detail=scale.namespace)
+        self._mark_clean_up(scale, "begin")
         with told():
             namespaces.remove(
                 self._session.portal,
@@ -243,7 +244,13 @@ class MeasuredTest:
                 failed=bool(scale.failed_phase),
                 say=self._say,
             )
-        scale.recorder.mark("clean-up", state="end", detail=scale.namespace)
+        self._mark_clean_up(scale, "end")
+
+    @staticmethod
+    def _mark_clean_up(scale: Scale, state: Literal["begin", "end"]) -> None:
+        # A recorder that has died has failed the test already.
+        if scale.recorder.alive():
+            scale.recorder.mark("clean-up", state=state, detail=scale.namespace)
 
     def _say(self, text: str) -> None:
         self._session.progress.say(text)

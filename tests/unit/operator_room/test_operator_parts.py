@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_grovescale.cluster import processes
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.operator import certificates, manifests, rbac, readiness, webhooks
 from pytest_grovescale.operator.definition import load
@@ -174,4 +175,4 @@ def test_who_answers_is_told() -> None:
     [(0, "exited with code 0"), (3, "exited with code 3"), (-9, "was killed by SIGKILL"), (None, "exited")],
 )
 def test_exit_text(code: int | None, text: str) -> None:
-    assert readiness.exit_text(code) == text
+    assert processes.exit_text(code) == text
