@@ -18,7 +18,7 @@ _INTERNAL = (
 )
 _WRONG_CAUSES = (r"flag is refused", r"Correct the template")
 """Advice that fits none of the faults: the user has changed neither flags nor templates."""
-_NEXT_STEP = re.compile(r"^(E\s+)?\W*→ ", re.MULTILINE)
+_NEXT_STEP = re.compile(r"^(E\s)?\W*→ ", re.MULTILINE)
 _MOST = 3
 """So many examples stand in a reason."""
 

@@ -79,6 +79,11 @@ def test_each_thing_that_is_wrong_is_the_one_reason(observation: Observation, qu
     assert reason.startswith(question)
 
 
+def test_a_next_step_may_stand_in_what_pytest_shows_of_an_error() -> None:
+    output = OUTPUT.replace("  → Run", "E         → Run")
+    assert reasons(seen(runs=(ended(1, output),))) == ()
+
+
 def test_one_of_several_outcomes_is_enough() -> None:
     passed = seen(runs=(ended(0, "1 passed\n"),), shown=ended(0, "PASSED test_it: 3 checks\n"))
     assert reasons(passed) == ()
