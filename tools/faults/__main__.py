@@ -1,7 +1,8 @@
 """``python -m tools.faults``: break runs on purpose, and answer four questions of each.
 
 Each fault happens in a mount and pid namespace of its own, with its own /tmp and /dev/shm, so nothing else on this
-machine is touched, and nothing is left when this program is killed. Exit status: 0 all perfect, 1 not all.
+machine is touched, and nothing is left when this program is killed. Exit status: 0 all perfect or skipped, 1 not all,
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ SMALL = Size(nodes=2, replicas=2, hold_s=1)
 _NAMESPACES = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _FIRST_PROCESS = ("sh", "-c", '"$@"; exit $?', "sh")
 """The first process of a pid namespace has to wait for orphans: the shell does."""
+_INTERRUPTED = 130
 _HIDDEN = ("/tmp", "/dev/shm")
 
 
@@ -138,20 +140,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.writelines(f"{fault.number:4}  {fault.kind}: {fault.text}\n" for fault in faults)
         return 0
     began = time.monotonic()
-    rows = []
-    for row, seen in run(faults, SMALL if given.short else _SIZE, lanes=given.lanes, patience=given.patience):
-        rows.append(row)
-        sys.stdout.write(f"{table.line(row)}\n")
-        sys.stdout.flush()
-        if given.keep is not None:
-            _keep(given.keep, row, seen)
-        rows.sort(key=lambda row: row.fault.number)
-        if given.markdown is not None:
-            machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-            text = table.markdown(rows, seed=given.seed, seconds=time.monotonic() - began, machine=machine)
-            given.markdown.write_text(text, encoding="utf-8")
+    rows: list[Row] = []
+    try:
+        for row, seen in run(faults, SMALL if given.short else _SIZE, lanes=given.lanes, patience=given.patience):
+            rows.append(row)
+            _write(given, sorted(rows, key=lambda row: row.fault.number), row, seen, time.monotonic() - began)
+    except KeyboardInterrupt:
+        sys.stdout.write(f"interrupted; {table.summary(rows)}\n")
+        return _INTERRUPTED
     sys.stdout.write(f"{table.summary(rows)}, in {(time.monotonic() - began) / 60:.1f} minutes\n")
     return 0 if all(row.perfect or row.skipped for row in rows) else 1
+
+
+def _write(given: argparse.Namespace, rows: Sequence[Row], row: Row, seen: Observation, seconds: float) -> None:
+    """Show a new row, and write what the command line asks for."""
+    sys.stdout.write(f"{table.line(row)}\n")
+    sys.stdout.flush()
+    if given.keep is not None:
+        _keep(given.keep, row, seen)
+    if given.markdown is not None:
+        machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+        text = table.markdown(rows, seed=given.seed, seconds=seconds, machine=machine)
+        given.markdown.write_text(text, encoding="utf-8")
 
 
 def _chosen(given: argparse.Namespace) -> list[Fault]:
