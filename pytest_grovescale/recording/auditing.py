@@ -91,7 +91,7 @@ class AuditLog:
             if self._bad_lines == 1:
                 self._ledger.failed("audit", f"a line is no audit event: {error}")
             return
-        if request is None or (request.user == self._prober and request.path.startswith(PROBES)):
+        if request is None or (request.user == self._prober and request.path in PROBES):
             return
         self.requests += 1
         if self._awaited and request.name == self._awaited:

@@ -28,11 +28,13 @@ LATE_NS = 1_000_000_000
 PROBE_S = 1.0
 """Between two probes of a server: one small request, which is left out of the audit log's figures."""
 
-PROBES = "/livez/"
-"""How the path of every probe begins."""
-
 API_SERVER, ETCD = "kube-apiserver", "etcd"
-_PATHS = {API_SERVER: f"{PROBES}ping", ETCD: f"{PROBES}etcd"}
+_PATHS = {API_SERVER: "/version", ETCD: "/livez"}
+"""Which every authenticated user may read by default (ClusterRole ``system:public-info-viewer``)."""
+
+PROBES = frozenset(_PATHS.values())
+"""The paths of all probes."""
+
 _ANSWER_S = 30.0
 _USUAL_OF = 20
 _READS_KEPT = 120

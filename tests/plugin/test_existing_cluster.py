@@ -104,7 +104,9 @@ def test_the_same_test_runs_and_says_which_clock_it_had(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(pytester.path / "kubeconfig", running_cluster.access)))
     pytester.makepyfile(SMALL.format(between=""))
-    outcome = pytester.runpytest_subprocess(*arguments(), "--grovescale-scrape=components")
+    # What else the machine does decides whether its servers answer in time; here it is the clock that counts.
+    options = ["--grovescale-scrape=components", "--grovescale-inconclusive=warn"]
+    outcome = pytester.runpytest_subprocess(*arguments(), *options)
     outcome.assert_outcomes(passed=1)
     assert {target.target for target in result_of(pytester.path / "reports").tests[0].metrics} == {
         "operator",
