@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TypeVar
 
 import msgspec
@@ -68,18 +69,26 @@ def _without_credentials(family: Family) -> Family:
     return msgspec.structs.replace(family, help=redaction.value(family.help))
 
 
+_PART = re.compile(r'[^{",]+="(?:[^"\\]|\\.)*"|^[^{]+')
+"""A label with its value, or the metric's name."""
+
+_MOST_PARTS = 100_000
+
+
 class Redaction:
     """Takes credentials out of the names of one target's series; a name is looked at when it is new."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
+        self._clean: set[str] = set()
+        """Metric names and labels without a credential: a few hundred, of which the names of all series are made."""
         self._blotted: dict[str, str] = {}
 
     def __call__(self, found: Exposition) -> Exposition:
         """Return what was found as it may be recorded. Of series that then have one name, the last stands."""
         names = found.samples.keys() | found.native.keys() | found.created.keys()
         for name in names - self._known:
-            if (clean := redaction.value(name)) != name:
+            if not self._is_clean(name) and (clean := redaction.value(name)) != name:
                 self._blotted[name] = clean
         self._known = names
         if not self._blotted:
@@ -91,6 +100,17 @@ class Redaction:
             native=self._renamed(found.native),
             created=self._renamed(found.created),
         )
+
+    def _is_clean(self, name: str) -> bool:
+        """Return whether no part of a series' name holds a credential, each part looked at once."""
+        if len(self._clean) > _MOST_PARTS:
+            self._clean.clear()
+        for part in _PART.findall(name):
+            if part not in self._clean:
+                if redaction.value(part) != part:
+                    return False
+                self._clean.add(part)
+        return True
 
     def _renamed(self, values: dict[str, T]) -> dict[str, T]:
         return {self._blotted.get(name, name): value for name, value in values.items()}
