@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_grovescale import redaction
 from pytest_grovescale.analysis.contents import Contents
 from pytest_grovescale.analysis.metrics.history import MetricsHistory
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
@@ -146,3 +147,24 @@ def test_of_series_that_differ_in_a_credential_one_stands_until_both_are_gone() 
     said = [{one: "1", other: "2"}, {other: "2"}, {}]
     found = [redacted(Exposition(families={}, samples=samples)) for samples in said]
     assert [exposition.samples for exposition in found] == [{blotted: "2"}, {blotted: "2"}, {}]
+
+
+LABELS = st.lists(
+    st.sampled_from(
+        [
+            'verb="GET"', 'le="0.5"', 'name="password"', 'name="pod-1"', 'key="api_token"', 'value="hunter22"',
+            'token="abcd1234"', 'url="https://user:word@host/x"', 'text="a, b=\\"c\\""', 'password="p,\\"q"',
+        ]
+    ),
+    max_size=4,
+    unique=True,
+)  # fmt: skip
+
+
+@given(st.lists(LABELS, max_size=6))
+def test_the_names_of_many_series_are_redacted_as_each_would_be(series: list[list[str]]) -> None:
+    redacted = Redaction()
+    for number, labels in enumerate(series):
+        name = f"requests_total{{{','.join(labels)}}}"
+        found = redacted(Exposition(families={}, samples={name: str(number)}))
+        assert list(found.samples) == [redaction.value(name)]
