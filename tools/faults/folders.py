@@ -36,6 +36,7 @@ _STAY = frozenset(
         "state/clusters",
         "state/locks",
         "state/runs",
+        "state/failed-starts",
         "state/machine-lock",
         "state/machine-lock/gate",
         "state/machine-lock/main",
@@ -249,7 +250,8 @@ def left(folders: Folders) -> frozenset[str]:
         for label, paths in entries.items()
         for path in paths
     }
-    return frozenset(names - _STAY)
+    # The logs of the last five failed starts, each as one folder.
+    return frozenset(name for name in names - _STAY if not name.startswith("state/failed-starts/"))
 
 
 def _entries(top: Path, depth: int) -> Iterator[Path]:
