@@ -9,8 +9,6 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar
 
-from . import redaction
-
 
 class ExitCode(enum.IntEnum):
     """What a command ends with. Ctrl-C ends it with 130, as a shell says of SIGINT."""
@@ -49,10 +47,17 @@ class GrovescaleError(Exception):
 
     @message.setter
     def message(self, message: str) -> None:
-        self._message = redaction.text(message)
+        self._message = _redacted(message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  → {self.next_step}" if self.next_step else self.message
+
+
+def _redacted(foreign: str) -> str:
+    # Imported late: pytest loads this module in every project that has the package installed.
+    from . import redaction
+
+    return redaction.text(foreign)
 
 
 class UsageError(GrovescaleError):
@@ -134,7 +139,7 @@ class ExpositionLineError(ExpositionError):
     def __init__(self, line: int, what: str, *, next_step: str = "") -> None:
         super().__init__(f"line {line}: {what}", next_step=next_step)
         self.line = line
-        self.what = redaction.text(what)
+        self.what = _redacted(what)
 
 
 class PhaseError(GrovescaleError):

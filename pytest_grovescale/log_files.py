@@ -42,28 +42,27 @@ def appending(path: Path) -> BinaryIO:
 
 def end_of(path: Path, *, from_byte: int = 0) -> str:
     """Return the end of a log, redacted; nothing of a log that is not there. Of bytes before ``from_byte`` nothing."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(from_byte, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            return redaction.text(file.read().decode(errors="replace"))
-    except FileNotFoundError:
-        return ""
+    return redaction.text(_end(path, TAIL_BYTES, from_byte).decode(errors="replace"))
 
 
 def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:
     """Return the last lines of a log as `end_of` does; before them, if it is not among them, why the program ended."""
-    last = end_of(path, from_byte=from_byte).rstrip("\n").splitlines()[-count:]
-    return [*_reason_before(path, count, from_byte), *last]
+    end = _end(path, _LAST_BYTES, from_byte)
+    last = redaction.text(end[-TAIL_BYTES:].decode(errors="replace")).rstrip("\n").splitlines()[-count:]
+    return [*_reason_before(end.decode(errors="replace").splitlines(), count), *last]
 
 
-def _reason_before(path: Path, count: int, from_byte: int) -> list[str]:
-    """Return the lines that say why a program ended, redacted, if they are not among its last ``count`` lines."""
+def _end(path: Path, size: int, from_byte: int) -> bytes:
     try:
         with path.open("rb") as file:
-            file.seek(max(from_byte, file.seek(0, os.SEEK_END) - _LAST_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+            file.seek(max(from_byte, file.seek(0, os.SEEK_END) - size))
+            return file.read()
     except FileNotFoundError:
-        return []
+        return b""
+
+
+def _reason_before(lines: list[str], count: int) -> list[str]:
+    """Return the lines that say why a program ended, redacted, if they are not among its last ``count`` lines."""
     before, last = lines[:-count], lines[-count:]
     # Those of its last end: a program that was started again has written more than one.
     reasons = [index for index, line in enumerate(before) if _REASON.match(line)]

@@ -474,16 +474,7 @@ def _quoted(found: str, name: str, secrecy: str, opened: re.Match[str]) -> tuple
 
 def _block(found: str, name_at: int, start: int) -> tuple[int, int, str] | None:
     """As `_value_of`, for a YAML block: all lines below that are indented deeper than the name."""
-    line = found.rfind("\n", 0, name_at) + 1
-    indent = len(found[line:name_at]) - len(found[line:name_at].lstrip(" "))
-    end = start
-    while end < len(found):
-        stop = found.find("\n", end)
-        stop = len(found) if stop < 0 else stop + 1
-        text_of_line = found[end:stop]
-        if text_of_line.strip() and len(text_of_line) - len(text_of_line.lstrip(" ")) <= indent:
-            break
-        end = stop
+    indent, end = _below(found, name_at, start)
     if end == start:
         return None
     put = f"{' ' * (indent + 2)}{REDACTED}"
@@ -552,21 +543,27 @@ def _without_secret_data(found: str) -> str:
 
 
 def _yaml_data(found: str, name_at: int, start: int) -> tuple[int, str]:
+    _, end = _below(found, name_at, start)
+    entries = filter(None, map(_DATA_LINE.match, found[start:end].split("\n")))
+    put = "\n".join(f"{entry[1]}{entry[2]} {REDACTED}" for entry in entries)
+    if not put:
+        return start, ""
+    return end, put + ("\n" if found[end - 1] == "\n" else "")
+
+
+def _below(found: str, name_at: int, start: int) -> tuple[int, int]:
+    """Return the indent of a name's line, and where the lines from ``start`` on end that are indented deeper."""
     line = found.rfind("\n", 0, name_at) + 1
     indent = len(found[line:name_at]) - len(found[line:name_at].lstrip(" "))
-    put, end = [], start
+    end = start
     while end < len(found):
         stop = found.find("\n", end)
-        stop = len(found) if stop < 0 else stop
+        stop = len(found) if stop < 0 else stop + 1
         text_of_line = found[end:stop]
         if text_of_line.strip() and len(text_of_line) - len(text_of_line.lstrip(" ")) <= indent:
             break
-        if entry := _DATA_LINE.match(text_of_line):
-            put.append(f"{entry[1]}{entry[2]} {REDACTED}")
-        end = stop + 1
-    if not put:
-        return start, ""
-    return min(end, len(found)), "\n".join(put) + ("\n" if end <= len(found) else "")
+        end = stop
+    return indent, end
 
 
 # ---- one function for every foreign text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sysconfig
 import tempfile
 import types
@@ -30,8 +29,6 @@ that grows."""
 
 CACHE_BYTES = 600 * MB
 """Five binaries of about 100 MB each, beside the archive that one of them comes in."""
-
-_IN_MEMORY_BYTES = 2 * 1024**3
 
 _FULL_BYTES = 1 * MB
 """Whoever has less left on a disk is refused most writes."""
@@ -83,7 +80,8 @@ def to_start(definition: ClusterDefinition) -> list[Folder]:
 
     A cache that holds all its binaries is only read. Raises UsageError for a version that is none.
     """
-    found = [state_folder(STATE_BYTES + (DATA_BYTES if definition.backend == "local" and not _in_memory() else 0))]
+    data = DATA_BYTES if definition.backend == "local" and not state.data_in_memory() else 0
+    found = [state_folder(STATE_BYTES + data)]
     names = [name for name in binaries.needed(definition) if name not in definition.binaries]
     return [*found, *to_make(names, definition.kubernetes)]
 
@@ -92,12 +90,6 @@ def to_make(names: Iterable[str], kubernetes: str) -> list[Folder]:
     """Return the cache folder, with what it needs, where one of these binaries is not there yet."""
     there = all(binaries.is_present(name, kubernetes) for name in names)
     return [] if there else [cache_folder(CACHE_BYTES)]
-
-
-def _in_memory() -> bool:
-    """Return whether etcd's data has room in memory, as `state.make_data_folder` decides it."""
-    memory = Path("/dev/shm")
-    return memory.is_dir() and shutil.disk_usage(memory).free >= _IN_MEMORY_BYTES
 
 
 def refuse_unwritable(needed: Sequence[Folder]) -> None:

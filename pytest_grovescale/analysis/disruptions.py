@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from ..recording.conditions import WatchSpec, watches
 from ..recording.records import Stalled, StallKind, WatchGap
+from .api import OBJECT_WRITES
 from .contents import Contents, PhaseSpan, WatchStory
 from .gaps import audit_hole
 from .incidents import restarts_in_metrics
@@ -42,7 +43,6 @@ _SPEAKS_FOR = {"etcd": ("etcd", "kube-apiserver")}
 """Process → whose answers tell that it works; otherwise its own."""
 
 _ALL = ("duration", "CPU", "API traffic", "reconciles", "samples")
-_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 _CLOCK_SLACK_NS = 1_000_000_000
 
 
@@ -164,7 +164,7 @@ def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, ga
     offset = contents.clock.offset(gap.at)
     low, high = gap.at - gap.length_ns - _CLOCK_SLACK_NS, gap.at + _CLOCK_SLACK_NS
     return any(
-        request.verb in _WRITES
+        request.verb in OBJECT_WRITES
         and 200 <= request.code < 300
         and (f"{request.resource}.{request.group}" if request.group else request.resource) == resource
         and request.received_wall - offset <= high

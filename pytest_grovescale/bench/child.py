@@ -23,7 +23,6 @@ DRIVER = "GROVESCALE_DRIVER_FD"
 _INTERRUPTED_S = 120.0
 _LOOK_S = 0.25
 _TAIL_LINES = 25
-_TAIL_BYTES = 64 * 1024
 
 Follow = Callable[[str], None]
 """Hears the last line that the process has written."""

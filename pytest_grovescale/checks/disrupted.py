@@ -20,21 +20,19 @@ def unless_disrupted(check: AnyCheck, found: Finding, phases: Sequence[PhaseResu
 
     ``phases``: those that it was judged by, idle twins included.
     """
-    touching = [
-        (phase, disruption)
+    texts = tuple(
+        disruption.text
         for phase in phases
         for disruption in phase.disruptions
         if may_touch(check, found, disruption, test)
-    ]
-    if not touching:
+    )
+    if not texts:
         return found
-    first = touching[0][1]
-    texts = tuple(disruption.text for _, disruption in touching)
     already = found.verdict == "inconclusive"
     return msgspec.structs.replace(
         found,
         verdict="inconclusive",
-        text=f"{found.text}{'; ' if already else ', but '}{first.text}",
+        text=f"{found.text}{'; ' if already else ', but '}{texts[0]}",
         evidence=(*texts, *found.evidence),
     )
 

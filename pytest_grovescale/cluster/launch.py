@@ -223,13 +223,14 @@ def _says_ready(reading: int, folder: Path) -> bool:
     ready = select.poll()
     ready.register(reading, select.POLLIN)
     deadline = time.monotonic() + _SUPERVISOR_S
+    pid = 0
     stopped: processes.StoppedFor | None = None
     while time.monotonic() < deadline:
         if ready.poll(_LOOK_MS):
             return os.read(reading, 1) == b"1"
         if stopped is None and (owner := state.owner(folder)) is not None:
-            stopped = processes.StoppedFor(owner.pid)
+            pid = owner.pid
+            stopped = processes.StoppedFor(pid)
         if stopped is not None and stopped.too_long():
-            owner = state.owner(folder)
-            raise SupervisorStopped(folder.name, owner.pid if owner is not None else 0)
+            raise SupervisorStopped(folder.name, pid)
     return False

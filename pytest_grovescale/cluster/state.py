@@ -169,13 +169,18 @@ def write(path: Path, content: object) -> None:
     write_private(path, msgspec.json.encode(content))
 
 
+def data_in_memory() -> bool:
+    """Return whether the API's data has room on tmpfs."""
+    return _TMPFS.is_dir() and shutil.disk_usage(_TMPFS).free >= _TMPFS_FREE_BYTES
+
+
 def make_data_folder(folder: Path) -> int | None:
     """Make the folder of the API's data, ``data`` in the cluster's own: on tmpfs when there is room.
 
     Returns the locked descriptor of one on tmpfs, which the supervisor holds as long as it lives (``orphaned_data``).
     """
     link = folder / "data"
-    if not (_TMPFS.is_dir() and shutil.disk_usage(_TMPFS).free >= _TMPFS_FREE_BYTES):
+    if not data_in_memory():
         link.mkdir(mode=0o700)
         return None
     while True:

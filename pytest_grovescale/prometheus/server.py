@@ -37,7 +37,6 @@ _LOOK_S = 0.02
 _MEMORY_BYTES = 2 << 30
 _PORT_ATTEMPTS = 3
 _TAIL_LINES = 15
-_TAIL_BYTES = 512 * 1024
 _CRASHES = ("panic:", "fatal error:", "unexpected fault address", "SIG")
 _CRASH_LINES = 3
 _PORT_TAKEN = "address already in use"

@@ -358,7 +358,7 @@ class Recorder:
             self._process.wait(1.0)
         code = self._process.poll()
         how = "runs but has closed its line" if code is None else processes.exit_text(code)
-        tail = self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if self._log.exists() else []
+        tail = log_files.last_lines(self._log, _TAIL_LINES)
         return RecordingError(
             "\n".join([f"the recorder process {how}", *(f"  {line}" for line in tail)]),
             next_step=f"What it recorded is in {self.journal}; its log is {self._log}.",

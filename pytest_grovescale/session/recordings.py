@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,26 +28,25 @@ from .folder import RunFolder, is_open, recorder_log
 def conclude_without_controller(folder: RunFolder) -> None:
     """Let a process of its own write a run's result, where this is an xdist worker whose controller has died."""
     if (folder.path / RECORDINGS).is_dir() and not is_open(folder.path):
-        with log_files.appending(folder.part("logs") / "analyse.log") as log:
-            subprocess.Popen(
-                _conclusion(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
+        _start_conclusion(folder, _conclusion(folder))
 
 
 def conclude_in_background(folder: RunFolder) -> None:
     """Let a process of its own write a run's result, where this one was told to end before it had."""
-    with (folder.part("logs") / "analyse.log").open("ab") as log:
-        subprocess.Popen(
-            (sys.executable, "-m", "pytest_grovescale.cli", "analyse", str(folder.path)),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    _start_conclusion(folder, _analyse(folder))
+
+
+def _start_conclusion(folder: RunFolder, command: Sequence[str]) -> None:
+    with log_files.appending(folder.part("logs") / "analyse.log") as log:
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
 def _conclusion(folder: RunFolder) -> tuple[str, ...]:
-    return (sys.executable, "-m", "pytest_grovescale.cli", "analyse", "--unless-open", str(folder.path))
+    return _analyse(folder, "--unless-open")
+
+
+def _analyse(folder: RunFolder, *options: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "pytest_grovescale.cli", "analyse", *options, str(folder.path))
 
 
 def start_recorder(

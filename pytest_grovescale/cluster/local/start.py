@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -28,9 +29,14 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
 
 def _begin(plan: Plan) -> components.Start:
     """Start the supervisor and write what the components need meanwhile."""
-    leased = ports.lease(len(components.PORTS))
-    data = state.make_data_folder(plan.folder)
-    try:
+    # The supervisor holds the ports and the data's lock, too, from its start on.
+    with contextlib.ExitStack() as held:
+        leased = ports.lease(len(components.PORTS))
+        held.callback(ports.release, leased)
+        locked = ports.descriptors(leased)
+        if (data := state.make_data_folder(plan.folder)) is not None:
+            held.callback(os.close, data)
+            locked.append(data)
         start = components.Start(
             name=plan.name,
             folder=plan.folder,
@@ -38,13 +44,8 @@ def _begin(plan: Plan) -> components.Start:
             binaries={name: Path(binary.path) for name, binary in plan.binaries.items()},
             ports=dict(zip(components.PORTS, (port.number for port in leased), strict=True)),
         )
-        with launch.supervisor(plan.folder, [*ports.descriptors(leased), *([] if data is None else [data])]):
+        with launch.supervisor(plan.folder, locked):
             components.write_files(start)
-    finally:
-        # The supervisor holds them from here on.
-        ports.release(leased)
-        if data is not None:
-            os.close(data)
     return start
 
 
