@@ -17,11 +17,12 @@ from ..ledger import Ledger
 from ..records import TargetGone, TargetSeen
 from .cadence import due, offset
 from .changes import NOTHING, Redaction, changes
-from .connections import Connections, Where
+from .connections import Answer, Connections, Where
 from .places import Absent, Finder
 
 TIMEOUT_S = 5.0
-"""For one scrape, wherever it is tried."""
+"""For one answer to arrive, wherever it is asked for. Reading it is our own work and has no limit: a recorder that got
+no core must not say that a target did not answer."""
 
 _ELSEWHERE_S = 1.0
 _LARGE = 256 << 10
@@ -111,7 +112,8 @@ class Target:
         began = self._ledger.now()
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                where, found = await self._find()
+                where, answer = await self._answer()
+            found = await self._read(answer)
         except Absent as absent:
             self._down(str(absent), edge, expected=True)
         except TimeoutError:
@@ -121,20 +123,19 @@ class Target:
         else:
             self._up(where, found, began, edge)
 
-    async def _find(self) -> tuple[Where, Exposition]:
+    async def _answer(self) -> tuple[Where, Answer]:
         """Return what it says, and where."""
         try:
             where = await self._finder.now()
             self._tried = redaction.url(where.url)
-            return where, await self._at(where)
+            return where, await self._connections.get(where)
         except (aiohttp.ClientConnectorError, ConnectionRefusedError):
             found = await self._first_of(await self._finder.elsewhere())
             if found is None:
                 raise
             return found
 
-    async def _at(self, where: Where) -> Exposition:
-        answer = await self._connections.get(where)
+    async def _read(self, answer: Answer) -> Exposition:
         reader, redacted = self._reader, self._redacted
 
         def read() -> Exposition:
@@ -149,7 +150,7 @@ class Target:
             self._reader, self._redacted = Reader(), Redaction()
             raise
 
-    async def _first_of(self, places: Sequence[Where]) -> tuple[Where, Exposition] | None:
+    async def _first_of(self, places: Sequence[Where]) -> tuple[Where, Answer] | None:
         """Return what is said at the first place that says anything; asked all at once, since some may never answer."""
         tries = [asyncio.create_task(self._try(where)) for where in places]
         try:
@@ -162,14 +163,14 @@ class Target:
                 one.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
 
-    async def _try(self, where: Where) -> tuple[Where, Exposition] | None:
+    async def _try(self, where: Where) -> tuple[Where, Answer] | None:
         with contextlib.suppress(*_FAULTS):
             async with asyncio.timeout(_ELSEWHERE_S):
                 answer = await self._connections.get(where)
-                found = await asyncio.to_thread(lambda: Redaction()(Reader().read(*answer)))
+            found = await asyncio.to_thread(Reader().read, *answer)
             # Anything may be served at another port; a page without a sample is not its metrics.
             if found.samples or found.native:
-                return where, found
+                return where, answer
         return None
 
     def _up(self, where: Where, found: Exposition, began: int, edge: str) -> None:

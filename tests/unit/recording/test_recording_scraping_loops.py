@@ -52,6 +52,28 @@ def test_every_target_is_scraped_again_and_again_and_told_what_is_spoken(tmp_pat
     assert [seen.url for seen in room.records(TargetSeen) if seen.target == "a"] == [endpoint.url("/a")]
 
 
+def test_an_answer_that_takes_long_to_read_was_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder without a core, or a first reading of a large page: the target is not to blame."""
+    read = Reader.read
+
+    def slowly(reader: Reader, body: bytes, content_type: str = "") -> Exposition:
+        time.sleep(2 * target_module.TIMEOUT_S)
+        return read(reader, body, content_type)
+
+    monkeypatch.setattr(target_module, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(target_module, "_LARGE", 0)
+    monkeypatch.setattr(Reader, "read", slowly)
+
+    async def run() -> Room:
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", reply("a 1\n"))) as room:
+            await room.scrapers.edge("start:p")
+        return room
+
+    room = asyncio.run(run())
+    assert [scrape.samples for scrape in room.scrapes("it")] == [{"a": 1}]
+    assert not room.records(SourceFailed)
+
+
 def test_one_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     async def run() -> Room:
         async with serving() as endpoint:
