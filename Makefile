@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help try scale scale-all test faults test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
+.PHONY: help try scale scale-all test golden faults test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ browser:
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -rR $(ARGS)
+
+golden: $(READY) ## write the golden files of the unit tests: after a change of wording; review their diff
+	$(BIN)/python -m pytest -q -n 2 --snapshot-update tests/unit $(ARGS)
 
 faults: $(READY) ## break 120 runs on purpose and answer four questions of each; an hour, ARGS="--only=interrupt --count=9"
 	$(BIN)/grovescale setup

@@ -52,9 +52,9 @@ def cache() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def children_without_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the tests' own pytests without hypothesis' plugin, which at the end of each loads all of the library."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+def children_without_our_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the tests' own pytests without what only ours need: hypothesis loads all of itself at each end."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:syrupy")
 
 
 @pytest.fixture
