@@ -21,8 +21,8 @@ Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
 COUNTS: frozenset[Unit] = frozenset({"requests", "writes", "reconciles", "series"})
 """Units of what is counted, not timed: the same work gives the same figure, often to the last one."""
 
-WINDOW = re.compile(r"noop-\d+")
-"""Names of a no-op comparison's windows."""
+WINDOW = re.compile(r"noop-\d+(-repeat-\d+)?")
+"""Names of a no-op comparison's windows, as `window_name` makes them."""
 
 _UNITS: dict[str, Unit] = {
     "wall": "s",
@@ -108,10 +108,16 @@ def metrics_of(test: TestResult) -> dict[str, float]:
     return found | _noop(test, triggered)
 
 
+def window_name(number: int, repeat: int = 0) -> str:
+    """Return the phase name of a no-op comparison's window; a repeat of a contended one has a name of its own, since
+    both are in one recording."""
+    return f"noop-{number}" + (f"-repeat-{repeat}" if repeat else "")
+
+
 def windows_of(test: TestResult) -> list[dict[str, float]]:
     """Return the no-op metrics of each window of a no-op comparison, in their order.
 
-    Windows are phases named ``noop-1``, ``noop-2`` …, each with its idle twin. One that failed is an empty dict, so
+    Windows are phases named as `window_name` says, each with its idle twin. One that failed is an empty dict, so
     that the windows of two runs stay beside each other.
     """
     windows = [phase for phase in test.phases if WINDOW.fullmatch(phase.name)]

@@ -18,6 +18,7 @@ import msgspec
 
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
+from ..analysis.run_metrics import window_name
 from ..errors import UsageError
 from ..scenario.phase import idle_twin_name
 from ..scenario.windows import (
@@ -112,9 +113,9 @@ class Windows:
             self._bench.keep(slot, time.monotonic() - each, test, run)
 
     def _name(self, slot: Slot) -> str:
-        """Return the name of a slot's window; a repeat has one of its own, since it is in the same recording."""
+        """Return the name of a slot's window."""
         times = sum(one.round == slot.round for one in self._bench.store.discarded(self._bench.plan.slots, slot.part))
-        return f"noop-{slot.round + 1}" + (f"-repeat-{times}" if times else "")
+        return window_name(slot.round + 1, times)
 
     def _deployed(self, slot: Slot) -> bool:
         """Deploy an arm's workload where that has not been done; return whether it is there."""

@@ -188,6 +188,21 @@ def test_noop_windows_go_on_after_a_kill_and_tell_the_variants_apart(folder: Pat
     assert figures["noop_cpu"].gated
 
 
+def test_contended_windows_are_discarded_and_made_again(folder: Path) -> None:
+    """Other programs take more than this of any machine."""
+    limit = ["--max-contention=0.001%", "--fail-on=never"]
+    done = subprocess.run(
+        [*COMMAND, *VARIANTS, *SMALL, "--what=noop", *limit], capture_output=True, text=True, cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    store = Store.latest(folder / "reports", "compare")
+    assert len(store.discarded(store.plan().slots, "noop")) == store.plan().comparisons["noop"].repeats > 0
+    assert any("-repeat-" in name for name in phases(store, "noop-a-1"))
+    figures = metrics(compared(store.folder))
+    assert less(figures["noop_writes"])
+    assert figures["noop_reconciles"].a == 6
+
+
 def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path) -> None:
     code, said = interrupted(folder, "deploy", "deploy 1 of 2", signal.SIGINT)
     assert code == 130

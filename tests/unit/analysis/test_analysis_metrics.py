@@ -26,6 +26,7 @@ from pytest_grovescale.analysis.run_metrics import (
     phase_of,
     saturated_phases,
     units_of,
+    window_name,
     windows_of,
 )
 from pytest_grovescale.recording.records import Machine
@@ -67,8 +68,10 @@ def phase(name: str, **fields: Any) -> PhaseResult:
     return PhaseResult(name=name, timeout_s=60, **{**values, **measured, **fields})
 
 
-def window(number: int, seconds: float, *, idle: float = 0.02, writes: int = 0, **fields: Any) -> list[PhaseResult]:
-    name = f"noop-{number}"
+def window(
+    number: int, seconds: float, *, idle: float = 0.02, writes: int = 0, repeat: int = 0, **fields: Any
+) -> list[PhaseResult]:
+    name = window_name(number, repeat)
     rows = (ReconcileRow(controller="podcliqueset", result="success", count=20),)
     api = (request("get", 40), request("update", 5, "lease"), *((request("patch", writes),) if writes else ()))
     twin = phase(f"{name} (idle)", cpu=(cpu(idle),))
@@ -177,6 +180,10 @@ def test_a_window_that_failed_keeps_its_place() -> None:
     found = windows_of(run(*window(1, 0.2), *window(2, 0.2, outcome="failed"), *window(3, 0.4, writes=20)))
     assert found[1] == {}
     assert [w.get("noop_writes") for w in found] == [0, None, 1]
+
+
+def test_a_window_that_was_measured_again_is_a_window() -> None:
+    assert windows_of(run(*window(1, 0.22, repeat=2))) == windows_of(run(*window(1, 0.22)))
 
 
 def test_metrics_of_all_windows_together() -> None:
