@@ -212,7 +212,8 @@ def _terminate(choose: random.Random) -> _Draft:
 def _disk_reports(choose: random.Random) -> _Draft:
     moment = choose.choice((None, _moment(choose, ("deploy", "steady-state"))))
     left = choose.choice((0, 16, 64)) * _KB
-    until: Point | None = choose.choice((None, "delete")) if moment is not None and moment.after == "deploy" else None
+    # A phase whose recording cannot be written ends at once: only then can there be room again.
+    until: Point | None = choose.choice((None, "failure")) if moment is not None and moment.after == "deploy" else None
     outcome = Outcome(
         exits=(1, 4) if moment is None else (1,),
         shown=() if moment is None else ("ERROR",),
@@ -220,7 +221,7 @@ def _disk_reports(choose: random.Random) -> _Draft:
         next_step=True,
     )
     return _Draft(
-        what=f"{left // _KB} KiB left for reports" + (f", more again from {until} on" if until else ""),
+        what=f"{left // _KB} KiB left for reports" + (f", more again from the {until} on" if until else ""),
         action=d.FillDisk(place="reports", left_bytes=left, until=until),
         moment=moment,
         expect=_expect(outcome, result=until is not None),

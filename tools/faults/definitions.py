@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Point = Literal["start", "nodes", "operator", "deploy", "steady-state", "delete", "teardown"]
-"""A line of a run's progress; ``start``: etcd and API server run, ``teardown``: the last phase has passed."""
+Point = Literal["start", "nodes", "operator", "deploy", "steady-state", "delete", "teardown", "failure"]
+"""A line of a run's progress; ``start``: etcd and API server run, ``teardown``: the last phase has passed, ``failure``:
+the first one has failed."""
 
 Victim = Literal["harness", "recorder", "supervisor", "operator", "etcd", "kube-apiserver", "kwok"]
 Place = Literal["reports", "state", "data", "tmp", "cache", "home"]

@@ -23,6 +23,7 @@ _LINES: Mapping[Point, str] = {
     "steady-state": "steady-state: begins",
     "delete": "delete: begins",
     "teardown": "delete: passed",
+    "failure": "deploy: failed",
 }
 _MODULES: Mapping[Victim, str] = {
     "recorder": "pytest_grovescale.recording",
