@@ -7,54 +7,60 @@ from typing import Any
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import MilestoneResult, Saturation, TestResult
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.shape import api_requests, cpu, milestone, rss
 from pytest_grovescale.errors import UsageError
 
-from .noop_run import NoopRun, changed, phase, verdict
+from .noop_run import NoopRun, changed, in_words, phase, verdict
 
 
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (cpu("deploy", max="2s"), {}, "pass: operator CPU 2 s ≤ 2 s"),
-        (cpu("deploy", max=1.999), {}, "fail: operator CPU 2 s > 1.999 s"),
-        (cpu("deploy", max="200ms", per_object=True), {}, "pass: operator CPU for each of 10 pods 200 ms"),
-        (cpu("deploy", max="200ms", per_object=4), {}, "fail: operator CPU for each of 4 objects 500 ms"),
-        (cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: profilers were attached"),
-        (cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: profilers were attached"),
-        (cpu("deplo", max="9s"), {}, "inconclusive: the recording has no phase 'deplo'; did you mean deploy"),
-        (cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: CPU of 'operatr' .*not measured"),
-        (cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted in the phase"),
-        (cpu("steady-state", max="1s"), {"restarted": True}, "fail: operator CPU 4.3 s > 1 s"),
-        (cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*did not pass: timeout"),
-        (cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator' .*was not measured"),
-        (rss(max="95M"), {}, "pass: operator peak memory 95 MB ≤ 95 MB"),
+        (cpu("deploy", max="2s"), {}, "pass: .* 2 s ≤ 2 s$"),
+        (cpu("deploy", max=1.999), {}, "fail: .* 2 s > 1.999 s$"),
+        (cpu("deploy", max="200ms", per_object=True), {}, "pass: .* 10 pods 200 ms"),
+        (cpu("deploy", max="200ms", per_object=4), {}, "fail: .* 4 objects 500 ms"),
+        (cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: "),
+        (cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: "),
+        (cpu("deplo", max="9s"), {}, "inconclusive: .*'deplo'.* deploy"),
+        (cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: .*'operatr'"),
+        (cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted"),
+        (cpu("steady-state", max="1s"), {"restarted": True}, "fail: .* 4.3 s > 1 s"),
+        (cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*timeout"),
+        (cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: .*'operator'"),
+        (rss(max="95M"), {}, "pass: .* 95 MB ≤ 95 MB$"),
         (rss(max="94M"), {}, "fail: "),
         (rss(max="94Mi", phase="deploy"), {}, "pass: "),
-        (rss(max="1Gi", process="kwok"), {}, "inconclusive: memory of 'kwok' was not measured"),
-        (rss(max="1Gi"), {"restarted": True}, "inconclusive: .*its peak may have been higher"),
+        (rss(max="1Gi", process="kwok"), {}, "inconclusive: .*'kwok'"),
+        (rss(max="1Gi"), {"restarted": True}, "inconclusive: "),
         (rss(max="1Gi", phase="deploy"), {"restarted": True}, "pass: "),
-        (api_requests("deploy", max=20), {}, "pass: requests by operator 20 ≤ 20"),
-        (api_requests("deploy", "create", max=9), {}, "fail: create requests by operator 10 > 9"),
-        (api_requests("deploy", max=2, per_object=True), {}, "pass: requests by operator for each of 10 pods 2"),
-        (api_requests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods requests by operator 10"),
-        (api_requests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*no request by 'kwok'"),
-        (api_requests("deploy", max=99, resource="pod"), {}, "inconclusive: .*no resource 'pod'; did you mean pods"),
+        (api_requests("deploy", max=20), {}, "pass: .* 20 ≤ 20"),
+        (api_requests("deploy", "create", max=9), {}, "fail: create .* 10 > 9"),
+        (api_requests("deploy", max=2, per_object=True), {}, "pass: .* 10 pods 2"),
+        (api_requests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods .* 10"),
+        (api_requests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*'kwok'"),
+        (api_requests("deploy", max=99, resource="pod"), {}, "inconclusive: .*'pod'.* pods"),
         (api_requests("steady-state", max=9), {"audit_gap": True}, "inconclusive: .*rotated away"),
-        (api_requests("deploy", max=99), {"audited": False}, "inconclusive: .*was not measured"),
-        (api_requests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*did not pass: failed"),
+        (api_requests("deploy", max=99), {"audited": False}, "inconclusive: "),
+        (api_requests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*failed"),
     ],
+    ids=in_words,
 )
-def test_bounds(check: Any, facts: dict[str, Any], expected: str) -> None:
-    assert re.match(expected, verdict(check, NoopRun(**facts)))
+def test_bounds(check: Any, facts: dict[str, Any], expected: str, snapshot: SnapshotAssertion) -> None:
+    found = verdict(check, NoopRun(**facts))
+    assert re.match(expected, found)
+    assert found == snapshot
 
 
-def test_no_count_of_objects_no_figure_per_object() -> None:
+def test_no_count_of_objects_no_figure_per_object(snapshot: SnapshotAssertion) -> None:
     test = msgspec.structs.replace(NoopRun().result(), objects=None)
-    assert "no milestone of the test counts objects" in verdict(cpu("deploy", max=9, per_object=True), test)
+    found = verdict(cpu("deploy", max=9, per_object=True), test)
+    assert found.startswith("inconclusive: ")
+    assert found == snapshot
 
 
 def test_resources_that_were_named_count_whatever_they_are() -> None:
@@ -87,54 +93,58 @@ READY = ("deploy", "ready", 3.0)
 @pytest.mark.parametrize(
     ("check", "test", "expected"),
     [
-        (milestone("ready", max="3s"), taken(READY), "pass: ready 3 s ≤ 3 s"),
+        (milestone("ready", max="3s"), taken(READY), "pass: ready 3 s ≤ 3 s$"),
         (milestone("ready", phase="deploy", max="2.9s"), taken(READY), "fail: ready 3 s > 2.9 s"),
         (milestone("ready", max="3.1s"), taken(READY, uncertainty_s=0.2), "inconclusive: .*between 2.8 s and 3.2 s"),
         (milestone("ready", max="3.2s"), taken(READY, uncertainty_s=0.2), "pass: "),
         (milestone("ready", max="2.7s"), taken(READY, uncertainty_s=0.2), "fail: "),
         (milestone("ready", max=2.95), taken(READY, server_s=(2.9, 2.96), clock="server"), "inconclusive: .*2.96 s"),
-        (milestone("read", max="9s"), taken(READY), "inconclusive: .*no milestone 'read'; did you mean ready"),
-        (milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: phase 'steady-state' has no"),
-        (milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready not met after 4.8 s"),
-        (milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready not met"),
-        (milestone("ready", times_floor=2), taken(READY), "inconclusive: no floor of milestone 'ready' was measured"),
-        (milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready / its floor 2 times"),
+        (milestone("read", max="9s"), taken(READY), "inconclusive: .*'read'.* ready"),
+        (milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: .*'steady-state'"),
+        (milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready .* 4.8 s"),
+        (milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready"),
+        (milestone("ready", times_floor=2), taken(READY), "inconclusive: .*'ready'"),
+        (milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready .* 2 times"),
         (milestone("ready", times_floor=1.9), taken(READY, floors={"ready": 1.5}), "fail: "),
         (milestone("ready", times_floor=2), taken(READY, floors={"deploy/ready": 1.5, "ready": 1.0}), "pass: "),
         (milestone("ready", times_floor=2, floor="1.5s"), taken(READY), "pass: "),
         (milestone("ready", times_floor=2, floor=1.4), taken(READY), "fail: "),
-        (milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: the floor .* there is no multiple"),
+        (milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: "),
         (
             milestone("ready", phase="deploy", times_floor=2, floor="steady-state/bare"),
             taken(READY, ("steady-state", "bare", 1.5)),
-            "pass: ready / its floor 2 times ≤ 2 times",
+            "pass: ready .* 2 times ≤ 2 times",
         ),
         (
             milestone("ready", times_floor=2, floor="steady-state/bar"),
             taken(READY, ("steady-state", "bare", 1.5)),
-            "inconclusive: phase 'steady-state' has no milestone 'bar'",
+            "inconclusive: .*'steady-state'.*'bar'",
         ),
         (
             milestone("ready", times_floor=2, floor="steady-state/bare"),
             taken(READY, ("steady-state", "bare", None)),
-            "inconclusive: when milestone 'bare' was met is not known",
+            "inconclusive: .*'bare'",
         ),
         (milestone("ready", times_floor=2, floor="baseline:main"), taken(READY), "pass: "),
-        (milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: there is no baseline"),
+        (milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: .*baseline"),
     ],
+    ids=in_words,
 )  # fmt: skip
-def test_milestones(check: Any, test: TestResult, expected: str) -> None:
+def test_milestones(check: Any, test: TestResult, expected: str, snapshot: SnapshotAssertion) -> None:
     baselines = {"main": [{"milestone:deploy/ready": 1.5}]}
-    assert re.match(expected, verdict(check, test, baselines=lambda name: baselines.get(name, [])))
+    found = verdict(check, test, baselines=lambda name: baselines.get(name, []))
+    assert re.match(expected, found)
+    assert found == snapshot
 
 
-def test_a_milestone_of_several_phases_must_be_told_apart() -> None:
+def test_a_milestone_of_several_phases_must_be_told_apart(snapshot: SnapshotAssertion) -> None:
     test = taken(READY, ("steady-state", "ready", 1.0))
-    with pytest.raises(UsageError, match="several phases have a milestone 'ready': deploy, steady-state"):
+    with pytest.raises(UsageError) as caught:
         judge(milestone("ready", max="9s"), test)
+    assert str(caught.value) == snapshot
 
 
-def test_a_saturated_machine_is_named() -> None:
+def test_a_saturated_machine_is_named(snapshot: SnapshotAssertion) -> None:
     test = changed(taken(READY), "deploy", saturation=Saturation(busy_share=0.99, saturated=True))
     found = judge(milestone("ready", max="9s"), test)
-    assert found.evidence[-1] == "the machine was saturated in deploy: this measures the machine"
+    assert found.evidence[-1] == snapshot

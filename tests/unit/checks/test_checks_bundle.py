@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import pytest_grovescale
 from pytest_grovescale import grep498
@@ -16,6 +17,7 @@ from pytest_grovescale.checks.declaring import declared_for
 from pytest_grovescale.checks.metrics import shape as of_metrics
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.exposition.families import Family
+from tests.golden import masked
 from tests.unit.analysis.endpoint import Endpoint
 
 from .metrics_run import judged
@@ -74,10 +76,15 @@ def test_what_a_bundle_yields_can_be_recorded(name: str) -> None:
         assert shape.decode(encode(check)) == check
 
 
-def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*did you mean grep498"):
+def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.* grep498") as caught:
         declared(tmp_path, "grep489")
-    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*no argument 'controler'"):
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot(name="bundle")
+    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*'controler'") as caught:
         declared(tmp_path, "grep498: {controler: []}")
-    with pytest.raises(UsageError, match="expected"):
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot(name="argument")
+    with pytest.raises(UsageError) as wrong:
         grep498(controllers="podclique")  # type: ignore[arg-type]
+    assert str(wrong.value) == snapshot(name="type")
