@@ -10,6 +10,7 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Body, whole_body
@@ -52,17 +53,18 @@ def bomb(size: int) -> bytes:
     return b"".join(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)) + packer.flush()
 
 
-def test_a_bomb_is_refused_before_it_fills_the_memory() -> None:
+def test_a_bomb_is_refused_before_it_fills_the_memory(snapshot: SnapshotAssertion) -> None:
     packed = bomb(200 << 20)
     assert len(packed) < 300_000
     tracemalloc.start()
     try:
-        with pytest.raises(ExpositionError, match=r"^byte 1048576: the answer goes on; at most 1,048,576 bytes"):
+        with pytest.raises(ExpositionError, match=r"^byte 1048576: ") as caught:
             whole_body(packed, "gzip", Limits(max_bytes=1 << 20))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip"])
