@@ -80,7 +80,9 @@ def test_what_was_not_measured_is_said(reader: Reader, sweep_page: Path) -> None
     _focus(reader, f"{chart} .plot")
     reader.press(Keys.HOME, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
     said = reader.text(f"{chart} .chart-value")
-    assert said == "replicas 62: requests per no-op trigger, no exponent: not measured"
+    assert said.startswith("replicas 62: requests ")
+    assert "no-op trigger" in said
+    assert said.endswith(": not measured")
     reader.press(Keys.END)
     assert reader.text(f"{chart} .chart-value").endswith("no exponent: 1.00")
 
