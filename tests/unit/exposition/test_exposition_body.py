@@ -15,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Body, whole_body
 from pytest_grovescale.exposition.limits import Limits
+from tests.golden import masked
 
 CUTS = st.lists(st.integers(0, 400), max_size=5)
 
@@ -91,14 +92,17 @@ def test_a_body_of_just_the_limit_is_whole() -> None:
 @pytest.mark.parametrize(
     ("data", "encoding", "why"),
     [
-        (zipped(b"x 1\n" * 100)[:-9], "gzip", "has no end; it was cut off"),
+        (zipped(b"x 1\n" * 100)[:-9], "gzip", "cut off"),
         (b"", "gzip", "has no end"),
-        (b"x 1\n", "gzip", "byte 0: the body cannot be unpacked"),
-        (zipped(b"x") + b"trailing", "gzip", "byte 1: the body cannot be unpacked"),
-        (b"x 1\n", "br", "packed as 'br', which was not asked for"),
+        (b"x 1\n", "gzip", "byte 0: .* cannot be unpacked"),
+        (zipped(b"x") + b"trailing", "gzip", "byte 1: .* cannot be unpacked"),
+        (b"x 1\n", "br", "packed as 'br'"),
         (b"x 1\n", "gzip, gzip", "packed as 'gzip, gzip'"),
     ],
+    ids=["cut off", "nothing", "not packed", "more behind its end", "another packing", "packed twice"],
 )
-def test_anything_else_is_refused(data: bytes, encoding: str, why: str) -> None:
-    with pytest.raises(ExpositionError, match=why):
+def test_anything_else_is_refused(data: bytes, encoding: str, why: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ExpositionError, match=why) as caught:
         whole_body(data, encoding)
+    # What zlib says, and how much it had unpacked before, is not ours.
+    assert masked(str(caught.value).partition(": Error")[0], numbers=True) == snapshot
