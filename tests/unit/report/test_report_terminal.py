@@ -231,13 +231,13 @@ def test_stacks_are_counted_by_place_and_no_line_of_a_dump_is_shown(snapshot: Sn
     dump = Evidence(source="stacks:operator", phase="deploy", lines=("raw",), stacks=(group, idle, *others))
     nothing = Evidence(source="stacks:operator", phase="deploy", lines=())
     text = render_test(msgspec.structs.replace(TEST, evidence=(dump, nothing)))
-    title, first, second, *others = text[text.index("Stacks of operator in deploy\n") :].split("\n\n")[0].splitlines()
-    assert "\n".join([title, first, second, *others]) == snapshot
+    title, first, second, *more = text[text.index("Stacks of operator in deploy\n") :].split("\n\n")[0].splitlines()
+    assert "\n".join([title, first, second, *more]) == snapshot
     assert first.startswith("- 11 of 21 ")
     assert " recorder.RecordErrors " in first
     assert "(pkg/recorder.go:31), chan receive" in first
     assert second.startswith("- 10 of 21 ")
-    assert "- 2 more in 2 other places" in others
+    assert "- 2 more in 2 other places" in more
     assert "raw" not in text
     page = render_run(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, evidence=(dump,)),)))
     assert first.removeprefix("- ").partition(" (")[0] in page
