@@ -1,6 +1,6 @@
 """Log files of other programs: readable by their owner only, and shown without secrets.
 
-Messages show their last lines, and why a Go program ended, which stands before the stacks of its goroutines.
+Messages show their last lines; of a Go program that failed, its reason and not the stacks of all its goroutines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _LAST_BYTES = 8 << 20
 _REASON = re.compile(r"(fatal error: |panic: |runtime: (?!goroutine)|SIG[A-Z]+: |F\d{4} |unexpected fault address)")
 """How the line begins by which a Go program, or one that logs with klog, says why it ends."""
 
-_MOST_REASONS = 3
+_STACK = re.compile(r"(runtime stack:|goroutine \d+[ ,\[]|\t|created by |[\w./@*()-]+\(.*\)$|[a-z]\w+ +0x|$)")
+"""How the lines of the stacks begin that a Go program writes after the reason."""
 
 _MACHINE = {
     "max user processes": "Raise the limit of processes: ulimit -u, or that of the container or the unit (pids.max).",
@@ -30,6 +31,7 @@ _MACHINE = {
     "no space left on device": "Free some space, or choose another folder for clusters: GROVESCALE_STATE_DIR=DIR.",
     "cannot allocate memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
     "out of memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
+    "file too large": "Raise the limit of a file's size: ulimit -f.",
     "too many open files": "Raise the limit of open files: ulimit -n.",
 }
 """What a program says when the machine refuses it something → what to do."""
@@ -46,10 +48,9 @@ def end_of(path: Path, *, from_byte: int = 0) -> str:
 
 
 def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:
-    """Return the last lines of a log as `end_of` does; before them, if it is not among them, why the program ended."""
-    end = _end(path, _LAST_BYTES, from_byte)
-    last = redaction.text(end[-TAIL_BYTES:].decode(errors="replace")).rstrip("\n").splitlines()[-count:]
-    return [*_reason_before(end.decode(errors="replace").splitlines(), count), *last]
+    """Return the last lines of a log as `end_of` does, without the stacks that a Go program writes when it fails."""
+    lines = _without_stacks(_end(path, _LAST_BYTES, from_byte).decode(errors="replace").splitlines())
+    return redaction.text("\n".join(lines)[-TAIL_BYTES:]).rstrip("\n").splitlines()[-count:]
 
 
 def _end(path: Path, size: int, from_byte: int) -> bytes:
@@ -61,19 +62,20 @@ def _end(path: Path, size: int, from_byte: int) -> bytes:
         return b""
 
 
-def _reason_before(lines: list[str], count: int) -> list[str]:
-    """Return the lines that say why a program ended, redacted, if they are not among its last ``count`` lines."""
-    before, last = lines[:-count], lines[-count:]
-    # Those of its last end: a program that was started again has written more than one.
-    reasons = [index for index, line in enumerate(before) if _REASON.match(line)]
-    if not reasons or any(_REASON.match(line) for line in last):
-        return []
-    first = reasons[-1]
-    while first - 1 in reasons:
-        first -= 1
-    shown = redaction.text("\n".join(before[first : first + _MOST_REASONS])).splitlines()
-    left_out = len(before) - first - len(shown)
-    return [*shown, *([f"… {left_out} lines"] if left_out > 0 else [])]
+def _without_stacks(lines: list[str]) -> list[str]:
+    """Return lines without the stacks of goroutines behind a reason: the reason is what a reader needs."""
+    kept: list[str] = []
+    left_out, after_reason = 0, False
+    for line in lines:
+        if after_reason and _STACK.match(line):
+            left_out += 1
+            continue
+        if left_out:
+            kept.append(f"… {left_out} lines of stacks")
+            left_out = 0
+        after_reason = bool(_REASON.match(line)) or (after_reason and line.startswith("["))
+        kept.append(line)
+    return [*kept, f"… {left_out} lines of stacks"] if left_out else kept
 
 
 def what_to_do(log: str) -> str:

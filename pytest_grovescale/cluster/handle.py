@@ -165,10 +165,20 @@ class Cluster:
         except SupervisorGone:
             # It was killed, or has seen by itself that nobody is left.
             ending = True
+        except SupervisorStopped as stopped:
+            # A control plane that nobody uses must not stay because its supervisor does nothing.
+            if self._is_used_or_kept():
+                raise
+            stop(self.name)
+            raise SupervisorStopped(self.name, stopped.pid, ended=True) from None
         else:
             ending = answer.ending
         if ending:
             self._wait_gone(owner, patience)
+
+    def _is_used_or_kept(self) -> bool:
+        held = (lease.is_held(self.directory, name) for name in lease.names(self.directory))
+        return (self.directory / "kept").exists() or any(held)
 
     def _wait_gone(self, owner: state.Owner | None, patience_s: float) -> None:
         if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, patience_s):

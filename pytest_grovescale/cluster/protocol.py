@@ -126,10 +126,14 @@ class SupervisorGone(ClusterError):
 class SupervisorStopped(ClusterError):
     """The cluster's supervisor is stopped (SIGSTOP, Ctrl-Z, a debugger): it does nothing, and has not ended."""
 
-    def __init__(self, cluster: str, pid: int) -> None:
+    def __init__(self, cluster: str, pid: int, *, ended: bool = False) -> None:
+        """``ended``: nobody else used the cluster, so its supervisor was killed and what it left was cleared."""
+        what = f"the supervisor of cluster {cluster} (pid {pid}) is stopped and does not answer"
         super().__init__(
-            f"the supervisor of cluster {cluster} (pid {pid}) is stopped and does not answer",
-            next_step=f"Let it go on: kill -CONT {pid}. Or end the cluster: grovescale down {cluster} --force",
+            f"{what}: it was killed and its cluster removed" if ended else what,
+            next_step="Look for what stopped it: SIGSTOP, a debugger, a frozen cgroup."
+            if ended
+            else f"Let it go on: kill -CONT {pid}. Or end the cluster: grovescale down {cluster} --force",
         )
         self.pid = pid
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .. import log_files
 from ..errors import ClusterError
 from . import processes, protocol, state
 from .protocol import SupervisorStopped
@@ -22,6 +23,9 @@ ENDING = "ending: "
 
 DOWN = "down"
 """What follows `ENDING` where a request asked for the end."""
+
+FAILED = "failed: "
+"""What follows `ENDING` where a component of the control plane could not be kept running; then what happened to it."""
 
 _TAIL_LINES = 10
 _TRACE_LINES = 60
@@ -98,6 +102,8 @@ def how_it_ended(folder: Path, *, pid: int = 0) -> str:
     """Return how a supervisor that no longer runs has ended, in words, from what it left in its folder."""
     pid = pid or _last_pid(folder)
     of = f" (pid {pid})" if pid else ""
+    if not folder.parent.exists():
+        return f"the state folder {folder.parent} was removed while it ran"
     if not folder.exists() or not (folder / protocol.SOCKET).exists():
         return _in_order(_log(folder), of)
     lines = _log(folder)
@@ -109,15 +115,18 @@ def how_it_ended(folder: Path, *, pid: int = 0) -> str:
 def ended_error(folder: Path, what: str, *, pid: int = 0) -> ClusterError:
     """Return the error for a supervisor that has ended, with the end of its log."""
     tail = _log(folder)[-_TAIL_LINES:]
-    lines = [f"{what}: {how_it_ended(folder, pid=pid)}"]
+    how = how_it_ended(folder, pid=pid)
+    lines = [f"{what}: {how}"]
     # Where it was asked to end, its log says what it then stopped, in order.
     if tail and (folder / protocol.SOCKET).exists():
         lines += ["last lines of its log:", *(f"  {line}" for line in tail)]
-    return ClusterError("\n".join(lines), next_step="Run the tests again.")
+    return ClusterError("\n".join(lines), next_step=log_files.what_to_do(how) or "Run the tests again.")
 
 
 def _in_order(log: list[str], of: str) -> str:
     said = next((line.partition(ENDING)[2] for line in reversed(log) if ENDING in line), "")
+    if said.startswith(FAILED):
+        return said.removeprefix(FAILED)
     if said and not said.startswith(DOWN):
         return f"its supervisor{of} was ended by {said}"
     return "it was stopped from outside (grovescale down --force)"

@@ -32,6 +32,10 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "USER")
 _BACKOFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 _CALM_S = 30.0
 """A process that ran this long starts again without delay."""
+_MOST_FAILURES = 8
+"""Exits of a component in a row, each within `_CALM_S` of its start, after which the cluster ends: no test could pass
+on a control plane that does not run."""
+_REASON_LINES = 3
 _FAST_GROWTH_BYTES = 512 * 1024**2
 _MAX_LINE = 16 * 1024**2
 
@@ -207,6 +211,9 @@ class Supervisor:
     async def _start_again(self, supervised: Supervised) -> None:
         calm = time.monotonic() - supervised.started_at > _CALM_S
         supervised.failures = 0 if calm else supervised.failures + 1
+        if supervised.failures >= _MOST_FAILURES and not supervised.owners:
+            self._end(f"{supervision.FAILED}{_gave_up(supervised)}")
+            return
         await asyncio.sleep(_BACKOFF_S[min(supervised.failures, len(_BACKOFF_S) - 1)])
         if supervised.wanted and not self._ending.is_set():
             supervised.restarts += 1
@@ -345,6 +352,12 @@ def _signal_group(supervised: Supervised, number: int) -> None:
     # Each has a session of its own; until it is reaped, its pid names its group and nothing else.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(supervised.pid, number)
+
+
+def _gave_up(supervised: Supervised) -> str:
+    """Return in one line which component could not be kept running, and the end of its log."""
+    reason = " | ".join(log_files.last_lines(Path(supervised.spec.log), _REASON_LINES))
+    return f"{supervised.spec.name} exited {supervised.failures} times in a row; the end of its log: {reason}"
 
 
 def _refused(error: OSError) -> str:

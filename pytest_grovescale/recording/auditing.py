@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from pathlib import Path
 
@@ -17,6 +18,7 @@ DRAIN_S = 5.0
 
 _SILENT_DRAIN_S = 0.2
 _ATTEMPT_S = 2.0
+_LEAST_FREE_BYTES = 64 << 10
 
 
 class AuditLog:
@@ -28,6 +30,7 @@ class AuditLog:
     def __init__(self, path: Path, client: Client, ledger: Ledger, *, prober: str = "") -> None:
         self._prober = prober
         self.requests = 0
+        self._path = path
         self._tail = Tail(path)
         self._client = client
         self._ledger = ledger
@@ -64,7 +67,7 @@ class AuditLog:
             await asyncio.sleep(0.005)
             self.poll()
         if answered and self._awaited and not self._silent:
-            self._ledger.failed("audit", f"a request of {DRAIN_S:g} s ago is not in the audit log")
+            self._ledger.failed("audit", f"a request of {DRAIN_S:g} s ago is not in the audit log{self._full_disk()}")
         self._silent = answered and bool(self._awaited)
         self._awaited = ""
 
@@ -72,6 +75,15 @@ class AuditLog:
         """Read what is left and let go of the file."""
         self.poll()
         self._tail.close()
+
+    def _full_disk(self) -> str:
+        """Return in words that the log's disk is full; the API server drops what it cannot write without a word."""
+        try:
+            disk = os.statvfs(self._path.parent)
+        except OSError:
+            return ""
+        free = disk.f_bavail * disk.f_frsize
+        return f": no space left on its disk ({self._path.parent})" if free < _LEAST_FREE_BYTES else ""
 
     async def _mark(self, name: str) -> bool:
         try:

@@ -176,7 +176,11 @@ def _start_failed(info: ProcessInfo) -> ClusterError:
     return ClusterError(
         f"{info.name} ended while the cluster was starting; the end of its log:\n{_tail(log)}",
         next_step=log_files.what_to_do(text)
-        or "If a flag is refused, see extra_args in the cluster definition and the Kubernetes version.",
+        or (
+            "If a flag is refused, see extra_args in the cluster definition and the Kubernetes version."
+            if "flag" in text
+            else "Its log names the cause; the machine's limits and the cluster definition are what it depends on."
+        ),
     )
 
 
