@@ -11,6 +11,7 @@ import ast
 import dis
 import functools
 import inspect
+import itertools
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -120,12 +121,35 @@ class _Walk:
 
 
 def _fixtures(item: pytest.Function) -> Iterator[Any]:
-    """Yield the functions of a test's fixtures, as far as its module, its class and conftest files have them."""
+    """Yield the functions of a test's fixtures, as far as its module, its class and plugins have them.
+
+    An autouse fixture of an installed plugin is left out unless it takes ``scale``: the test gets nothing from it.
+    """
+    found: dict[str, list[tuple[Any, bool]]] = {}
     plugins = [plugin for plugin in item.config.pluginmanager.get_plugins() if not _is_foreign(plugin)]
     for place in (item.module, item.cls, *plugins):
+        installed = place in plugins and getattr(place, "__name__", "").rpartition(".")[2] != "conftest"
         for attribute, value in list(vars(place).items() if hasattr(place, "__dict__") else ()):
-            if {attribute, getattr(value, "name", "")} & set(map(str, item.fixturenames)) and callable(value):
+            for name in {attribute, getattr(value, "name", "")} & set(map(str, item.fixturenames)):
+                if callable(value):
+                    found.setdefault(name, []).append((value, installed))
+    requested = {
+        name for value, installed in itertools.chain(*found.values()) if not installed for name in _takes(value)
+    }
+    marked = [name for mark in item.iter_markers("usefixtures") for name in mark.args]
+    waiting = [*requested, *marked, *_takes(item.function)]
+    while waiting:
+        requested.add(name := waiting.pop())
+        waiting += {taken for value, _ in found.get(name, ()) for taken in _takes(value)} - requested
+    for name, values in found.items():
+        for value, installed in values:
+            if not installed or name in requested or "scale" in _takes(value):
                 yield value
+
+
+def _takes(function: Callable[..., object]) -> set[str]:
+    """Return the names of a function's arguments, which are those of the fixtures that it requests."""
+    return set(inspect.signature(inspect.unwrap(function)).parameters)
 
 
 def _referred(function: FunctionType, names: set[str], cls: type | None) -> Iterator[Any]:

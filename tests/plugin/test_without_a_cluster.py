@@ -344,6 +344,32 @@ def test_a_parameter_that_no_selected_test_reads_is_a_mistake(
     assert f"  →{next_step}" in result.errlines
 
 
+INSTALLED = """
+import importlib
+import pytest
+
+@pytest.fixture(autouse=True)
+def of_every_test(request):
+    importlib.import_module("json")
+
+@pytest.fixture
+def company(scale):
+    return scale.parameter("company", 1)
+"""
+
+
+def test_an_installed_plugin_that_a_test_does_not_use_hides_no_mistake(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(installed=INSTALLED)
+    plugin = ("-p", "installed")
+    pytester.syspathinsert()
+    result = names(pytester, "--grovescale-param=replcas=3", *plugin)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Did you mean replicas?" in result.stderr.str()
+    pytester.makepyfile(test_it="def test_it(scale, company): pass")
+    collected = pytester.runpytest("--grovescale", "--collect-only", "--grovescale-param=company=3", *plugin)
+    assert collected.ret == pytest.ExitCode.OK
+
+
 def test_a_parameter_that_computed_names_may_mean_is_no_mistake_yet(pytester: pytest.Pytester) -> None:
     assert names(pytester, "--grovescale-param=two=3", test="test_computed").ret == pytest.ExitCode.OK
 

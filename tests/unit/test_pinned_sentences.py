@@ -17,11 +17,13 @@ def pinned(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield line and text of each sentence that an assertion compares with."""
     for node in ast.walk(tree):
         places: list[ast.expr] = []
+        if not isinstance(node, ast.Assert | ast.Call):
+            continue
         if isinstance(node, ast.Assert):
             for part in ast.walk(node.test):
                 if isinstance(part, ast.Compare):
                     places += [part.left, *part.comparators]
-        elif isinstance(node, ast.Call):
+        else:
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if name in ("raises", "warns"):
                 places += [keyword.value for keyword in node.keywords if keyword.arg == "match"]
@@ -38,7 +40,7 @@ def _texts(place: ast.expr) -> Iterator[str]:
         case ast.Constant(value=str(text)):
             yield text
         case ast.JoinedStr(values=values):
-            yield " ".join(part.value for part in values if isinstance(part, ast.Constant))
+            yield " ".join(str(part.value) for part in values if isinstance(part, ast.Constant))
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             for part in parts:
                 yield from _texts(part)

@@ -156,16 +156,13 @@ def test_a_component_that_cannot_be_kept_running_ends_the_cluster_and_is_named(
     eventually(lambda: not (supervised.folder / protocol.SOCKET).exists(), "the begin of its end")
     error = ended_error(supervised.folder, "it ended", pid=supervised.owner.pid)
     assert error.message.startswith("it ended: etcd exited 8 times in a row")
-    assert "wal: no space left on device" in error.message
+    assert "wal: no space left" in error.message
     assert error.next_step.startswith("Free some space")
     os.kill(supervised.owner.pid, signal.SIGKILL)
 
 
-def test_a_state_folder_that_was_removed_is_named(tmp_path: Path) -> None:
-    assert (
-        how_it_ended(tmp_path / "clusters" / "one")
-        == f"the state folder {tmp_path / 'clusters'} was removed while it ran"
-    )
+def test_a_state_folder_that_was_removed_is_named(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    assert masked(how_it_ended(tmp_path / "clusters" / "one"), {tmp_path: "state"}) == snapshot
 
 
 def test_a_failure_of_its_own_is_told_apart_from_a_kill(supervised: Supervised) -> None:
