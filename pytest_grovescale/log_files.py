@@ -32,6 +32,7 @@ _MACHINE = {
     "cannot allocate memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
     "out of memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
     "file too large": "Raise the limit of a file's size: ulimit -f.",
+    "file descriptor limit": "Raise the limit of open files: ulimit -n.",
     "too many open files": "Raise the limit of open files: ulimit -n.",
 }
 """What a program says when the machine refuses it something → what to do."""

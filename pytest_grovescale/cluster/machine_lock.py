@@ -12,7 +12,9 @@ there, so only regular files are opened, and where that folder cannot be used, t
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -290,10 +292,14 @@ def _user_file(folder: Path) -> Iterator[BinaryIO]:
     with os.fdopen(descriptor, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         os.fchmod(descriptor, 0o644)
+        remove = functools.partial(Path(name).unlink, missing_ok=True)
+        # A second Ctrl-C may skip what closes this block.
+        atexit.register(remove)
         try:
             yield file
         finally:
-            Path(name).unlink(missing_ok=True)
+            remove()
+            atexit.unregister(remove)
 
 
 def _users(folder: Path) -> list[LockUser]:

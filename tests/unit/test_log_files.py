@@ -48,5 +48,6 @@ def test_what_the_machine_refuses_a_program_has_a_next_step() -> None:
     )
     assert "ulimit -u" in what_to_do("BlockingIOError: [Errno 11] Resource temporarily unavailable")
     assert "GROVESCALE_STATE_DIR" in what_to_do("wal: write data: No space left on device")
+    assert "ulimit -n" in what_to_do("file descriptor limit of etcd process is too low; please set higher")
     assert "ulimit -f" in what_to_do("failed to create WAL: file too large")
     assert what_to_do("Error: unknown flag: --no-such-flag") == ""

@@ -262,7 +262,7 @@ def _entries(top: Path, depth: int) -> Iterator[Path]:
         return
     for entry in entries:
         yield entry
-        if depth > 1 and entry.is_dir() and not entry.is_symlink():
+        if depth > 1 and not entry.is_symlink() and entry.is_dir():
             yield from _entries(entry, depth - 1)
 
 

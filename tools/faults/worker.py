@@ -249,6 +249,12 @@ def _strike(stage: _Stage, run: Running) -> None:
             places.limit_disk(stage.folders.of(place), left)
             if until is not None and run.reaches_point(until, limit_s):
                 places.limit_disk(stage.folders.of(place), None)
+        case d.Remove(place="cache"):
+            # What a run builds or downloads into it cannot be had in these namespaces: the next run gets it back.
+            folder = stage.folders.of("cache")
+            aside = folder.with_name("cache-removed")
+            folder.rename(aside)
+            stage.at_end.callback(_put_back, aside, folder)
         case d.Remove(place=place):
             shutil.rmtree(stage.folders.of(place))
             stage.at_end.callback(_made_again, stage.folders.of(place))
@@ -279,6 +285,11 @@ def _signal(victim: d.Victim, run: Running, number: signal.Signals) -> int:
 def _go_on(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
+
+
+def _put_back(aside: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.rename(folder)
 
 
 def _made_again(folder: Path) -> None:
