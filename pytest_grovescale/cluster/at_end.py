@@ -50,7 +50,7 @@ def longest_s(folder: Path) -> float:
 
 
 def run(folder: Path) -> None:
-    """Run what is planned, and forget what succeeded. Raises ClusterError at the first that fails; the rest stays."""
+    """Run the planned commands and drop each that succeeds. Raises ClusterError at the first failure; the rest stay."""
     commands = planned(folder)
     while commands:
         _run(commands[0])

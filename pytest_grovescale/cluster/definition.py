@@ -142,7 +142,7 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     in_cluster: bool = False
     """Use the service account of the pod that this process runs in."""
     kwok: Literal["auto", "host", "there"] = "auto"
-    """Who plays the kubelets: a kwok of ours (``host``), one that is ``there``; ``auto``: looks whether one is."""
+    """Which kwok simulates the kubelets: grovescale's (``host``), one in the cluster (``there``); ``auto``: detect."""
 
 
 class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

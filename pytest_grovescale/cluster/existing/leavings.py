@@ -25,7 +25,7 @@ from ..ownership import Made, Owner
 
 _NAMESPACE_S = 60.0
 _NAMESPACE_AGAIN_S = 3.0
-"""Time limit for a namespace that already had its full time in an earlier call, s."""
+"""Minimum time for a namespace whose deletion began more than `_NAMESPACE_S` ago, s."""
 _GONE_S = 30.0
 _EVERY_S = 0.3
 _TRIES = 5

@@ -16,10 +16,9 @@ from ..definition import ClusterDefinition, Existing
 
 
 def settled(definition: ClusterDefinition) -> ClusterDefinition:
-    """Return the definition with its default kubeconfig and context filled in.
+    """Return the definition with its default kubeconfig and context filled in. Raises ClusterError.
 
-    So two starts with the same definition use the same cluster only if their contexts agree, whatever became the
-    current context in between. Raises ClusterError.
+    So definitions of two starts differ if the current context changed in between.
     """
     settings = definition.existing or Existing()
     if settings.in_cluster:

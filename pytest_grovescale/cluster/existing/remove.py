@@ -20,7 +20,7 @@ TIMEOUT_S = 600.0
 
 _ANSWER_S = 30.0
 _ANSWER_AGAIN_S = 2.0
-"""Time to wait for the API server, s, and the shorter one after an earlier call without an answer."""
+"""Time to wait for the API server if an earlier call got no answer, s; otherwise `_ANSWER_S`."""
 
 _SILENT = "removal.silent"
 """Marker file in the cluster's folder: the API server did not answer the last time."""
