@@ -27,7 +27,7 @@ def issue(address: str) -> ServerCertificate:
 
 
 def write(certificate: ServerCertificate, folder: Path) -> None:
-    """Write ``tls.crt``, ``tls.key`` and ``ca.crt``, 0600 in a 0700 folder: the names that webhook servers look for."""
+    """Write ``tls.crt``, ``tls.key`` and ``ca.crt``, 0600 in a 0700 folder: the names that webhook servers expect."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(folder / "tls.crt", certificate.pair.cert_pem)
     write_private(folder / "tls.key", certificate.pair.key_pem)

@@ -33,7 +33,7 @@ _TLS = ("ca_file", "cert_file", "key_file", "insecure_skip_verify")
 
 
 def check(written: OperatorFile, fail: Fail) -> None:
-    """Raise DefinitionError for places that are none, and for credentials that reach nobody or the wrong one."""
+    """Raise DefinitionError for invalid endpoints, and for credentials that are unused or sent to another server."""
     _check_places(written, fail)
     _check_targets(written, fail)
     for place, part in in_cluster(written).items():

@@ -74,9 +74,9 @@ class Operator(ABC):
         """Whether it runs."""
 
     def stays(self) -> bool:
-        """Return whether it still is the operator that runs on its cluster, and let it run as long as we hold that.
+        """Return whether it still is the cluster's operator, and keep it running as long as this process has its share.
 
-        Another may run in its place, under the same name: a test that measures replaces what others left.
+        Another operator may run in its place, under the same name: a test that measures replaces the previous one.
         """
         with transition(self._cluster):
             now = known(self._cluster)

@@ -15,7 +15,7 @@ PORTS = ("metrics_port", "health_port", "pprof_port", "webhook_port")
 """Placeholders for free ports on loopback, allocated only if a definition uses them."""
 
 BINARIES = {"kube_controller_manager": "kube-controller-manager", "kube_scheduler": "kube-scheduler"}
-"""Parts of Kubernetes that can be the operator under test: in the cluster's own version, found as its own are."""
+"""Kubernetes components that can be the operator under test; binaries in the version of the cluster."""
 
 PROVIDED = {
     "kubeconfig": "kubeconfig of the operator's own identity (mode 0600)",

@@ -214,7 +214,7 @@ class Pod(_Part, frozen=True, kw_only=True):
 
 
 class Trigger(_Part, frozen=True, kw_only=True):
-    """What makes a no-op reconcile: an annotation or a label, changed on an object of this kind, its spec untouched."""
+    """Trigger of a no-op reconcile: a change of an annotation or label of an object of this kind, not of its spec."""
 
     kind: str
     annotation: str = "grovescale.io/reconcile-trigger"

@@ -87,10 +87,10 @@ def clear(cluster: Cluster) -> None:
 
 
 def uninstall(cluster: Cluster, share: Hold, *, progress: Progress) -> list[Object]:
-    """Give back a share in `running.OBJECTS`; with the last one, remove what operators have put into the cluster.
+    """Release a share in `running.OBJECTS`; with the last one, remove the objects that operators created.
 
-    Returns what was removed, which the API server may take its time for. What an operator that still runs there needs
-    stays, and so does a CRD of which there are objects: they are no test's, and would go with it.
+    Returns the removed objects; the API server may still be deleting them. Objects of an operator that still runs stay,
+    and so does a CRD with objects left: these belong to no test, and would be deleted with it.
     """
     with transition(cluster), Portal() as portal:
         if not share.release() or known(cluster) is not None or not (left := objects(cluster)):

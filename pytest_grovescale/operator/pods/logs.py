@@ -1,4 +1,4 @@
-"""The logs of an operator's pods in one file, each line behind its pod's name; across restarts and broken streams."""
+"""The logs of an operator's pods in one file, each line prefixed with its pod's name; across container restarts."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def _placed(client: Client, manifest: Manifest, namespace: str) -> Manifes
 async def apply(
     client: Client, definition: OperatorDefinition, chosen: Chosen, obj: Object, owner: Owner, progress: Progress
 ) -> int:
-    """Apply the Deployment and return its generation. Raises OperatorError where somebody else's is in its place."""
+    """Apply the Deployment and return its generation. Raises OperatorError if a foreign Deployment has its name."""
     manifest = Manifest(obj, chosen.manifest.source)
     if not await installed.install(client, [manifest], operator=definition.name, owner=owner, progress=progress):
         raise OperatorError(
