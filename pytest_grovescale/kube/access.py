@@ -144,7 +144,7 @@ def plugin_of(access: Access) -> exec_plugin.Plugin | None:
 
 
 def _files(path: Path | str | None) -> str:
-    """Return the files of a kubeconfig, separated as in ``$KUBECONFIG``, absolute: others resolve them again."""
+    """Return the kubeconfig files, separated as in ``$KUBECONFIG``, absolute: other processes resolve them again."""
     given = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
     return os.pathsep.join(str(Path(name).expanduser().absolute()) for name in given.split(os.pathsep) if name)
 

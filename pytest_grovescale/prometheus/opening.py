@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 Told = Callable[[Sequence[str]], None]
 
 _SEEN_S = 30.0
-"""Until new targets are scraped, beside two intervals; the discovery of Prometheus takes up to 5 s of it."""
+"""Time limit for the first scrapes of new targets, s, plus two intervals; discovery takes up to 5 s of it."""
 _LOOK_S = 0.1
 _FOLLOW_S = 2.0
 """A port scan of a process with thousands of connections costs up to 10 ms of CPU time."""

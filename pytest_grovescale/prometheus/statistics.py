@@ -122,7 +122,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_for(gauge: Iterable[str], diff: Iterable[str], rate: Iterable[str]) -> list[Asked]:
-    """Return what is asked, once each. Raises UsageError when it is nothing, or a text where a list is meant."""
+    """Return the queries without duplicates. Raises UsageError if there are none, or for a string instead of a list."""
     lists: list[tuple[Kind, Iterable[str]]] = [("gauge", gauge), ("diff", diff), ("rate", rate)]
     for kind, metrics in lists:
         if isinstance(metrics, str):

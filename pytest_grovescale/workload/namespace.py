@@ -42,10 +42,10 @@ def name_for(test: str) -> str:
 
 
 async def create(client: Client, *, test: str, run_id: str, lease_id: str = "", labels: Mapping[str, str] = {}) -> str:
-    """Make a namespace for a test and return its name. It carries the run's id, and the test's as an annotation.
+    """Create a namespace for a test and return its name. The run's id is a label of it, the test's an annotation.
 
-    ``lease_id``: of the cluster's lease under which the test runs; should its process die, what it made goes.
-    ``labels``: others, as the cluster's own, by which all that was made on one that others use is found at its end.
+    ``lease_id``: of the cluster's lease under which the test runs; if its process dies, the namespace is removed.
+    ``labels``: further labels, as the cluster's own, which identify all objects of the run on a shared cluster.
     """
     name = name_for(test)
     own = {RUN_LABEL: run_id, MANAGED: "true"} | ({LEASE_LABEL: lease_id} if lease_id else {})
