@@ -173,7 +173,7 @@ def _line_of(error: BaseException, path: Path) -> int:
 
 
 def _objects(path: Path, text: str) -> list[manifests.Manifest]:
-    """Return the objects of the rendered text; an error shows the lines around it, since their numbers are its own."""
+    """Return the objects of the rendered text; an error quotes the lines around it, as its numbers are of that text."""
     source = f"{path} (rendered)"
     try:
         return manifests.parse(text, source)

@@ -38,7 +38,7 @@ _TAIL_LINES = 20
 
 
 async def someone_plays(client: Client, cluster: str) -> bool:
-    """Return whether the first node, which has kwok's annotation, becomes Ready without a kwok of ours."""
+    """Return whether the first node, which has kwok's annotation, becomes Ready by a kwok in the cluster."""
     groups = {resource.group for resource in await client.resources()}
     patience = _LOOK_LONGER_S if _GROUP in groups else _LOOK_S
     try:

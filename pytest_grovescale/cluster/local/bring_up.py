@@ -36,7 +36,7 @@ class Timings(msgspec.Struct, kw_only=True):
     """Seconds since the first process was started."""
 
     answering_s: float = 0.0
-    """First successful write at the API server."""
+    """First successful list of nodes at the API server."""
     ready_s: float = 0.0
     """First ``ok`` of ``/readyz``."""
     nodes_ready_s: float = 0.0
