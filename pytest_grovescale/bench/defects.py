@@ -34,8 +34,7 @@ def selftest_defects(
     """Run the bundled operator clean and with each defect, and judge every run by every check.
 
     ``again``: a defect with an unexpected cell is measured a second time, and that result counts. Returns PASSED when
-    all
-    cells match the matrix, else FAILED. Raises UsageError for an unknown defect in ``only``.
+    all cells match the matrix, else FAILED. Raises UsageError for an unknown defect in ``only``.
     """
     expected = matrix.read()
     if unknown := sorted({*only} - {*expected.defects, CLEAN}):

@@ -24,8 +24,7 @@ def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPl
     """Return the plan with the metrics that its verdict is about: those named, else the default ones.
 
     The default ones depend on which metrics the warm-up run measured, not on their values. Raises UsageError for a
-    named
-    metric that it did not measure.
+    named metric that it did not measure.
     """
     known = {key for pair in found for run in (pair.a, pair.b) for key in run.metrics}
     if not plan.gated:
@@ -65,8 +64,7 @@ def to_discard(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded:
     """Return the round of a part whose contended pair must be repeated; None for none.
 
     ``discarded``: number of repeats in this part so far. The warm-up, whose figures are unused, is never repeated, nor
-    is
-    a pair with a broken run.
+    is a pair with a broken run.
     """
     comparison = plan.comparisons[part]
     if discarded >= comparison.repeats:

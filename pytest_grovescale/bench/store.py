@@ -41,9 +41,8 @@ class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Length of the idle twin; upper limit for the time of each variant's triggers."""
     triggers: int = 100
     """Maximum number for each variant. A window's figure varies with the machine's speed within it, not with the
-    process: with 20 triggers a pair's log ratio had a standard deviation of 6 to 9 %, in one process as in fresh ones, with 100
-    one
-    of 3 %."""
+    process: with 20 triggers a pair's log ratio had a standard deviation of 6 to 9 %, in one process as in fresh
+    ones, with 100 one of 3 %."""
     fresh: bool = True
     """A fresh operator process for each window."""
 

@@ -58,8 +58,7 @@ def find(test: str, options: Sequence[str] = ()) -> Subject:
     """Return the one scale test that ``test`` (file or node id; empty: the bundled scenario) names.
 
     ``options`` are passed to pytest. Raises UsageError, with pytest's message, for none or several tests, and for
-    invalid
-    options.
+    invalid options.
     """
     wanted = test or str(bundled.find(SCENARIOS, DEFAULT))
     with tempfile.TemporaryDirectory(prefix="grovescale-") as folder:

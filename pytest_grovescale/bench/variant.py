@@ -45,8 +45,7 @@ def of_definitions(
     """Return the pair of two definitions (files or names; ``b`` empty: the same), or of one with two sets of values.
 
     ``values`` apply to A, and to B where ``other`` does not override them. Reads both definitions: raises
-    DefinitionError
-    and UsageError as they do.
+    DefinitionError and UsageError as they do.
     """
     first, second = load(a, values=values), load(b or a, values={**values, **other})
     changed = [name for name in first.values if first.values[name] != second.values.get(name)]
@@ -78,8 +77,7 @@ def of_revisions(
     """Return the pair of two revisions, (name, commit) each, of an operator whose definition is in the repository.
 
     ``definition`` is a path from the working directory; each revision has its own version of the file. Reads the
-    working
-    tree's now, so that a wrong value is found before anything is built.
+    working tree's now, so that a wrong value is found before anything is built.
     """
     found = load(definition, values=values)
     try:

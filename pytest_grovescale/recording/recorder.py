@@ -84,8 +84,7 @@ class Recorder:
         """Start the process, in a session of its own, and return when it records.
 
         ``log`` receives its standard output and error. Raises RecordingError when it does not start, or when the
-        journal
-        cannot be written.
+        journal cannot be written.
         """
         journal = Path(config.journal)
         ours, theirs = socket.socketpair()
@@ -138,13 +137,10 @@ class Recorder:
         """Begin a phase: when this returns, every watch is live, the CPU clocks are read and the targets scraped.
 
         ``timeout`` (s) is journaled; the caller enforces it. ``hold`` (s): the phase completes no earlier. ``twin_of``:
-        name
-        of the steady-state phase whose idle twin this one is. ``profile``: a profiler is attached to every profile
-        target
-        when this returns, or the recording states why not; ``unprofiled``: process → why it has none. ``edges_only``:
-        no
-        scrapes between the phase's edges.
-        Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
+        name of the steady-state phase whose idle twin this one is. ``profile``: a profiler is attached to every profile
+        target when this returns, or the recording states why not; ``unprofiled``: process → why it has none.
+        ``edges_only``: no scrapes between the phase's edges. Raises UsageError for a condition that cannot be used,
+        RecordingError for a watch that cannot be opened.
         """
         self._order(
             protocol.BeginPhase(
@@ -236,9 +232,8 @@ class Recorder:
         """Also measure the processes in a file: {name: ProcessInfo}, replaced as a whole at every change.
 
         For processes that no supervisor of grovescale has started, as in containers of this machine. A name that
-        another
-        process takes over continues with that one; a removed name is no longer measured, which is not the end of its
-        process.
+        another process takes over continues with that one; a removed name is no longer measured, which is not the end
+        of its process.
         """
         self._order(protocol.MeasureFile(id=self._id(), path=str(path)), _ORDER_S)
 

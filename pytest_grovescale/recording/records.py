@@ -194,9 +194,9 @@ class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
 
     source: str
     """``audit``, ``cpu``, ``scrape:<target>`` (at each edge of a phase, and between them when it is new),
-    ``watch:<id>``, ``pods:<name>`` (events of these pods are missing), ``profile:<process>`` (of the phase
-    before, if none is open), ``stacks:<process>``,
-    ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is unknown)."""
+    ``watch:<id>``, ``pods:<name>`` (events of these pods are missing), ``profile:<process>`` (of the phase before, if
+    none is open), ``stacks:<process>``, ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is
+    unknown)."""
     message: str
 
 
@@ -227,8 +227,7 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     waiting_ns: int | None = None
     """Total time that its threads and its children's were runnable without a core, since it is measured or before: only
     differences are meaningful. Includes threads that ended, so it never decreases; None where the kernel does not count
-    it.
-    (Recordings made before this field have ``ready_ns``, for the main thread alone, which is ignored.)"""
+    it. (Recordings made before this field have ``ready_ns``, for the main thread alone, which is ignored.)"""
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; empty for the 1 s timeline."""
 
@@ -371,9 +370,8 @@ IncidentKind = Literal[
 ]
 """``container-restart``: a container of a followed pod was restarted; ``pod-started``, ``pod-gone``: a followed pod
 appeared after the first look, or disappeared; ``leader-change``: the Lease of the operator's leader election has
-another
-holder; ``process-restart``: a measured process was replaced; ``node-restart``: the container that is the cluster's
-node was restarted; ``api-server-restart``: the API server is another process."""
+another holder; ``process-restart``: a measured process was replaced; ``node-restart``: the container that is the
+cluster's node was restarted; ``api-server-restart``: the API server is another process."""
 
 
 class Incident(Record, tag="incident", frozen=True, kw_only=True):

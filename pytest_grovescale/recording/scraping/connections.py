@@ -69,10 +69,9 @@ class Connections:
         """Return the response of an endpoint.
 
         Raises ScrapeError for an error status, ApiError for one of the API server, ExpositionError for a body that is
-        too
-        large or wrongly compressed, aiohttp.ClientError and OSError where there is no response. Sets no time limit.
-        When the
-        API server rejects the recorder's credentials, retries once with fresh ones: a missed edge cannot be repeated.
+        too large or wrongly compressed, aiohttp.ClientError and OSError where there is no response. Sets no time limit.
+        When the API server rejects the recorder's credentials, retries once with fresh ones: a missed edge cannot be
+        repeated.
         """
         used = self._client.access
         try:

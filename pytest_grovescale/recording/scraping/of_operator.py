@@ -14,8 +14,7 @@ def place_of(operator: Operator) -> AnyPlace | None:
     """Return where the operator's metrics are; None where it serves none.
 
     For pods: the leader among those that the recorder follows under the operator's name; behind a Service: whichever
-    pod
-    that selects.
+    pod that selects.
     """
     metrics, written = operator.metrics, operator.definition.own_metrics
     if written is not None and written.service is not None:

@@ -51,11 +51,9 @@ def blocked(window: Window, longest: float) -> bool:
     """Return whether the workers waited inside reconciles while keys waited for a worker.
 
     True when all workers are busy with reconciles of more than ``longest`` seconds; keys wait, and their number does
-    not
-    decrease, or only as fast as such reconciles allow (Little's law: a worker is held for busy / finished-per-second
-    seconds on average); and no worker computes. CPU time is that of the whole operator: while another of its
-    controllers
-    computes, a wait cannot be distinguished from work.
+    not decrease, or only as fast as such reconciles allow (Little's law: a worker is held for busy /
+    finished-per-second seconds on average); and no worker computes. CPU time is that of the whole operator: while
+    another of its controllers computes, a wait cannot be distinguished from work.
     """
     if window.cores_per_worker is None or window.cores_per_worker >= CORES_PER_WORKER:
         return False
