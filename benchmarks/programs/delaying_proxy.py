@@ -1,7 +1,7 @@
-"""Passes requests on to a server after a delay: ``delaying_proxy.py URL SECONDS``.
+"""Forwards requests to a server after a delay: ``delaying_proxy.py URL SECONDS``.
 
-It writes its port to standard output, and ends when its standard input does. Every request waits for itself alone, as
-on a long way; nothing is queued.
+It writes its port to standard output, and ends when its standard input does. Requests are delayed independently, as by
+network latency; nothing is queued.
 """
 
 import asyncio
