@@ -26,7 +26,7 @@ async def main(url: str, delay_s: float) -> None:
         runner = web.AppRunner(app, shutdown_timeout=0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        print(runner.addresses[0][1], flush=True)  # noqa: T201 - whoever started it reads this
+        print(runner.addresses[0][1], flush=True)  # noqa: T201 - its parent process reads this
         await asyncio.to_thread(sys.stdin.read)
         await runner.cleanup()
 

@@ -49,7 +49,7 @@ class Workers:
         self._ended = False
 
     def observe(self, order: Order) -> Observation:
-        """Run one fault in a worker. Raises for a worker that fails."""
+        """Run one fault in a worker and return the observation; a failed worker counts as ``missed``."""
         # The runs have their own /tmp and lock the machine there: they must not disturb measurements outside.
         with machine_lock.shared(command=f"make faults: {order.fault.kind}"):
             return self._observe(order)

@@ -45,7 +45,7 @@ _Kind = Callable[[random.Random], _Draft]
 
 
 def faults(seed: int, *, only: Sequence[str] = ()) -> Iterator[Fault]:
-    """Yield the faults of a seed without end, of all kinds in turn or of some. Raises KeyError for an unknown kind."""
+    """Yield the endless faults of a seed, cycling through all kinds or some. Raises KeyError for an unknown kind."""
     for kind in only:
         KINDS[kind]
     number = 0

@@ -23,7 +23,7 @@ from ..writes import Writer
 from .pods import plan, pod_body
 from .status import gated, settled, urgent, wanted_status
 
-# Share of the passes that found nothing to do and are made again by defect noop-cpu-10. In windows side by side, with
+# Share of the passes that found nothing to do and are made again by defect noop-cpu-10. In parallel windows, with
 # 500 cliques, it added 12.9, 8.5 and 11.0 % to the CPU time of a no-op trigger (9 pairs each, intervals of 3 to 6
 # points to each side), where a share of 0.24 added 8.3 %. The rest of a trigger's time is the event, the queue, the
 # status and the set's own pass.
