@@ -108,8 +108,7 @@ class _Scene:
         return FamilyVerdict(family=family, kind=kind, other=name, query=instead, why=why)
 
     def _matches(self, own: list[Measure]) -> list[_Match]:
-        """Return the matches of a family with a built-in one, a histogram in count and sum; empty if it may be chance.
-        """
+        """Return the matches of a family with a built-in one, a histogram in count and sum; empty if due to chance."""
         first, tried = own[0], 0
         agreed: list[_Match] = []
         for built in self._served:
