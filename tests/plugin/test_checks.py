@@ -137,7 +137,8 @@ def test_marker_file_and_call_hold_a_sound_operator(pytester: pytest.Pytester, r
     twin = next(phase for phase in test.phases if phase.name == "steady-state (idle)")
     steady = next(phase for phase in test.phases if phase.name == "steady-state")
     assert steady.idle_twin == twin.name
-    assert twin.seconds >= steady.seconds
+    # As long as the phase, but for what its edges took: a busy machine's are some ms apart.
+    assert twin.seconds >= 0.95 * steady.seconds
     assert twin.triggers == 0
     properties = {
         p.get("name"): p.get("value") for p in ElementTree.parse(pytester.path / "junit.xml").iter("property")
