@@ -103,8 +103,7 @@ def why_not_scraped(
 
 
 def _began_anew(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snapshot) -> bool:
-    """Return whether the operator was restarted between two scrapes, whatever its counters show.
-    """
+    """Return whether the operator was restarted between two scrapes, whatever its counters show."""
     born = [name for name in start.samples if name.startswith("process_start_time_seconds")]
     if any(start.samples[name] != end.samples.get(name) for name in born):
         return True

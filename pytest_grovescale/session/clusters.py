@@ -115,7 +115,7 @@ def _one_for_all(why: str) -> UsageError:
 def cluster_name(run_id: str, definition: ClusterDefinition, worker: str, *, per_worker: bool) -> str:
     """Return the name of a run's cluster.
 
-    The name of a shared cluster contains its version and nodes, as each worker may need another one.
+    The name of a cluster that workers share contains a digest of its definition, as each may need another one.
     """
     if not worker:
         return f"run-{run_id}"

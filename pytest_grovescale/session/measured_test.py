@@ -52,7 +52,7 @@ class MeasuredTest:
         self._recorder: Recorder | None = None
         self._ended = False
         self._failed = False
-        """Whether pytest has shown a failure of this test, which is not an incomplete recording then."""
+        """Whether pytest has shown a failure of this test; a lost recording then raises no second one."""
 
     @contextlib.contextmanager
     def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
@@ -144,8 +144,7 @@ class MeasuredTest:
             recorder.add_target(target)
 
     def _let_look_into(self, operator: Operator | None, recorder: Recorder) -> None:
-        """Configure the recorder's stack dumps and profiles of the operator; skip a profiling pass without a profiler.
-        """
+        """Give the recorder the operator's profile target; skip a profiling pass without one."""
         target = self._profile_target(operator, None)
         if isinstance(target, ProfileTarget):
             recorder.add_profile_target(target)

@@ -55,7 +55,7 @@ class Operators:
         start.clear(cluster)
 
     def test_over(self) -> None:
-        """Mark the operator as not reusable by a test after this one, where it is per test."""
+        """Make the current operator unusable for later tests: stop it or, with ``keep``, forget its key."""
         if self._keep and self._current is not None:
             self._current = ("", self._current[1])
         else:

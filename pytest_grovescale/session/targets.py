@@ -109,7 +109,7 @@ def _component(cluster: Cluster, name: str, address: Address) -> OfProcess | AtU
 def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
     """Return how to profile the operator, or why that is impossible.
 
-    The run's option overrides the definition's, unless it is ``auto``.
+    The run's ``pyspy`` or ``pprof`` overrides the definition's profiler.
     """
     if operator is None:
         return "the test runs without an operator"
