@@ -41,7 +41,7 @@ def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
             if path.is_file():
                 return path.resolve()
             looked[path if len(names) == 1 else folder] = None
-    # # Most names are written without a suffix: the suggestion can be copied.
+    # Most names are written without a suffix: the suggestion can be copied.
     short = not Path(name).suffix
     there = (p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*"))
     available = sorted({name.removesuffix(".yaml") if short else name for name in there})

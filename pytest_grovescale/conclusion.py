@@ -94,13 +94,13 @@ def _files_of(
         return f"saved as {_shown(baselines.save(settings.save, result))}"
 
     def write_summary() -> str:
-        # # The runner's file: other steps append to it, too.
+        # The runner's file: other steps append to it, too.
         with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
             file.write(markdown.summary(result))
         return ""
 
     def write_page() -> str:
-        # # Not at the top: a session without scale tests need not load the template engine.
+        # Not at the top: a session without scale tests need not load the template engine.
         from .report.html import files
         from .report.html.tiles import Against
 
@@ -166,7 +166,7 @@ def _compare(
     if not name:
         return {}
     shown: dict[str, tuple[str, list[BaselineRow]]] = {}
-    # # Imports numpy and scipy, which most runs do not need.
+    # Imports numpy and scipy, which most runs do not need.
     from .report import baseline_table
 
     baseline = baselines.find(name)

@@ -56,7 +56,7 @@ def load(path: Path, type: type[T]) -> T:
     with readable(path):
         _refuse_duplicates(path, node, ())
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        # # A list that contains itself can be parsed, but not processed.
+        # A list that contains itself can be parsed, but not processed.
         msgspec.to_builtins(content, builtin_types=(datetime.date, datetime.datetime))
     mistakes = Mistakes()
     left_out: list[tuple[str | int, ...]] = []
@@ -69,10 +69,10 @@ def load(path: Path, type: type[T]) -> T:
             break
         if node_at(node, place) is not None or not _follows(place, left_out):
             mistakes.errors.append(wrong)
-        # # msgspec stops at the first mistake: without that part it finds the next.
+        # msgspec stops at the first mistake: without that part it finds the next.
         there = place if node_at(node, place) is not None else place[:-1]
         while there and isinstance(there[-1], int):
-            # # Removing one item would shift the others' indices.
+            # Removing one item would shift the others' indices.
             there = there[:-1]
         if not there or not _leave_out(content, node, there):
             break

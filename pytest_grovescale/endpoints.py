@@ -52,7 +52,7 @@ def ssl_context(address: Address) -> ssl.SSLContext | None:
 
 def tls_context(credentials: Credentials) -> ssl.SSLContext:
     """Return the TLS settings of the credentials. Raises OSError for a file that cannot be used."""
-    # # Read here: the ssl module would not say which file is missing.
+    # Read here: the ssl module would not say which file is missing.
     authority = Path(credentials.ca_file).read_text(encoding="utf-8") if credentials.ca_file else None
     context = ssl.create_default_context(cadata=authority)
     if credentials.insecure_skip_verify:

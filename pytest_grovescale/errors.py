@@ -54,7 +54,7 @@ class GrovescaleError(Exception):
 
 
 def _redacted(foreign: str) -> str:
-    # # Imported late: pytest loads this module in every project that has the package installed.
+    # Imported late: pytest loads this module in every project that has the package installed.
     from . import redaction
 
     return redaction.text(foreign)

@@ -185,7 +185,7 @@ def register(parser: pytest.Parser) -> None:
     )
     for option in OPTIONS:
         flag, dest = option.flag, f"grovescale_{option.name}"
-        # # argparse takes a percent sign for a placeholder.
+        # argparse takes a percent sign for a placeholder.
         text = f"{option.help} (ini: {dest})".replace("%", "%%")
         if option.ini_type == "bool":
             group.addoption(flag, dest=dest, action="store_true", default=None, help=text)
@@ -342,7 +342,7 @@ def _pairs(option: str, given: list[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
     if not given:
         return pairs
-    # # Imported late: it takes 16 ms, in every project that has the package installed.
+    # Imported late: it takes 16 ms, in every project that has the package installed.
     from . import redaction
 
     for text in given:

@@ -40,13 +40,13 @@ __all__ = [
 
 _SETTINGS = pytest.StashKey[options.Settings]()
 _MISTAKES = pytest.StashKey[list[str]]()
-# # Key of a worker's output: the mistakes that it found. The controller ends the session; a worker cannot.
+# Key of a worker's output: the mistakes that it found. The controller ends the session; a worker cannot.
 _OF_WORKER = "grovescale_mistakes"
-# # Key of a worker's output: the parameters that its tests have read.
+# Key of a worker's output: the parameters that its tests have read.
 _READ = "grovescale_read"
-# # File for a comparison with the collected tests; see bench/subject.py.
+# File for a comparison with the collected tests; see bench/subject.py.
 _DESCRIBE = "GROVESCALE_DESCRIBE"
-# # File descriptor whose other end a comparison holds; see bench/child.py.
+# File descriptor whose other end a comparison holds; see bench/child.py.
 _DRIVER = "GROVESCALE_DRIVER_FD"
 _FIXTURES = {"scale", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    # # Not when this plugin is configured: pytest's own JUnit XML is later.
+    # Not when this plugin is configured: pytest's own JUnit XML is later.
     if RUN in session.config.stash:
         from .session.telling import JUnitErrors
 
@@ -162,7 +162,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     _refuse_mistakes(session)
     if RUN in session.config.stash and getattr(session.config.option, "loadgroup", False):
-        # # Before xdist's worker reports that it is done.
+        # Before xdist's worker reports that it is done.
         from .session.distribution import write_groups
 
         write_groups(session.items, session.config.stash[RUN].groups)
@@ -332,7 +332,7 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(error, GrovescaleError):
         show_message_first(report, error, item)
         if is_infrastructure(error):
-            # # An attribute, since xdist passes a report's attributes from worker to controller.
+            # An attribute, since xdist passes a report's attributes from worker to controller.
             setattr(report, INFRASTRUCTURE, True)
     item.config.stash[RUN].note_outcome(report, error)
     return report
@@ -363,7 +363,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workerinput"):
         config.workeroutput[_READ] = sorted(read)  # type: ignore[attr-defined]
     elif session.exitstatus == pytest.ExitCode.OK:
-        # # Only a run distinguishes code that computes parameter names from a misspelt parameter.
+        # Only a run distinguishes code that computes parameter names from a misspelt parameter.
         from .session.preflight import unread
 
         if wrong := unread(config.stash[_SETTINGS], read):
@@ -395,7 +395,7 @@ class _Interrupted:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_keyboard_interrupt(self) -> Generator[None, object, object]:
-        """Block interrupts while pytest notes where it was interrupted; the end of the tests can be interrupted again."""
+        """Block interrupts while pytest notes where it was interrupted; the tests' end can be interrupted again."""
         self._run.ends()
         return (yield)
 

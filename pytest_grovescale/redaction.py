@@ -119,7 +119,7 @@ def _secrecy(name: str) -> str:
     return "inner" if inner or keyed else ""
 
 
-# # ---- known values
+# ---- known values
 
 
 _LEAST_PLAIN, _LEAST = 12, 6
@@ -147,7 +147,7 @@ def concealed() -> list[str]:
 def _forms(value: str) -> Iterator[str]:
     short = len(value) < _LEAST
     plain = value.isalpha() and value.islower() and len(value) < _LEAST_PLAIN
-    # # A key over several lines is detected by its form.
+    # A key over several lines is detected by its form.
     if short or plain or value.isdigit() or "\n" in value or _harmless(value):
         return
     yield value
@@ -156,7 +156,7 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value, ensure_ascii=False)[1:-1]
 
 
-# # ---- control characters, and CI commands
+# ---- control characters, and CI commands
 
 
 _CONTROL = re.compile(
@@ -164,7 +164,7 @@ _CONTROL = re.compile(
 )
 """C0 but tab and newline, DEL, C1, characters that are invisible or change a line's direction, and lone surrogates."""
 _CI_COMMAND = re.compile(
-    # # GitHub and similar systems at a line's beginning, wherever that will be; its older form and Azure's anywhere in
+    # GitHub and similar systems at a line's beginning, wherever that will be; its older form and Azure's anywhere in
     # a line.
     r"(?:^|(?<=\s)):(?=:[A-Za-z][\w.-]*(?:::|[ \t]))|#(?=#(?:vso|teamcity)?\[)|#(?=#teamcity\[)",
     re.MULTILINE,
@@ -185,7 +185,7 @@ def _escaped(found: str) -> str:
     return _CI_COMMAND.sub(_visible, found) if "::" in found or "##" in found else found
 
 
-# # ---- credentials detected by their form
+# ---- credentials detected by their form
 
 
 _PEM = "-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----"
@@ -283,7 +283,7 @@ def _blob(match: re.Match[str], depth: int) -> str:
     try:
         inside = data.decode()
     except UnicodeDecodeError:
-        # # Truncated in the middle of a character.
+        # Truncated in the middle of a character.
         inside = data[: max(len(data) - 4, 0)].decode(errors="ignore") if data[:8].isascii() else ""
     if not inside or not inside[:8].isprintable():
         return match[0]
@@ -300,7 +300,7 @@ def _key_lines(match: re.Match[str]) -> str:
     return REDACTED + ("\n" if match[0].endswith("\n") else "")
 
 
-# # ---- credentials beside a name
+# ---- credentials beside a name
 
 
 _ANSI = r"(?:\\x1b\[[0-9;]*m)*"
@@ -416,7 +416,7 @@ def _value_of(found: str, match: re.Match[str], secrecy: str) -> tuple[int, int,
         return None if inside in ("[]", REDACTED) or secrecy != "sure" else (start, stop, REDACTED)
     if found[start : start + 1] == "{":
         if secrecy != "sure" or last.rstrip("s") in ("secret", "credential", "auth"):
-            # # An object: its own names decide what is secret in it.
+            # An object: its own names decide what is secret in it.
             return None
         stop = _balanced(found, start)
         return None if _harmless(found[start:stop]) else (start, stop, REDACTED)
@@ -438,7 +438,7 @@ def _unquoted(found: str, match: re.Match[str], secrecy: str, start: int) -> tup
     if not colon and not (at_start and found[start - 1] in " \t" and not match["name"].startswith("-")):
         return start, value.end(), REDACTED
     if at_start:
-        # # YAML or INI: the whole line without a comment.
+        # YAML or INI: the whole line without a comment.
         rest = re.compile(r"[^\n]*?(?=[ \t]+\#[ \t]|[ \t]*$)", re.MULTILINE).match(found, start)
         assert rest is not None  # the value is on this line
         return start, max(rest.end(), value.end()), REDACTED
@@ -462,7 +462,7 @@ def _quoted(found: str, name: str, secrecy: str, opened: re.Match[str]) -> tuple
         run = position
         while run > opened.end() and found[run - 1] == "\\":
             run -= 1
-        # # The backslashes before a closing quote are the opening one's, plus pairs that stand for backslashes.
+        # The backslashes before a closing quote are the opening one's, plus pairs that stand for backslashes.
         if (position - run) % (2 * (escapes + 1)) == escapes or quote_mark[0] in "%&u":
             stop = position - escapes
             break
@@ -567,7 +567,7 @@ def _below(found: str, name_at: int, start: int) -> tuple[int, int]:
     return indent, end
 
 
-# # ---- public functions
+# ---- public functions
 
 
 _BLOB_HINT = re.compile(r"[A-Za-z0-9+/]{20}|[A-Za-z0-9_-]{40}")
@@ -575,7 +575,7 @@ _BLOB_HINT = re.compile(r"[A-Za-z0-9+/]{20}|[A-Za-z0-9_-]{40}")
 
 def _without_secrets(found: str, depth: int = 0) -> str:
     if _concealed:
-        # # Longest first: one may be part of another.
+        # Longest first: one may be part of another.
         for form in sorted((form for form in _concealed if form in found), key=len, reverse=True):
             found = _concealed[form].sub(REDACTED, found)
     if _has(found, _SHAPE_HINTS):

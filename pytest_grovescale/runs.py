@@ -47,7 +47,7 @@ class Run:
     """State of a pytest session. Every part is created at first use."""
 
     def __init__(self, config: pytest.Config, settings: Settings, *, run_id: str = "") -> None:
-        # # Not from the environment, which also reaches a pytest that a worker's test has started.
+        # Not from the environment, which also reaches a pytest that a worker's test has started.
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
         self._screen = open_screen(config, worker=bool(self.worker))
@@ -88,13 +88,13 @@ class Run:
         """Show a slow step outside of a test's phases: a wait, a start; also from an xdist worker."""
         self._notices.say(f"[{self.worker}] {text}" if self.worker else text)
 
-    # # ---- fixtures
+    # ---- fixtures
 
     @contextlib.contextmanager
     def turn(self, item: pytest.Item) -> Iterator[None]:
         """Lock the machine for a test: exclusively for one that measures."""
         lock = machine_lock.exclusive if "scale" in getattr(item, "fixturenames", ()) else machine_lock.shared
-        # # Missing with `-p no:cacheprovider`.
+        # Missing with `-p no:cacheprovider`.
         cache: pytest.Cache | None = getattr(item.config, "cache", None)
         last = cache.get(_LOCKED_S, {}) if cache is not None else {}
         with contextlib.ExitStack() as held:
@@ -145,7 +145,7 @@ class Run:
                 raise UsageError(
                     "the test asks for an operator and for none", next_step="Leave grovescale_operator or `none` out."
                 )
-            # # On a cluster with other users, it may run only while this test holds the lock.
+            # On a cluster with other users, it may run only while this test holds the lock.
             per_session = (wanted.start or definition.start) == "session" and not cluster.others_use_it
             logs = self._session.folder.part("logs")
             alone = "scale" in item.fixturenames
@@ -196,7 +196,7 @@ class Run:
         if test.lost_recording() is None:
             judging.give_figures(item, scale)
 
-    # # ---- after a test's function; debuggers
+    # ---- after a test's function; debuggers
 
     def cause_of(self, item: pytest.Item, error: BaseException) -> BaseException:
         """Return the root cause of a test's or fixture's error: the end of its cluster, if that ended.
@@ -231,7 +231,7 @@ class Run:
             return
         test, scale = self._open
         with told():
-            # # Whatever the options say: without its recording it proves nothing.
+            # Whatever the options say: without its recording it proves nothing.
             scale.recorder.check_written()
         if (lost := test.mark_lost_turn(scale)) and not scale.profiled:
             judging.disturbed(item, lost, inconclusive=self.settings.inconclusive)
@@ -249,7 +249,7 @@ class Run:
         if self._open is not None and (phase := self._open[1].current) is not None:
             phase.resume()
 
-    # # ---- the end
+    # ---- the end
 
     @property
     def groups(self) -> Path:
@@ -265,7 +265,7 @@ class Run:
     def finish(self) -> None:
         """Stop the operator, leave the cluster, close the connections. Idempotent."""
         if self.worker and not self._finished:
-            # # First: execnet kills a worker whose controller has died after 15 s of cleanup.
+            # First: execnet kills a worker whose controller has died after 15 s of cleanup.
             conclude_without_controller(self._session.folder)
         self._finished = True
         if self._left:
@@ -318,7 +318,7 @@ class Run:
         tell_unprofiled(reporter)
 
     def write_result(self) -> bool:
-        """Write the files that `summarise` has not, as where pytest's own output broke off; return whether all exist."""
+        """Write the files that `summarise` has not, as after an error in pytest's output; return whether all exist."""
         if not self.worker and not self._concluded:
             for text in self._conclude(None):
                 self.say(text)
@@ -351,7 +351,7 @@ class Run:
         termination.hold(self._answer("the run is ending"))
 
     def _answer(self, text: str) -> Callable[[str], None]:
-        """Return a signal's message handler: straight to the terminal, since it may run while a stream is written to."""
+        """Return a signal's message handler; it bypasses streams, which may be in use when it runs."""
 
         def answer(name: str) -> None:
             with contextlib.suppress(OSError, ValueError):
@@ -365,7 +365,7 @@ class Run:
         self._session.folder.close()
         self.progress.close()
         with contextlib.suppress(OSError):
-            # # Unwritten output is still in its buffer: `| head`, or a full disk behind `>`.
+            # Unwritten output is still in its buffer: `| head`, or a full disk behind `>`.
             self._screen.close()
 
 

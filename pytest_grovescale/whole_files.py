@@ -30,7 +30,7 @@ def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterat
     may do so at once. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
-    # # A file that an ended process of the same pid left could be readable by others.
+    # A file that an ended process of the same pid left could be readable by others.
     temporary.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

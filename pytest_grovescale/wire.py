@@ -36,7 +36,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Any]]:
             number = _SIZES[wire]
         elif wire not in (VARINT, BYTES):
             raise WireError(f"field {key >> 3} has the unknown wire type {wire}")
-        # # Most numbers have one byte; a call for each would dominate the cost of reading.
+        # Most numbers have one byte; a call for each would dominate the cost of reading.
         elif at < end and (number := message[at]) < 0x80:
             at += 1
         else:

@@ -150,7 +150,7 @@ def explained(error: BaseException, reports: Path | None = None) -> MachineError
         return MachineError("no further thread can be started", next_step=_LIMITS[errno.EAGAIN])
     if not isinstance(error, OSError) or error.errno is None:
         return None
-    # # A bare name may be that of a file in an open folder, which is unknown here.
+    # A bare name may be that of a file in an open folder, which is unknown here.
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     if error.errno in _LIMITS:
         what = "no further process can be started" if error.errno == errno.EAGAIN else path or "the machine refuses"

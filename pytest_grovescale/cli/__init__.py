@@ -31,16 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"grovescale: {error}")
         return error.exit_code
     except BrokenPipeError:
-        # # `grovescale show … | head` closes the pipe early.
+        # `grovescale show … | head` closes the pipe early.
         sys.stderr.close()
         return ExitCode.PASSED
     except (OSError, RuntimeError) as error:
-        # # For example a full disk or a process limit; user-supplied paths are checked where they are read.
+        # For example a full disk or a process limit; user-supplied paths are checked where they are read.
         from ..writable import explained
 
         refused = explained(error)
         if refused is None and not (isinstance(error, OSError) and error.filename):
-            # # A defect of ours: a bug report needs its traceback.
+            # A defect of ours: a bug report needs its traceback.
             raise
         say(f"grovescale: {refused or f'{error.filename}: {error.strerror}'}")  # type: ignore[union-attr]
         return ExitCode.INFRASTRUCTURE

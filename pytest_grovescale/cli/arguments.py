@@ -19,7 +19,7 @@ class Parser(argparse.ArgumentParser):
     ) -> argparse.Namespace:
         """Return the arguments; exits with 2, and a near option's name, for an unknown one."""
         options, unknown = self.parse_known_args(args, namespace)
-        # # The command's own parser, which knows its valid options.
+        # The command's own parser, which knows its valid options.
         chosen: Parser = vars(options).pop(_PARSER)
         if unknown:
             chosen._refuse(unknown)

@@ -45,7 +45,7 @@ def _check(options: argparse.Namespace) -> int:
             wrong += len(parts)
             for part in parts:
                 text = str(part)
-                # # Paths as given: an editor opens them with a click, and a CI log stays short.
+                # Paths as given: an editor opens them with a click, and a CI log stays short.
                 say(text.replace(str(file.resolve()), str(file)) if ":" in text else f"{file}: {text}")
         else:
             write(f"{file}: {what}{f' {detail}' if detail else ''}: ok")
@@ -78,7 +78,7 @@ def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Pat
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
     keys = set(_TOP_LEVEL.findall(text))
-    # # A misspelt key counts, too: its file must still be checked.
+    # A misspelt key counts, too: its file must still be checked.
     scores = {
         what: sum(2 if key in names else bool(near_names(key, names)) for key in keys)
         for what, (names, _) in kinds.items()

@@ -33,7 +33,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 def with_cluster_names(argument: argparse.Action) -> None:
     """Complete an argument with the names of the clusters on this machine."""
-    # # argcomplete reads this attribute; argparse has no name for it.
+    # argcomplete reads this attribute; argparse has no name for it.
     vars(argument)["completer"] = _cluster_names
 
 

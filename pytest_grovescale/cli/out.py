@@ -18,7 +18,7 @@ def write_any_character() -> None:
     """Make standard output and error accept every text, also where their encoding is ASCII, or a path is not text."""
     codecs.register_error("grovescale", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
-        # # An error handler that the user chose is kept (PYTHONIOENCODING=ascii:replace).
+        # An error handler that the user chose is kept (PYTHONIOENCODING=ascii:replace).
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape", "backslashreplace"):
             stream.reconfigure(errors="grovescale")
 

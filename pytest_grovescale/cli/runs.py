@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
 
     analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
     analyse.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
-    # # For a recorder whose test process was killed: if the whole run was, no other process writes the result.
+    # For a recorder whose test process was killed: if the whole run was, no other process writes the result.
     analyse.add_argument("--unless-open", action="store_true", help=argparse.SUPPRESS)
     analyse.set_defaults(run=_analyse)
 
@@ -109,7 +109,7 @@ def _analyse(options: argparse.Namespace) -> int:
     if options.unless_open:
         if is_open(options.folder):
             return ExitCode.PASSED
-        # # The whole run was killed: the recorders of its other workers are closing their recordings.
+        # The whole run was killed: the recorders of its other workers are closing their recordings.
         wait_closed(_recordings(options.folder))
     _recordings(options.folder)
     run = analyse_run_over_time(options.folder)

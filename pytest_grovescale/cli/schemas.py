@@ -55,7 +55,7 @@ NAMES = (
 
 def documents() -> dict[str, Document]:
     """Return all kinds, by name."""
-    # # Imported late: no command imports more than it needs.
+    # Imported late: no command imports more than it needs.
     from ..analysis.backends import BackendsTable
     from ..analysis.profiles.compared import ProfilesFile
     from ..analysis.result import Result

@@ -61,7 +61,7 @@ def not_profiled(one: NotProfiled) -> str:
     """Return why a variant has no profile, and the next step."""
     what = f" of {one.process} in {one.phase}" if one.phase else ""
     remedy = f" → {one.next_step}" if one.next_step else ""
-    # # The process's last output is below the first line: its log has it, and more of it.
+    # The process's last output is below the first line: its log has it, and more of it.
     why = one.why.partition("\n")[0].rstrip(":")
     return f"No profile{what} for {one.variant}: {why}{remedy}"
 

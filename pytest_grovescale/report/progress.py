@@ -46,9 +46,7 @@ class Rate:
             self._points.popleft()
 
     def per_second(self) -> float | None:
-        """Return the rate over the last seconds, positive for growing and shrinking alike; None with fewer than two
-        points.
-        """
+        """Return the absolute rate over the last seconds; None with fewer than two points."""
         last = self._points[-1][0] if self._points else 0.0
         recent = [point for point in self._points if last - point[0] <= _RATE_OVER_S]
         return _rate(recent[0], recent[-1]) if recent else None

@@ -62,7 +62,7 @@ def answer(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:
     undecided = [check.text for check in checks if check.verdict == "inconclusive"]
     if undecided:
         return "Can't tell: " + "; ".join(undecided)
-    # # By the lower bound: an exponent with a wide interval is no finding.
+    # By the lower bound: an exponent with a wide interval is no finding.
     fitted = sorted((fit for fit in sweep.fits if fit.low is not None), key=lambda fit: -(fit.low or 0.0))
     if not fitted:
         sizes = len({run.size for run in sweep.runs})

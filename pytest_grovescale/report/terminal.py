@@ -1,6 +1,4 @@
-"""A test's result as text: the output of the pytest terminal section and of ``grovescale show``, byte for byte the
-same.
-"""
+"""A test's result as text: the same bytes in the pytest terminal section and in ``grovescale show``."""
 
 from __future__ import annotations
 

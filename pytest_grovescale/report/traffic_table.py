@@ -165,7 +165,7 @@ def _shown(phase: PhaseResult) -> tuple[Identities, Identities]:
 
 def _cells(rows: Sequence[ApiRow], verbs: Sequence[str]) -> list[str]:
     by_verb = _by_verb(rows)
-    # # One column less, and the table fits; the operator's are separate below.
+    # One column less, and the table fits; the operator's are separate below.
     by_verb["delete"] += by_verb.pop(_COLLECTION, 0)
     total = sum(row.count for row in rows)
     return [

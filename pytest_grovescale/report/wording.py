@@ -41,7 +41,7 @@ def three(value: float) -> str:
         digits = 1
     if abs(rounded) >= 0.1:
         return f"{value:.{digits}f}"
-    # # Four places are enough to read, unless they hide the figure.
+    # Four places are enough to read, unless they hide the figure.
     places = 4 if abs(rounded) >= 0.001 else 2 - math.floor(math.log10(abs(rounded)))
     return f"{rounded:.{places}f}".rstrip("0")
 

@@ -25,7 +25,7 @@ class Barrier:
         """Return when the other test is about to begin a phase as well, or has ended; Ctrl-C ends the wait."""
         if self._connection is None:
             return
-        # # A driver that is gone sends nothing: a test that it has started interrupts itself.
+        # A driver that is gone sends nothing: a test that it has started interrupts itself.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._connection.sendall(b".")
             self._connection.recv(1)

@@ -29,7 +29,7 @@ class Budget(NamedTuple):
 
 
 def held_to(asked: tuple[Declared, ...], by_cluster: tuple[Declared, ...], *, profiled: bool) -> tuple[Declared, ...]:
-    """Return the checks that apply to a pass of a test: a profiling pass measures nothing; only its stacks are judged."""
+    """Return the checks of a test's pass: a profiling pass measures nothing; only its stacks are judged."""
     if profiled:
         return tuple(declared for declared in asked if declared.check.of_profiled_pass)
     return (*asked, *by_cluster)

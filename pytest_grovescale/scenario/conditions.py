@@ -24,12 +24,12 @@ Operator = Literal["==", ">=", "<="]
 READY_PATH = "status.conditions[type=Ready].status"
 AVAILABLE_PATH = "status.conditions[type=Available].status"
 
-# # Kept of every object besides the fields of a condition, so that later phases find their fields in the same watch and
+# Kept of every object besides the fields of a condition, so that later phases find their fields in the same watch and
 # a late object can be explained.
 _ALWAYS = (READY_PATH, AVAILABLE_PATH, "metadata.deletionTimestamp", "status.phase")
 _ALSO_OF = {"pods": ("spec.nodeName", 'metadata.labels["grove.io/podclique"]')}
 
-# # The readiness condition of kinds where it is not called Ready.
+# The readiness condition of kinds where it is not called Ready.
 _READY_CONDITION = {"deployments.apps": AVAILABLE_PATH, "apiservices.apiregistration.k8s.io": AVAILABLE_PATH}
 
 

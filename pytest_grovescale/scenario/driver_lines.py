@@ -14,5 +14,5 @@ def inherited(variable: str) -> socket.socket | None:
     try:
         return socket.socket(fileno=int(number))
     except OSError:
-        # # The variable was inherited further than the descriptor.
+        # The variable was inherited further than the descriptor.
         return None

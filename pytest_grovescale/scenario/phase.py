@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from .scale import Scale
     from .workloads import WorkloadHandle
 
-# # How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are checked again.
+# How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are checked again.
 _TICK_S = 0.25
 
-# # Extra time for an idle twin beyond its hold: opening and ending a phase.
+# Extra time for an idle twin beyond its hold: opening and ending a phase.
 _TWIN_MARGIN_S = 60.0
 
 
@@ -165,7 +165,7 @@ class Phase:
             elif self._allowance is not None:
                 self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
         except BaseException as failure:
-            # # A phase that could not begin was never open, and there is nothing to end.
+            # A phase that could not begin was never open, and there is nothing to end.
             if self._allowance is not None and not self._ended and self._scale.recorder.alive():
                 self._end("interrupted" if isinstance(failure, KeyboardInterrupt) else "failed", _one_line(failure))
             raise
@@ -188,7 +188,7 @@ class Phase:
         milestones = self._scale.resolve(self._declared)
         unprofiled = self._scale.aim_profiler(self.profiler) if self.profile else {}
         self.profile = self.profile and not unprofiled
-        # # An idle twin follows its phase at once: the machine's state must be the same in both.
+        # An idle twin follows its phase at once: the machine's state must be the same in both.
         waited = None if self.twin_of else self._scale.wait_quiet()
         self._scale.recorder.check_journal()
         self._scale.progress.phase(self.name, self.timeout_s)
@@ -233,7 +233,7 @@ class Phase:
         """Handle the recorder's messages, for at most ``timeout`` seconds; raise an error that ends the phase."""
         update = self._scale.recorder.wait(timeout)
         if not isinstance(update, MilestoneReached | Progress | PhaseComplete):
-            # # Before the end of the operator or of a watch is taken for the cause.
+            # Before the end of the operator or of a watch is taken for the cause.
             self._scale.cluster.check_running()
         if update is not None:
             self._take(update)
@@ -341,7 +341,7 @@ class Phase:
         if outcome != "timeout":
             self._scale.progress.done(outcome)
         if outcome == "passed":
-            # # The measurements at its end are part of it.
+            # The measurements at its end are part of it.
             self._scale.recorder.check_journal()
         return [figures.late_text(item) for item in late]
 

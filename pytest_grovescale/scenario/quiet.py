@@ -81,7 +81,7 @@ class Quietness:
         self._has_api_server = own is not None
 
     def wait(self, limit_s: float, say: Callable[[str], None]) -> QuietWait:
-        """Return when the machine has been quiet for some seconds, or after ``limit_s``; report progress with ``say``."""
+        """Return when the machine has been quiet for some seconds, or after ``limit_s``; ``say`` shows progress."""
         last = self._read()
         if isinstance(last, str):
             say(f"cannot wait for a quiet machine, not measured: {last}")
@@ -137,7 +137,7 @@ class Quietness:
 
 def _share(before: _Reading, after: _Reading) -> float:
     """Return the share of the cores that other programs and steal took between two readings."""
-    # # A process that appeared between the two used all of its CPU time in between, or was a child of a known process
+    # A process that appeared between the two used all of its CPU time in between, or was a child of a known process
     # before.
     own = sum(max(0, cpu - before.own.get(process, cpu)) for process, cpu in after.own.items())
     others = max(0, after.busy - before.busy - own)

@@ -37,7 +37,7 @@ def limit_s(hold: float, left: float) -> float:
 
 
 def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: ProgressView) -> int:
-    """Repeat the phase's triggers, each once the operator is at rest again, and return how often.
+    """Repeat the phase's triggers, each once the operator is idle again, and return how often.
 
     Returns when the operator has used `ENOUGH_CPU_S` since, or after ``limit`` s. Raises what ends the phase.
     """

@@ -145,7 +145,7 @@ class Scale:
         """(process, how) → disruption of the phase that is open, or was last, in words."""
         self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
 
-    # # ---- for tests
+    # ---- for tests
 
     def parameter(self, name: str, default: T) -> T:
         """Return a parameter of the run (``--grovescale-param name=value``), converted to the default's type."""
@@ -223,7 +223,7 @@ class Scale:
         if self.profiled and not check.of_profiled_pass:
             return found
         if found.phase and getattr(check, "phase", None) == "":
-            # # Later phases could match too: bind the check to the phase that it was judged by.
+            # Later phases could match too: bind the check to the phase that it was judged by.
             check = msgspec.structs.replace(check, phase=found.phase)
         self.recorder.declare_check(encode(check), TEST)
         if check.of_sweep:
@@ -340,14 +340,14 @@ class Scale:
             return self._portal.run(coroutine)
         future = self._portal.submit(coroutine)
         try:
-            # # The answer of a query, say, must not wait for the recorder's next message.
+            # The answer of a query, say, must not wait for the recorder's next message.
             while not wait([future], timeout=_LOOK_S).done:
                 self.current.look(0)
         finally:
             _settle(future)
         return future.result()
 
-    # # ---- for phases and workloads
+    # ---- for phases and workloads
 
     def enter(self, phase: Phase) -> None:
         if self.current is not None:
@@ -403,9 +403,9 @@ class Scale:
         if self.operator is None or process != self.operator.process:
             return
         if self.operator.outlives(pid):
-            # # `restart_operator`: this exit was intended; a pod's container is started again.
+            # `restart_operator`: this exit was intended; a pod's container is started again.
             return
-        # # It waits for the exit code, and raises where the operator has died with the cluster's supervisor.
+        # It waits for the exit code, and raises where the operator has died with the cluster's supervisor.
         how = self.operator.describe_exit()
         trouble = self.cluster_trouble()
         raise (ClusterError if trouble else OperatorError)(
@@ -415,7 +415,7 @@ class Scale:
 
     def stalled(self, process: str, kind: StallKind, seconds: float) -> None:
         """Record a stall, which a phase's failure then names. A late recorder ends no phase."""
-        # # The length of a stall that has just begun is unknown.
+        # The length of a stall that has just begun is unknown.
         text = stall_text(process, kind) + (f" for {seconds:.1f} s" if seconds >= 1 else "")
         if process in CONTROL_PLANE or kind == "suspended":
             self._note_broken(process, kind, text)

@@ -73,7 +73,7 @@ def measure(scale: Scale) -> None:
                 place,
                 run_id=scale.run_id,
                 objects=objects,
-                # # A dead operator removes no finalizers.
+                # A dead operator removes no finalizers.
                 objects_timeout=_GONE_S if operator.alive() else _STUCK_S,
                 at_once=scale.cluster.backend != "existing",
                 progress=scale.progress.say,

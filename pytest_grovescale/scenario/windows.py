@@ -186,7 +186,7 @@ class _Windows(contextlib.ExitStack):
                 self._scale.restart_operator()
                 return Rested(rest=until_rest(self._operator, self.idle, limit_s=_AFTER_RESTART_S))
             case Begin(name=name, twin_of=twin_of):
-                # # A window is still open where the other variant has failed in the middle of it.
+                # A window is still open where the other variant has failed in the middle of it.
                 self.close()
                 window = self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of))
                 window.edges_only()

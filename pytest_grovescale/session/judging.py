@@ -76,7 +76,7 @@ def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed
             return "inconclusive", _first_line(error)
         if isinstance(error, _DID_NOT_HOLD) or (failed_phase and isinstance(error, _OF_PHASE)):
             return "failed", _first_line(error)
-    # # The name of one of our classes adds nothing for a user; another error's name often is the cause: KeyError: 'x'.
+    # The name of one of our classes adds nothing for a user; another error's name often is the cause: KeyError: 'x'.
     name = "" if isinstance(error, GrovescaleError) else f"{type(error).__name__}: "
     return "error", f"{name}{_first_line(error)}"
 

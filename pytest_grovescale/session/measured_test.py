@@ -77,7 +77,7 @@ class MeasuredTest:
             recorder.stop("stopped" if self._ended or failed else "interrupted")
         if not self._failed:
             with told():
-                # # The last records may not have fitted on the disk.
+                # The last records may not have fitted on the disk.
                 recorder.check_journal()
 
     def interrupt(self) -> None:
@@ -224,7 +224,7 @@ class MeasuredTest:
     def _close(self, scale: Scale) -> None:
         scale.barrier.leave()
         if how := scale.cluster.ended():
-            # # With all objects on it: there is nothing to remove.
+            # With all objects on it: there is nothing to remove.
             self._say(how)
             return
         self.mark_lost_turn(scale)

@@ -87,7 +87,7 @@ def start_recorder(
         audit_log=str(cluster.audit_log or ""),
         processes_file=str(cluster.processes_file),
         extra_processes={"harness": (os.getpid(), started_ticks(os.getpid()))},
-        # # Runs when this process has been killed: measurements until then become a result.
+        # Runs when this process has been killed: measurements until then become a result.
         after_close=_conclusion(folder),
     )
     recorder = Recorder.start(config, log=recorder_log(folder, name))

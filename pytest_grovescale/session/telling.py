@@ -85,7 +85,7 @@ def show_message_first(report: pytest.TestReport, error: GrovescaleError, item: 
     if not any(frame.tb_frame.f_code.co_filename == path for frame in _frames(error.__traceback__)):
         report.longrepr = _Message(str(error))  # type: ignore[assignment]
     elif (crash := getattr(report.longrepr, "reprcrash", None)) is not None:
-        # # The short summary shows it whole in CI and with ``-vv``; the lines of a log are above, with the failure.
+        # The short summary shows it whole in CI and with ``-vv``; the lines of a log are above, with the failure.
         crash.message = _first_line(error)
 
 

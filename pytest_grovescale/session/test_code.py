@@ -22,7 +22,7 @@ import pytest
 
 _METHODS = ("parameter", "phase", "workload", "milestone")
 _DYNAMIC = {"getfixturevalue", "import_module", "__import__", "eval", "exec"}
-# # Not code of a test: the plugin's own, pytest's, and the standard library's.
+# Not code of a test: the plugin's own, pytest's, and the standard library's.
 _FOREIGN = {*sys.stdlib_module_names, "pytest", "_pytest", "pluggy", "xdist", "pytest_grovescale"} - {"__main__"}
 _MOST = 2000
 """Maximum number of functions to inspect: more belong to a library that the test uses."""
@@ -92,7 +92,7 @@ class _Walk:
             yield function, names
             for value in _referred(function, names, self._item.cls):
                 self._add(value)
-            # # A module that a function imports itself, and that is not imported yet, cannot be inspected.
+            # A module that a function imports itself, and that is not imported yet, cannot be inspected.
             self.given_up = self.given_up or not all(map(_is_imported, _imports(function.__code__)))
 
     def _add(self, value: Any, depth: int = 0) -> None:
@@ -168,7 +168,7 @@ def _referred(function: FunctionType, names: set[str], cls: type | None) -> Iter
         for name in names:
             value = getattr(place, name, None)
             if isinstance(value, ModuleType) and not _is_foreign(value) and value not in places:
-                # # Of `import suite.steps`: the names used are in there.
+                # Of `import suite.steps`: the names used are in there.
                 places.append(value)
             elif value is not None:
                 yield _function_of(value)
@@ -207,7 +207,7 @@ def _is_foreign(value: Any) -> bool:
     if not isinstance(module, str):
         module = type(value).__module__
     top = module.partition(".")[0]
-    # # Containers and values of built-in types are inspected, too.
+    # Containers and values of built-in types are inspected, too.
     return top in _FOREIGN and not isinstance(value, dict | list | tuple | set | frozenset)
 
 

@@ -59,7 +59,7 @@ def styles() -> str:
 
 def _script(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
-    # # The browser ends an inline script here, wherever it occurs; no file contains it, which a test checks.
+    # The browser ends an inline script here, wherever it occurs; no file contains it, which a test checks.
     if "</script" in text.lower() or "<!--" in text:
         raise ValueError(f"{path} cannot stand inside a page")
     return text

@@ -144,7 +144,7 @@ def _write(target: Path, render: Callable[[], str]) -> None:
             next_step="Give a file in a folder that exists and can be written, on a disk with free space.",
         ) from error
     except Exception as error:
-        # # A page that fails must not lose its run.
+        # A page that fails must not lose its run.
         raise PageError(
             f"{target} cannot be made: {type(error).__name__}: {error}",
             next_step="All figures are in result.json. This is a defect: please report it, with that file.",

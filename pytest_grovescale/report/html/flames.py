@@ -60,7 +60,7 @@ class _Weighed(NamedTuple):
     functions: Sequence[Function]
 
     def weight(self, low: int, high: int) -> tuple[float, float]:
-        # # Rounded, since a difference of sums of shares is rarely exactly zero.
+        # Rounded, since a difference of sums of shares is rarely exactly zero.
         return round(self.after[high] - self.after[low], 12), round(self.before[high] - self.before[low], 12)
 
 
@@ -69,7 +69,7 @@ def flame_of(stacks: Stacks) -> Flame | None:
     if not stacks.total:
         return None
     counts = {stack: (float(weight), 0.0) for stack, weight in stacks.counts.items()}
-    # # The weight beyond the kept stacks is part of the whole, and has no frame.
+    # The weight beyond the kept stacks is part of the whole, and has no frame.
     counts[()] = (float(stacks.rest), 0.0)
     return _pruned(_weighed(counts, stacks.functions), stacks.unit, differs=False)
 

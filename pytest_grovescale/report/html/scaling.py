@@ -91,7 +91,7 @@ def lines(sweep: Sweep, checks: Sequence[CheckResult]) -> Iterator[Line]:
         texts = (f"{describe(fit.key)} {scaling_table.exponent(fit)}" for fit in steepest)
         yield Line("plain", f"Steepest, by the lower end of the interval: {'; '.join(texts)}")
     if verdict(checks) == "fail":
-        # # Without a failed check, the inconclusive ones are the verdict.
+        # Without a failed check, the inconclusive ones are the verdict.
         yield from (Line("warn", check.text) for check in checks if check.verdict == "inconclusive")
     if passed := sum(check.verdict == "pass" for check in checks):
         yield Line("good", f"{count(passed)} of {count(len(checks))} checks passed.")
@@ -147,7 +147,7 @@ def _row(fit: ScalingFit, sweep: Sweep) -> Row:
 
 
 def _left_out(fit: ScalingFit, sweep: Sweep) -> tuple[str, ...]:
-    """Return the runs that are not in a fit, and why; the reason of a broken run is on the page once, not in every row."""
+    """Return the runs that are not in a fit, and why; the page has the reason of a broken run once."""
     broken = {f"{run.size:g}: {run.broken}": f"{run.size:g}: broken" for run in sweep.runs if run.broken}
     return counted(broken.get(text, text) for text in fit.left_out)
 
