@@ -134,7 +134,7 @@ class ExpositionError(GrovescaleError):
 
 
 class ExpositionLineError(ExpositionError):
-    """One line of the answer is wrong; the others may be valid. ``line`` counts from 1, ``what`` describes the error."""
+    """One line of the answer is wrong, others may be valid. ``line``: from 1; ``what``: the error."""
 
     def __init__(self, line: int, what: str, *, next_step: str = "") -> None:
         super().__init__(f"line {line}: {what}", next_step=next_step)

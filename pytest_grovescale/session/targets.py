@@ -164,7 +164,7 @@ def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: b
 
 
 def _renewal(cluster: Cluster, address: Address) -> Callable[[], None] | None:
-    """Return a function that renews the credential files of an address; None for an address without them."""
+    """Return a function that renews the credential files of an API server's address; None for other addresses."""
     if not address.url.startswith(f"{cluster.server}/"):
         return None
     return access_files.renewal(cluster.access, state.access_files(cluster.directory))
