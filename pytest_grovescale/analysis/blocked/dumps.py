@@ -107,7 +107,7 @@ class _Draft:
             self.frames[-1] = self.frames[-1]._replace(source=line.strip())
 
     def stack(self) -> Stack:
-        """Return it as it stands."""
+        """Return the stack read so far."""
         frames = self.frames if self._innermost_first else self.frames[::-1]
         return Stack(name=self.name, state=self.state, frames=tuple(frames))
 
