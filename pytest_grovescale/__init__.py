@@ -1,6 +1,6 @@
 """Scale tests for Kubernetes operators, as ordinary pytest tests.
 
-What a test needs is here; everything else is a fixture (see ``fixtures.py``). Names are loaded at first use:
+The names that tests import are here; the rest are fixtures (see ``fixtures.py``). Names are loaded at first use:
 importing the package must cost nothing, since pytest does so for every project in the environment.
 """
 
@@ -86,7 +86,7 @@ _MODULES = {
     "grep498": "checks.bundle",
     **dict.fromkeys(_CONDITIONS, "scenario.conditions"),
 }
-"""Where a name is; all others are checks."""
+"""Modules of the names; all others are checks."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """Log files of other programs: readable by their owner only, and shown without secrets.
 
-Messages show their last lines; of a Go program that failed, its reason and not the stacks of all its goroutines.
+Messages show their last lines; for a failed Go program, the reason without the stacks of all its goroutines.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import BinaryIO
 from . import redaction
 
 TAIL_BYTES = 256 * 1024
-"""Of a log's end that is looked at: more than its last lines, since a secret may begin before them."""
+"""Bytes of a log's end that are redacted: more than its last lines, since a secret may begin before them."""
 
 
 _LAST_BYTES = 8 << 20
-"""So much of a log is looked at: a Go program that ends writes the stacks of all its goroutines."""
+"""Bytes of a log's end that are read: a failing Go program writes the stacks of all its goroutines."""
 
 _REASON = re.compile(r"(fatal error: |panic: |runtime: (?!goroutine)|SIG[A-Z]+: |F\d{4} |unexpected fault address)")
-"""How the line begins by which a Go program, or one that logs with klog, says why it ends."""
+"""Beginning of the line with which a Go program, or one that logs with klog, gives the reason of its end."""
 
 _STACK = re.compile(r"(runtime stack:|goroutine \d+[ ,\[]|\t|created by |[\w./@*()-]+\(.*\)$|[a-z]\w+ +0x|$)")
-"""How the lines of the stacks begin that a Go program writes after the reason."""
+"""Beginnings of the lines of stacks that a Go program writes after the reason."""
 
 _MACHINE = {
     "max user processes": "Raise the limit of processes: ulimit -u, or that of the container or the unit (pids.max).",
@@ -35,16 +35,16 @@ _MACHINE = {
     "file descriptor limit": "Raise the limit of open files: ulimit -n.",
     "too many open files": "Raise the limit of open files: ulimit -n.",
 }
-"""What a program says when the machine refuses it something → what to do."""
+"""Message of a program that the machine denied a resource → next step."""
 
 
 def appending(path: Path) -> BinaryIO:
-    """Open a log to be appended to; made anew it has mode 0600, for a program may write any secret into it."""
+    """Open a log for appending; a new one has mode 0600, since a program may write any secret into it."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
 
 
 def end_of(path: Path, *, from_byte: int = 0) -> str:
-    """Return the end of a log, redacted; nothing of a log that is not there. Of bytes before ``from_byte`` nothing."""
+    """Return the end of a log, redacted; empty for a missing log. Bytes before ``from_byte`` are left out."""
     return redaction.text(_end(path, TAIL_BYTES, from_byte).decode(errors="replace"))
 
 
@@ -64,7 +64,7 @@ def _end(path: Path, size: int, from_byte: int) -> bytes:
 
 
 def _without_stacks(lines: list[str]) -> list[str]:
-    """Return lines without the stacks of goroutines behind a reason: the reason is what a reader needs."""
+    """Return lines without the stacks of goroutines after a reason: a reader needs the reason."""
     kept: list[str] = []
     left_out, after_reason = 0, False
     for line in lines:
@@ -80,5 +80,5 @@ def _without_stacks(lines: list[str]) -> list[str]:
 
 
 def what_to_do(log: str) -> str:
-    """Return what to do about what the machine has refused a program, by its log; empty where it says no such thing."""
+    """Return the next step for a resource that the machine denied a program, by its log; empty without one."""
     return next((step for words, step in _MACHINE.items() if words in log.lower()), "")

@@ -38,10 +38,10 @@ RECORDINGS = "recordings"
 RECORDER = "recorder"
 
 STACKS = "stacks:"
-"""How the source of a stack dump begins; the process's name follows."""
+"""Prefix of a stack dump's source; the process's name follows."""
 
 TURN_LOST = "turn-lost"
-"""Label of the mark that the harness sets when others may have used the cluster meanwhile; its detail says why."""
+"""Label of the harness's mark that others may have used the cluster during the test; its detail says why."""
 
 OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""

@@ -146,7 +146,7 @@ def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterat
         yield "the runs are from different machines: their times and CPU do not compare"
     for fact in ("kubernetes", "nodes"):
         yield from _unlike(fact, [test.cluster.get(fact, "") for test in tests], runs)
-    # # Parameters that only some runs have belong to their operators' definitions, as an image does.
+    # Parameters that only some runs have belong to their operators' definitions, as an image does.
     for name in sorted(set.intersection(*(set(test.parameters) for test in tests)) - {RUNS_AS}):
         yield from _unlike(name, [test.parameters[name] for test in tests], runs)
 

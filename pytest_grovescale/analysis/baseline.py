@@ -152,5 +152,5 @@ def _ratio(key: str, source: Callable[[], float]) -> dict[str, float]:
     try:
         return {key: source()}
     except (NotMeasuredError, ZeroDivisionError):
-        # # An operator that was not measured, or used no CPU, gives no ratio.
+        # An operator that was not measured, or used no CPU, gives no ratio.
         return {}

@@ -38,7 +38,7 @@ def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tupl
     totals: dict[tuple[str, str], float] = defaultdict(float)
     for series in counted:
         labels = parse(series).labels
-        # # Hosts are summed: they are addresses of one API server.
+        # Hosts are summed: they are addresses of one API server.
         key = labels.get("method", ""), labels.get("code", "")
         counts[key] += grown(target, series, found)
         totals[key] += target.value(series, inside[-1]) or 0.0

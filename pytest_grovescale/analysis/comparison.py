@@ -158,7 +158,7 @@ def _contention(
             contended=is_contended(pair.contention, plan.max_contention),
             discarded=again,
         )
-        # # Sorting is stable: of one number, discarded pairs come first, in the order of the folder.
+        # Sorting is stable: of one number, discarded pairs come first, in the order of the folder.
         for number, pair, again in sorted(made, key=lambda one: one[0])
     )
 
@@ -207,7 +207,7 @@ def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> C
 def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:
     others = sorted({key for pair in pairs for run in (pair.a, pair.b) for key in run.metrics} - {*plan.gated})
     gated = _judged(plan, plan.gated, pairs, look, gated=True)
-    # # Each of these by itself: they decide nothing.
+    # Each of these by itself: they decide nothing.
     return (*gated, *(metric for key in others for metric in _judged(plan, (key,), pairs, look, gated=False)))
 
 

@@ -130,8 +130,8 @@ def _of_machine(
         return None
     steal = _cores(before.steal_ns, after.steal_ns, seconds)
     run = sum(row.seconds for row in cpu if row.source == "clock") / seconds
-    # # The kernel counts busy time in ticks, the processes' clocks are exact: on a machine that only the run uses, the
-    # # difference may be a little below zero.
+    # The kernel counts busy time in ticks, the processes' clocks are exact: on a machine that only the run uses, the
+    # difference may be a little below zero.
     others = max(0.0, _cores(before.busy_ns, after.busy_ns, seconds) - run)
     throttled_s, quota = _throttled(first.cgroup, last.cgroup)
     return Contention(
@@ -160,7 +160,7 @@ def _throttled(first: CgroupCpu | None, last: CgroupCpu | None) -> tuple[float |
 
 
 def _cores(before_ns: int, after_ns: int, seconds: float) -> float:
-    # # Some of the kernel's counters may decrease (iowait, proc_stat(5)).
+    # Some of the kernel's counters may decrease (iowait, proc_stat(5)).
     return max(0, after_ns - before_ns) / 1e9 / seconds
 
 
@@ -177,7 +177,7 @@ def _throttled_containers(phase: PhaseSpan) -> float | None:
         for target, end in phase.scrape_end.items()
         if (start := phase.scrape_start.get(target)) is not None
         for series, value in end.samples.items()
-        # # The series of a pod's cgroup, without a container, repeats the sum of its containers.
+        # The series of a pod's cgroup, without a container, repeats the sum of its containers.
         if series.startswith(THROTTLED + "{") and 'container=""' not in series and 'container="' in series
     ]
     return sum(grown) if grown else None

@@ -128,7 +128,7 @@ class Contents:
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
         if self.closed is None:
-            # # pytest's outcome of the teardown may follow the recording's end; it does not lengthen the recording.
+            # pytest's outcome of the teardown may follow the recording's end; it does not lengthen the recording.
             self.last_at = max(self.last_at, record.at)
         self._replay(record)
         self.metrics.feed(record)

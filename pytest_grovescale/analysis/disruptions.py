@@ -73,7 +73,7 @@ def disruptions_of_phase(
     return tuple(found)
 
 
-# # ---- in the recording
+# ---- in the recording
 
 
 def _outages(contents: Contents) -> Iterator[_Span]:
@@ -126,7 +126,7 @@ def _stalls(contents: Contents, outages: Sequence[_Span]) -> Iterator[_Span]:
 
 
 def _end(stall: Stalled) -> int:
-    # # The recorder's clock does not count the time in which the machine is suspended.
+    # The recorder's clock does not count the time in which the machine is suspended.
     return stall.at if stall.kind == "suspended" else stall.began + stall.length_ns
 
 
@@ -185,7 +185,7 @@ def _audit_gap(contents: Contents, phase: PhaseSpan, hole: str) -> Disruption:
     )
 
 
-# # ---- in the phase
+# ---- in the phase
 
 
 def _disruption(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> Disruption:

@@ -427,7 +427,7 @@ class Late(Protocol):
 
 
 def late_text(late: Late) -> str:
-    """Return a late object in one line: its name, what it lacks, and why as far as the API shows."""
+    """Return a late object in one line: milestone, name, owner, and the reason as far as the API shows one."""
     where = f"{late.object.namespace}/" if late.object.namespace else ""
     owner = f" (of {late.owner})" if late.owner else ""
     told = [part for part in (late.reason, *late.events[-1:]) if part]

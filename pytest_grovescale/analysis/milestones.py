@@ -1,4 +1,4 @@
-"""When each milestone was met, by the watch and, where the audit log can name the write, by the API server."""
+"""Times at which milestones were met, by the watch and, where the audit log can name the write, by the API server."""
 
 from __future__ import annotations
 

@@ -192,8 +192,7 @@ def _used_ns(recordings: Sequence[Contents], window: Window) -> float:
 
 
 def _counters(reads: Sequence[MachineRead], at: int) -> tuple[int, float, float]:
-    """Return (cores, busy ns, steal ns) at a moment from the first read to the last, interpolated between two of them.
-    """
+    """Return (cores, busy ns, steal ns) at a moment from the first read to the last, interpolated between two."""
     index = min(max(1, bisect_right(reads, at, key=lambda read: read.at)), len(reads) - 1)
     before, after = reads[index - 1], reads[index]
     low, high = _times(before), _times(after)

@@ -12,12 +12,12 @@ OPERATOR = "operator"
 
 _RECONCILES = "controller_runtime_reconcile_total"
 _WORK_ITEMS = "workqueue_work_duration_seconds_count"
-# # Best first: an operator built with controller-runtime has both, and only the first has the results of reconciles.
+# Best first: an operator built with controller-runtime has both, and only the first has the results of reconciles.
 _FAMILIES: tuple[tuple[str, str, ReconcileSource], ...] = (
     (_RECONCILES, "controller", "controller-runtime"),
     (_WORK_ITEMS, "name", "work-queue"),
 )
-# # Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
+# Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
 # operator that serves with its help. They check certificates once a minute: that is no reconcile, and counting it would
 # falsely prove that the operator handled a trigger.
 LIBRARY_QUEUES = (
@@ -103,9 +103,7 @@ def why_not_scraped(
 
 
 def _began_anew(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snapshot) -> bool:
-    """Return whether the operator was restarted between two scrapes, even if its counters have since exceeded the old
-    ones.
-    """
+    """Return whether the operator was restarted between two scrapes, whatever its counters show."""
     born = [name for name in start.samples if name.startswith("process_start_time_seconds")]
     if any(start.samples[name] != end.samples.get(name) for name in born):
         return True

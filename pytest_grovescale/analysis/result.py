@@ -50,8 +50,7 @@ class MilestoneResult(msgspec.Struct, frozen=True, kw_only=True):
     held_to_end: bool | None = None
     """Whether it still held when the phase ended; None when it was not met or the phase did not end."""
     uncertainty_s: float = 0.0
-    """How far the time may be off beyond its interval: a disconnect or gap of the watch, or a step of the wall clock.
-    """
+    """How far the time may be off beyond its interval: watch disconnect or gap, or a step of the wall clock."""
     why_not_server: str = ""
     """Why there is no ``server_s``."""
     object: ObjectRef | None = None
@@ -90,8 +89,7 @@ class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
     rss_bytes: int
     """At the last read of the phase."""
     peak_rss_bytes: int
-    """Peak since the process started, as kept by the kernel, or of the reads in this phase where the kernel keeps none.
-    """
+    """Peak since the process started, as kept by the kernel; else the peak of the reads in this phase."""
     rss_resolution_bytes: int = 0
     """Largest change of memory between two scrapes: a peak between them may be higher by as much. 0 for a process whose
     peak the kernel keeps."""
@@ -345,8 +343,7 @@ class FunctionRow(msgspec.Struct, frozen=True, kw_only=True):
     """Wilson's 95 % interval of `share`."""
     share_high: float
     cpu_s: float | None = None
-    """`share` × the exact CPU seconds of the process in this phase, from the pass without a profiler; None without it.
-    """
+    """`share` × the process's exact CPU seconds in this phase, from the pass without a profiler; None without it."""
 
 
 class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -588,8 +585,7 @@ class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
     """Reason of the last failure."""
     up_share: float
-    """Share of the time from the first scrape to the last, failed ones included, in which the one before had succeeded.
-    """
+    """Share of the time from the first scrape to the last (failed ones included) in which the latest had succeeded."""
     series_first: int | None = None
     """None where no scrape succeeded; so are the next two."""
     series_last: int | None = None
@@ -679,8 +675,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     contention_limit: float = 0.10
     """Share of the cores that other programs and steal may take before timing-dependent figures count as inflated."""
     disturbed: str = ""
-    """Why others may have used the cluster during the test, which makes its checks inconclusive. Empty: exclusive use.
-    """
+    """Why others may have used the cluster during the test, which makes its checks inconclusive; else empty."""
     closed: str = ""
     """Why the recorder stopped; empty when not recorded (killed, or still running)."""
     closed_message: str = ""

@@ -132,7 +132,7 @@ def saturated_phases(test: TestResult) -> tuple[str, ...]:
 
 
 def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
-    # # A phase without a milestone has a fixed length.
+    # A phase without a milestone has a fixed length.
     found = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
     for milestone in phase.milestones:
         if milestone.met and milestone.seconds is not None:
@@ -147,7 +147,7 @@ def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
     if phase.traffic_source == "metrics":
         sources["client_requests"] = lambda: figures.client_requests(phase).requests
     if profiled:
-        # # It includes the profiler's cost.
+        # It includes the profiler's cost.
         del sources["cpu"]
     for kind, source in sources.items():
         found |= _measured(f"{kind}:{phase.name}", source)

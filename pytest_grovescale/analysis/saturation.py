@@ -22,7 +22,7 @@ def saturation_of_phase(
     seconds = (contents.end_of(phase) - phase.start) / 1e9
     if not cpu or cores <= 0 or seconds <= 0:
         return None, "no process's CPU clock was read at the phase's edges"
-    # # A process known from its metrics only may run on another machine.
+    # A process known from its metrics only may run on another machine.
     here = [row for row in cpu if row.source == "clock"]
     share = sum(row.seconds / row.window_s if row.window_s > 0 else 0.0 for row in here) / cores
     terminated = counter_of_phase(phase, "apiserver_terminated_watchers_total")

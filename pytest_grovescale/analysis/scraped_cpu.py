@@ -76,7 +76,7 @@ def _row(contents: Contents, phase: PhaseSpan, target: TargetHistory) -> CpuResu
         process=target.target,
         source="scrape",
         seconds=seconds,
-        # # Upper bound for most programs: as busy as in the phase, and one core at least.
+        # Upper bound for most programs: as busy as in the phase, and one core at least.
         resolution_s=COUNTER_S + beyond_s * max(1.0, cores),
         lower_bound=len(found) > 1 or start is None or end is None,
         window_s=window_s,

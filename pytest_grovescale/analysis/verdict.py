@@ -26,7 +26,7 @@ def verdict_of(test: TestResult) -> TestVerdict:
         return "error"
     match test.ended:
         case None:
-            # # An orderly stop without pytest's outcome means that the recording is not of a pytest test.
+            # An orderly stop without pytest's outcome means that the recording is not of a pytest test.
             stopped = test.closed == "stopped"
             judged: TestVerdict = "interrupted" if not stopped else _OF_PHASES.get(test.scenario_outcome, "failed")
         case outcome:

@@ -196,7 +196,7 @@ def time_of_event(log: WriteLog, story: WatchStory, event: ObjectSeen) -> Interv
     events = story.objects[event.namespace, event.name]
     upto = events[: next(index for index, other in enumerate(events, start=1) if other is event)]
     why = Unknown("")
-    # # With the complete recording, all events and all writes match; those up to this event match when nothing else was
+    # With the complete recording, all events and all writes match; those up to this event match when nothing else was
     # under way. Either is proof.
     for pairs in (pair(log, story, events), pair(log, story, upto, until=event.at)):
         if isinstance(pairs, Unknown):

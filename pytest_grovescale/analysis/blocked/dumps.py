@@ -95,7 +95,7 @@ class _Draft:
             if self.frames and not self.frames[-1].file:
                 self.frames[-1] = self.frames[-1]._replace(file=found[1], line=int(found[2]))
         elif line.startswith(_GO_CREATED):
-            # # "created by" names the function that started the goroutine: it is no call of the stack.
+            # "created by" names the function that started the goroutine: it is no call of the stack.
             self.ended = True
         elif not line.startswith(("\t", "...")):
             self.frames.append(Frame(_GO_ARGUMENTS.sub("", line)))
@@ -107,7 +107,7 @@ class _Draft:
             self.frames[-1] = self.frames[-1]._replace(source=line.strip())
 
     def stack(self) -> Stack:
-        """Return it as it stands."""
+        """Return the stack read so far."""
         frames = self.frames if self._innermost_first else self.frames[::-1]
         return Stack(name=self.name, state=self.state, frames=tuple(frames))
 

@@ -130,7 +130,7 @@ def _takes_key(frame: Frame) -> bool:
 def _own(frame: Frame) -> bool:
     if frame.file.endswith(".go"):
         return not _go_library(frame)
-    # # A shortened name does not show where the file is.
+    # A shortened name does not show where the file is.
     whole = frame.file.startswith("/")
     return whole and not _python_standard(frame) and not _INSTALLED.search(frame.file)
 
@@ -142,7 +142,7 @@ def _go_library(frame: Frame) -> bool:
 
 
 def _python_standard(frame: Frame) -> bool:
-    # # The first part of a shortened name; empty for an absolute one.
+    # The first part of a shortened name; empty for an absolute one.
     package = frame.file.partition("/")[0].removesuffix(".py")
     return bool(_PYTHON_STANDARD.search(frame.file)) or package in sys.stdlib_module_names
 

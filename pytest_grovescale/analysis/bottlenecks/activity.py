@@ -105,7 +105,7 @@ def activity(turns: Sequence[Turns], *, requests_s: float, limited_s: float | No
         for actor, seconds in turn.beside.items():
             beside[actor] += seconds
     limit = limited_s or 0.0
-    # # While some requests are at the API server and others at the limiter, both are waited for, in proportion.
+    # While some requests are at the API server and others at the limiter, both are waited for, in proportion.
     held = min(limit, in_flight * limit / (limit + requests_s) if limit > 0 else 0.0)
     gaps = alone + sum(beside.values())
     in_gaps = min(gaps, limit - held)

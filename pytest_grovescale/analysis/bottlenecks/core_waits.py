@@ -1,4 +1,4 @@
-"""How much of its time each actor was runnable without a core, because other programs or the run itself used them."""
+"""Core waits: time that each actor was runnable without a core, as other programs or the run itself used them."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> 
 def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -> list[_Flat]:
     """Return the parts of a flow that keep to one rate, which is the definition's or a round number."""
     seconds = (end - start) // _S
-    # # Cumulative number of requests by each tenth of a second.
+    # Cumulative number of requests by each tenth of a second.
     sent = [bisect_left(times, start + tenth * _S // _TENTHS) for tenth in range(seconds * _TENTHS + 1)]
     by_second = sent[::_TENTHS]
     found: list[_Flat] = []
@@ -170,7 +170,7 @@ def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -
                 found.append(_Flat(start + first * _S, start + last * _S, limit))
                 first = last
                 continue
-        # # A burst at the beginning may bend the line.
+        # A burst at the beginning may bend the line.
         first += max(1, (last - first) // 4)
     return found
 
@@ -181,7 +181,7 @@ def _end_of_run(places: Sequence[int], first: int) -> int:
     ``places``: cumulative number of requests at each second's border.
     """
     last = first + 1
-    # # Each second that the line must pass, within the tolerated delay of a sender, narrows its rate.
+    # Each second that the line must pass, within the tolerated delay of a sender, narrows its rate.
     least, most = 0.0, math.inf
     while last + 1 < len(places):
         seconds, sent = last - first, places[last] - places[first]
@@ -201,7 +201,7 @@ def _line(sent: Sequence[int]) -> tuple[float, float]:
     points = [(tenth / _TENTHS, float(number)) for tenth, number in enumerate(sent)]
     rate, base = _fit(points)
     strays = [abs(number - rate * at - base) for at, number in points]
-    # # Delayed requests lie below the line and bend it: without them it is straight.
+    # Delayed requests lie below the line and bend it: without them it is straight.
     limit = max(1.0, statistics.median(strays))
     near = [point for point, stray in zip(points, strays, strict=True) if stray <= limit]
     if len(near) >= len(points) / 2:
@@ -241,7 +241,7 @@ def _why(
     if queued:
         waited = "while keys waited "
     elif _mostly(readings, lambda one: one.longest_s >= _LONG_S):
-        # # One reconcile may send thousands of requests, as a ReplicaSet's does, while no other key waits.
+        # One reconcile may send thousands of requests, as a ReplicaSet's does, while no other key waits.
         waited = "while a reconcile went on "
     else:
         waited = ""

@@ -104,7 +104,7 @@ class _Story:
         step = Step(request.received_wall - offset, request.completed_wall - offset, request.user)
         if step.completed < self._start or step.received > self._until:
             return
-        # # The log gives a Namespace object its own name as namespace; a watch shows it without one.
+        # The log gives a Namespace object its own name as namespace; a watch shows it without one.
         namespace = "" if request.resource == "namespaces" else request.namespace
         key = namespace, request.name
         if request.verb == "deletecollection":

@@ -150,7 +150,7 @@ def _core_waits(taken: Taken, asked: Mapping[str, Sequence[Demand]], length: flo
 
 
 def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) -> list[BottleneckRow]:
-    # # Without its CPU clock, an operator that makes no request may still be working.
+    # Without its CPU clock, an operator that makes no request may still be working.
     known = taken.cpu is not None
     others: defaultdict[str, float] = defaultdict(float, mine.passed_on if known else {})
     for turn in taken.turns:

@@ -76,7 +76,7 @@ def curves_of(history: MetricsHistory, start: int) -> tuple[Curves, ...]:
     for target in targets:
         if len(found) >= MAX_CURVES:
             break
-        # # Curves that never changed are least interesting: they come last.
+        # Curves that never changed are least interesting: they come last.
         found += sorted(_of_families(target, start), key=_stood_still)
     return tuple(found[:MAX_CURVES])
 

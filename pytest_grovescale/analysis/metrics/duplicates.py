@@ -134,7 +134,7 @@ class _Scene:
         ours, theirs = self._groups(own, tuple(labels), ()), self._groups(built, by, taken)
         if not set(ours) & set(theirs) or own.real != built.real:
             return None
-        # # Both time long work when it ends; while it lasts, one may be ahead by all of it.
+        # Both time long work when it ends; while it lasts, one may be ahead by all of it.
         scrapes = self._at_rest or [-1] if own.real else range(len(self._rest))
         compared: list[list[float]] = []
         apart = 0.0

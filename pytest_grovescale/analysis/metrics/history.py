@@ -161,7 +161,7 @@ class TargetHistory:
         self.moments.append(Moment(record.at, record.edge, phase, record.took_ns))
         for series in list(self._changes) if self._left else record.gone:
             changes = self._changes.get(series)
-            # # Names without a value of their own, as of native histograms, are no series here.
+            # Names without a value of their own, as of native histograms, are no series here.
             if changes and changes[-1][1] is not None:
                 changes.append((index, None))
         for series in list(self.histograms) if self._left else record.gone:

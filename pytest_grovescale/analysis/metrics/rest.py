@@ -47,7 +47,7 @@ def workers(target: TargetHistory, controller: str = "") -> list[float]:
 
 
 def _rest(active: float | None, depth: float | None, unfinished: float | None) -> bool | None:
-    # # client-go updates its gauge of unfinished work only every half second: the count of workers is better.
+    # client-go updates its gauge of unfinished work only every half second: the count of workers is better.
     told = active if active is not None else unfinished
     return None if told is None else told == 0 and not depth
 

@@ -46,7 +46,7 @@ def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[T
     for families in alike.values():
         for position, family in enumerate(families):
             found = [other for other in families if other is not family and _says_no_more(family, other)]
-            # # The first of several duplicates is kept.
+            # The first of several duplicates is kept.
             kept = [other for other in found if other in families[:position] or not _says_no_more(other, family)]
             if kept:
                 at_work = sum(rest[scrape] is not True for scrape in family[0].changed)

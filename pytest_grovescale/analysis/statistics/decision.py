@@ -24,7 +24,7 @@ class Decision(NamedTuple):
 
     @property
     def settled(self) -> Flags:
-        """Whether a comparison needs no more pairs: every metric is decided, or there is a regression."""
+        """Whether a comparison needs no more pairs: one metric is a regression, or all are ok or improvements."""
         return np.asarray(self.regression.any(axis=-1) | (self.ok | self.improvement).all(axis=-1))
 
 

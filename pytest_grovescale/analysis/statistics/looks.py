@@ -14,7 +14,7 @@ import scipy
 
 from .paired import Floats
 
-# # Beyond so many standard deviations a normal distribution is 0 at double precision.
+# Beyond so many standard deviations a normal distribution is 0 at double precision.
 _FAR = 9.0
 _HIGHEST = 35.0
 """A bound that no p-value above 1e-250 clears."""
