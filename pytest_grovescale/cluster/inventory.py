@@ -167,6 +167,7 @@ def refuse_in_use(cluster: ClusterStatus) -> None:
 
 
 def _users(folder: Path) -> list[User]:
+    """Return the users by the age of their runs, whose names begin with their times."""
     found = []
     for name in lease.names(folder):
         holder = lease.holder(folder, name)
@@ -174,7 +175,7 @@ def _users(folder: Path) -> list[User]:
             found.append(
                 User(pid=holder.pid, user=holder.user, run=holder.run_id, test=holder.test, command=holder.command)
             )
-    return found
+    return sorted(found, key=lambda user: (user.run, user.pid))
 
 
 def _processes(folder: Path) -> list[ProcessStatus]:
