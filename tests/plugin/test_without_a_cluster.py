@@ -272,7 +272,7 @@ def test_all_mistakes_are_reported_at_once_and_each_once(pytester: pytest.Pytest
 
 NAMING_TEST = """
 import pytest
-from pytest_grovescale import cpu
+from pytest_grovescale import checks
 from suite import steps
 
 SIZE = 500
@@ -286,7 +286,7 @@ class Suite:
     def run(self, scale):
         STEPS["deploy"](scale)
 
-@pytest.mark.grovescale_budget(cpu("deploy", max="4s"), cpu("rest (idle)", max="4s"))
+@pytest.mark.grovescale_budget(checks.Cpu("deploy", max="4s"), checks.Cpu("rest (idle)", max="4s"))
 def test_it(scale, hold):
     scale.workload("pcs.yaml.j2", replicas=scale.parameter("replicas", SIZE))
     with scale.phase("deploy"):

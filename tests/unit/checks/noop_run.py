@@ -11,6 +11,7 @@ import msgspec
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import PhaseResult, TestResult
 from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
 from tests.unit.analysis.simulated import IDENTITIES, PCS, PODS, Simulation, pods
 
@@ -160,5 +161,5 @@ def changed(test: TestResult, name: str, **fields: Any) -> TestResult:
 
 def verdict(check: Any, run: NoopRun | TestResult, **judging: Any) -> str:
     """Return verdict and text, so that a failing test shows why: ``pass: object writes …``."""
-    found = judge(check, run if isinstance(run, TestResult) else run.result(), **judging)
+    found = judge(check, Run(run if isinstance(run, TestResult) else run.result(), **judging))
     return f"{found.verdict}: {found.text}"

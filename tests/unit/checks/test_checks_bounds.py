@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import MilestoneResult, Saturation, TestResult
+from pytest_grovescale.checks import ApiRequests, Cpu, Milestone, Rss
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import api_requests, cpu, milestone, rss
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.errors import UsageError
 
 from .noop_run import NoopRun, changed, phase, verdict
@@ -19,33 +20,33 @@ from .noop_run import NoopRun, changed, phase, verdict
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (cpu("deploy", max="2s"), {}, "pass: operator CPU 2 s ≤ 2 s"),
-        (cpu("deploy", max=1.999), {}, "fail: operator CPU 2 s > 1.999 s"),
-        (cpu("deploy", max="200ms", per_object=True), {}, "pass: operator CPU for each of 10 pods 200 ms"),
-        (cpu("deploy", max="200ms", per_object=4), {}, "fail: operator CPU for each of 4 objects 500 ms"),
-        (cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: profilers were attached"),
-        (cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: profilers were attached"),
-        (cpu("deplo", max="9s"), {}, "inconclusive: the recording has no phase 'deplo'; did you mean deploy"),
-        (cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: CPU of 'operatr' .*not measured"),
-        (cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted in the phase"),
-        (cpu("steady-state", max="1s"), {"restarted": True}, "fail: operator CPU 4.3 s > 1 s"),
-        (cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*did not pass: timeout"),
-        (cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator' .*was not measured"),
-        (rss(max="95M"), {}, "pass: operator peak memory 95 MB ≤ 95 MB"),
-        (rss(max="94M"), {}, "fail: "),
-        (rss(max="94Mi", phase="deploy"), {}, "pass: "),
-        (rss(max="1Gi", process="kwok"), {}, "inconclusive: memory of 'kwok' was not measured"),
-        (rss(max="1Gi"), {"restarted": True}, "inconclusive: .*its peak may have been higher"),
-        (rss(max="1Gi", phase="deploy"), {"restarted": True}, "pass: "),
-        (api_requests("deploy", max=20), {}, "pass: requests by operator 20 ≤ 20"),
-        (api_requests("deploy", "create", max=9), {}, "fail: create requests by operator 10 > 9"),
-        (api_requests("deploy", max=2, per_object=True), {}, "pass: requests by operator for each of 10 pods 2"),
-        (api_requests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods requests by operator 10"),
-        (api_requests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*no request by 'kwok'"),
-        (api_requests("deploy", max=99, resource="pod"), {}, "inconclusive: .*no resource 'pod'; did you mean pods"),
-        (api_requests("steady-state", max=9), {"audit_gap": True}, "inconclusive: .*rotated away"),
-        (api_requests("deploy", max=99), {"audited": False}, "inconclusive: .*was not measured"),
-        (api_requests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*did not pass: failed"),
+        (Cpu("deploy", max="2s"), {}, "pass: operator CPU 2 s ≤ 2 s"),
+        (Cpu("deploy", max=1.999), {}, "fail: operator CPU 2 s > 1.999 s"),
+        (Cpu("deploy", max="200ms", per_object=True), {}, "pass: operator CPU for each of 10 pods 200 ms"),
+        (Cpu("deploy", max="200ms", per_object=4), {}, "fail: operator CPU for each of 4 objects 500 ms"),
+        (Cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: profilers were attached"),
+        (Cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: profilers were attached"),
+        (Cpu("deplo", max="9s"), {}, "inconclusive: the recording has no phase 'deplo'; did you mean deploy"),
+        (Cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: CPU of 'operatr' .*not measured"),
+        (Cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted in the phase"),
+        (Cpu("steady-state", max="1s"), {"restarted": True}, "fail: operator CPU 4.3 s > 1 s"),
+        (Cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*did not pass: timeout"),
+        (Cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator' .*was not measured"),
+        (Rss(max="95M"), {}, "pass: operator peak memory 95 MB ≤ 95 MB"),
+        (Rss(max="94M"), {}, "fail: "),
+        (Rss(max="94Mi", phase="deploy"), {}, "pass: "),
+        (Rss(max="1Gi", process="kwok"), {}, "inconclusive: memory of 'kwok' was not measured"),
+        (Rss(max="1Gi"), {"restarted": True}, "inconclusive: .*its peak may have been higher"),
+        (Rss(max="1Gi", phase="deploy"), {"restarted": True}, "pass: "),
+        (ApiRequests("deploy", max=20), {}, "pass: requests by operator 20 ≤ 20"),
+        (ApiRequests("deploy", "create", max=9), {}, "fail: create requests by operator 10 > 9"),
+        (ApiRequests("deploy", max=2, per_object=True), {}, "pass: requests by operator for each of 10 pods 2"),
+        (ApiRequests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods requests by operator 10"),
+        (ApiRequests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*no request by 'kwok'"),
+        (ApiRequests("deploy", max=99, resource="pod"), {}, "inconclusive: .*no resource 'pod'; did you mean pods"),
+        (ApiRequests("steady-state", max=9), {"audit_gap": True}, "inconclusive: .*rotated away"),
+        (ApiRequests("deploy", max=99), {"audited": False}, "inconclusive: .*was not measured"),
+        (ApiRequests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*did not pass: failed"),
     ],
 )
 def test_bounds(check: Any, facts: dict[str, Any], expected: str) -> None:
@@ -54,15 +55,15 @@ def test_bounds(check: Any, facts: dict[str, Any], expected: str) -> None:
 
 def test_no_count_of_objects_no_figure_per_object() -> None:
     test = msgspec.structs.replace(NoopRun().result(), objects=None)
-    assert "no milestone of the test counts objects" in verdict(cpu("deploy", max=9, per_object=True), test)
+    assert "no milestone of the test counts objects" in verdict(Cpu("deploy", max=9, per_object=True), test)
 
 
 def test_resources_that_were_named_count_whatever_they_are() -> None:
     test = NoopRun().result()
     rows = tuple(msgspec.structs.replace(row, category="lease") for row in phase(test, "deploy").api)
     leases = changed(test, "deploy", api=rows)
-    assert verdict(api_requests("deploy", max=0), leases).startswith("pass: ")
-    assert verdict(api_requests("deploy", max=0, resource="pods"), leases).startswith("fail: ")
+    assert verdict(ApiRequests("deploy", max=0), leases).startswith("pass: ")
+    assert verdict(ApiRequests("deploy", max=0, resource="pods"), leases).startswith("fail: ")
 
 
 # ---- milestones
@@ -87,40 +88,40 @@ READY = ("deploy", "ready", 3.0)
 @pytest.mark.parametrize(
     ("check", "test", "expected"),
     [
-        (milestone("ready", max="3s"), taken(READY), "pass: ready 3 s ≤ 3 s"),
-        (milestone("ready", phase="deploy", max="2.9s"), taken(READY), "fail: ready 3 s > 2.9 s"),
-        (milestone("ready", max="3.1s"), taken(READY, uncertainty_s=0.2), "inconclusive: .*between 2.8 s and 3.2 s"),
-        (milestone("ready", max="3.2s"), taken(READY, uncertainty_s=0.2), "pass: "),
-        (milestone("ready", max="2.7s"), taken(READY, uncertainty_s=0.2), "fail: "),
-        (milestone("ready", max=2.95), taken(READY, server_s=(2.9, 2.96), clock="server"), "inconclusive: .*2.96 s"),
-        (milestone("read", max="9s"), taken(READY), "inconclusive: .*no milestone 'read'; did you mean ready"),
-        (milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: phase 'steady-state' has no"),
-        (milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready not met after 4.8 s"),
-        (milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready not met"),
-        (milestone("ready", times_floor=2), taken(READY), "inconclusive: no floor of milestone 'ready' was measured"),
-        (milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready / its floor 2 times"),
-        (milestone("ready", times_floor=1.9), taken(READY, floors={"ready": 1.5}), "fail: "),
-        (milestone("ready", times_floor=2), taken(READY, floors={"deploy/ready": 1.5, "ready": 1.0}), "pass: "),
-        (milestone("ready", times_floor=2, floor="1.5s"), taken(READY), "pass: "),
-        (milestone("ready", times_floor=2, floor=1.4), taken(READY), "fail: "),
-        (milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: the floor .* there is no multiple"),
+        (Milestone("ready", max="3s"), taken(READY), "pass: ready 3 s ≤ 3 s"),
+        (Milestone("ready", phase="deploy", max="2.9s"), taken(READY), "fail: ready 3 s > 2.9 s"),
+        (Milestone("ready", max="3.1s"), taken(READY, uncertainty_s=0.2), "inconclusive: .*between 2.8 s and 3.2 s"),
+        (Milestone("ready", max="3.2s"), taken(READY, uncertainty_s=0.2), "pass: "),
+        (Milestone("ready", max="2.7s"), taken(READY, uncertainty_s=0.2), "fail: "),
+        (Milestone("ready", max=2.95), taken(READY, server_s=(2.9, 2.96), clock="server"), "inconclusive: .*2.96 s"),
+        (Milestone("read", max="9s"), taken(READY), "inconclusive: .*no milestone 'read'; did you mean ready"),
+        (Milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: phase 'steady-state' has no"),
+        (Milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready not met after 4.8 s"),
+        (Milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready not met"),
+        (Milestone("ready", times_floor=2), taken(READY), "inconclusive: no floor of milestone 'ready' was measured"),
+        (Milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready / its floor 2 times"),
+        (Milestone("ready", times_floor=1.9), taken(READY, floors={"ready": 1.5}), "fail: "),
+        (Milestone("ready", times_floor=2), taken(READY, floors={"deploy/ready": 1.5, "ready": 1.0}), "pass: "),
+        (Milestone("ready", times_floor=2, floor="1.5s"), taken(READY), "pass: "),
+        (Milestone("ready", times_floor=2, floor=1.4), taken(READY), "fail: "),
+        (Milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: the floor .* there is no multiple"),
         (
-            milestone("ready", phase="deploy", times_floor=2, floor="steady-state/bare"),
+            Milestone("ready", phase="deploy", times_floor=2, floor="steady-state/bare"),
             taken(READY, ("steady-state", "bare", 1.5)),
             "pass: ready / its floor 2 times ≤ 2 times",
         ),
         (
-            milestone("ready", times_floor=2, floor="steady-state/bar"),
+            Milestone("ready", times_floor=2, floor="steady-state/bar"),
             taken(READY, ("steady-state", "bare", 1.5)),
             "inconclusive: phase 'steady-state' has no milestone 'bar'",
         ),
         (
-            milestone("ready", times_floor=2, floor="steady-state/bare"),
+            Milestone("ready", times_floor=2, floor="steady-state/bare"),
             taken(READY, ("steady-state", "bare", None)),
             "inconclusive: when milestone 'bare' was met is not known",
         ),
-        (milestone("ready", times_floor=2, floor="baseline:main"), taken(READY), "pass: "),
-        (milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: there is no baseline"),
+        (Milestone("ready", times_floor=2, floor="baseline:main"), taken(READY), "pass: "),
+        (Milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: there is no baseline"),
     ],
 )  # fmt: skip
 def test_milestones(check: Any, test: TestResult, expected: str) -> None:
@@ -131,10 +132,10 @@ def test_milestones(check: Any, test: TestResult, expected: str) -> None:
 def test_a_milestone_of_several_phases_must_be_told_apart() -> None:
     test = taken(READY, ("steady-state", "ready", 1.0))
     with pytest.raises(UsageError, match="several phases have a milestone 'ready': deploy, steady-state"):
-        judge(milestone("ready", max="9s"), test)
+        judge(Milestone("ready", max="9s"), Run(test))
 
 
 def test_a_saturated_machine_is_named() -> None:
     test = changed(taken(READY), "deploy", saturation=Saturation(busy_share=0.99, saturated=True))
-    found = judge(milestone("ready", max="9s"), test)
+    found = judge(Milestone("ready", max="9s"), Run(test))
     assert found.evidence[-1] == "the machine was saturated in deploy: this measures the machine"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.checks.metrics.shape import Invariant
+from pytest_grovescale.checks import Invariant
 from pytest_grovescale.errors import UsageError
 from tests.unit.checks.scraped_run import (
     ACTIVE,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.checks.metrics.shape import Labels, Series
+from pytest_grovescale.checks import Labels, Series
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
 from tests.unit.analysis.endpoint import Endpoint, at

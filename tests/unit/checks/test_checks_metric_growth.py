@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.result import CheckResult
-from pytest_grovescale.checks.metrics.shape import SeriesGrowth
+from pytest_grovescale.checks import SeriesGrowth
 from pytest_grovescale.exposition.families import Family
 from tests.unit.analysis.endpoint import Endpoint
 
@@ -95,7 +95,7 @@ def test_series_that_come_late_once_are_no_growth(late: int) -> None:
     counts = [0, 100, 200, 300, 400, 500, 600]
     found = deployed(counts, [FLAT + (by_label("phase", "c", "d", "e") if i >= late else []) for i in range(7)])
     assert found.verdict == "pass"
-    assert "came late, and not with the objects: my_ready; see initialised()" in found.evidence
+    assert "came late, and not with the objects: my_ready; see preinitialized_series()" in found.evidence
 
 
 def test_a_slope_that_is_allowed_passes() -> None:

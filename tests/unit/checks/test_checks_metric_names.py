@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_grovescale.checks.metrics.shape import MetricNames
+from pytest_grovescale.checks import MetricNames
 from pytest_grovescale.exposition.families import Family
 from tests.unit.analysis.endpoint import Endpoint
 

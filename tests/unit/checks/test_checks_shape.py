@@ -8,36 +8,38 @@ from typing import Any
 
 import pytest
 
-import pytest_grovescale
-from pytest_grovescale.checks import shape
-from pytest_grovescale.checks.check import encode, text_of
+from pytest_grovescale import checks
+from pytest_grovescale.checks.check import Check, decode, encode, kinds, text_of
 from pytest_grovescale.checks.judge import judge_all
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.errors import UsageError
 
 from .noop_run import NoopRun
 
-WRITTEN: dict[str, shape.AnyCheck] = {
-    "noop_writes(max=0)": shape.noop_writes(),
-    'noop_writes(max=2, phase="quiet")': shape.noop_writes(max=2, phase="quiet"),
-    "noop_reads(max=3)": shape.noop_reads(max=3),
-    'noop_reconciles(controller="a", per_trigger=1)': shape.noop_reconciles(controller="a", per_trigger=1),
-    "noop_reconciles(per_trigger={'a': 1})": shape.noop_reconciles(per_trigger={"a": 1}),
-    'noop_cpu(per_reconcile="2ms")': shape.noop_cpu(per_reconcile="2ms"),
-    'noop_cpu(vs="main", tolerance=0.2)': shape.noop_cpu(vs="main", tolerance=0.2),
-    "hot_loop()": shape.hot_loop(),
-    'scales("cpu:deploy", exponent_max=1.15)': shape.scales("cpu:deploy"),
-    'scales("rss:deploy", exponent_max=0.5)': shape.scales(metric="rss:deploy", exponent_max=0.5),
-    'api_requests("deploy", "create", max=6.5, per_object=True)': shape.api_requests(
+WRITTEN: dict[str, Check] = {
+    "noop_writes(max=0)": checks.NoopWrites(),
+    'noop_writes(max=2, phase="quiet")': checks.NoopWrites(max=2, phase="quiet"),
+    "noop_reads(max=3)": checks.NoopReads(max=3),
+    'noop_reconciles(controller="a", per_trigger=1)': checks.NoopReconciles(controller="a", per_trigger=1),
+    "noop_reconciles(per_trigger={'a': 1})": checks.NoopReconciles(per_trigger={"a": 1}),
+    'noop_cpu(per_reconcile="2ms")': checks.NoopCpu(per_reconcile="2ms"),
+    'noop_cpu(vs="main", tolerance=0.2)': checks.NoopCpu(vs="main", tolerance=0.2),
+    "hot_loop()": checks.HotLoop(),
+    'scales("cpu:deploy", exponent_max=1.15)': checks.Scales("cpu:deploy"),
+    'scales("rss:deploy", exponent_max=0.5)': checks.Scales(metric="rss:deploy", exponent_max=0.5),
+    'api_requests("deploy", "create", max=6.5, per_object=True)': checks.ApiRequests(
         "deploy", "create", max=6.5, per_object=True
     ),
-    'cpu("deploy", max="4s")': shape.cpu("deploy", max="4s"),
-    'rss(max="200Mi")': shape.rss(max="200Mi"),
-    'milestone("ready", max=12)': shape.milestone("ready", max=12),
-    'series(max=33, family="my_*")': shape.series(33, family="my_*"),
-    "conflict_rate(max=0.05)": shape.conflict_rate(0.05),
-    "initialised(families=['a_total'], labels={'kind': ['x']})": shape.initialised(["a_total"], labels={"kind": ["x"]}),
-    'invariant("sum(a) == 2", running="off")': shape.invariant("sum(a) == 2", running="off"),
-    'milestone("ready", times_floor=1.5, floor="bare/ready")': shape.milestone(
+    'cpu("deploy", max="4s")': checks.Cpu("deploy", max="4s"),
+    'rss(max="200Mi")': checks.Rss(max="200Mi"),
+    'milestone("ready", max=12)': checks.Milestone("ready", max=12),
+    'series(max=33, family="my_*")': checks.Series(33, family="my_*"),
+    "conflict_rate(max=0.05)": checks.ConflictRate(0.05),
+    "preinitialized_series(families=['a_total'], labels={'kind': ['x']})": checks.PreinitializedSeries(
+        ["a_total"], labels={"kind": ["x"]}
+    ),
+    'invariant("sum(a) == 2", running="off")': checks.Invariant("sum(a) == 2", running="off"),
+    'milestone("ready", times_floor=1.5, floor="bare/ready")': checks.Milestone(
         "ready", times_floor=1.5, floor="bare/ready"
     ),
 }
@@ -50,48 +52,48 @@ def test_a_check_reads_as_it_is_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_check_comes_back_from_a_recording(text: str) -> None:
-    assert shape.decode(encode(WRITTEN[text])) == WRITTEN[text]
+    assert decode(encode(WRITTEN[text])) == WRITTEN[text]
 
 
 @pytest.mark.parametrize(
     ("kind", "arguments", "message"),
     [
-        (shape.noop_writes, {"max": "0"}, r"noop_writes\(max='0'\): expected int, got str"),
-        (shape.noop_writes, {"max": -1}, r"noop_writes\(max=-1\): not a number from 0 on"),
-        (shape.noop_writes, {"max": True}, "expected int, got bool"),
-        (shape.noop_reconciles, {"max": math.nan}, "not a number from 0 on"),
-        (shape.scales, {"metric": "speed:deploy"}, r"scales\('speed:deploy'\): no metric is called so"),
-        (shape.scales, {"metric": "noop_cpu", "exponent_max": -1}, r"exponent_max=-1\): not a number from 0 on"),
-        (shape.noop_reconciles, {"max": math.inf}, "not a number from 0 on"),
-        (shape.noop_reconciles, {}, "noop_reconciles has no bound"),
-        (shape.noop_reconciles, {"max": 1, "per_trigger": 1, "controller": "a"}, "has both per_trigger and max"),
-        (shape.noop_reconciles, {"per_trigger": 1}, "does not say of which controller"),
-        (shape.noop_reconciles, {"per_trigger": {}}, "names at least one controller"),
-        (shape.noop_reconciles, {"per_trigger": {"a": 1}, "controller": "b"}, "and no other"),
-        (shape.noop_reconciles, {"per_trigger": {"a": -1}}, "not a number from 0 on"),
-        (shape.noop_cpu, {}, "noop_cpu has no bound"),
-        (shape.series_growth, {"vs": "pods"}, "invalid enum value 'pods'\n.*There are: objects"),
-        (shape.noop_cpu, {"per_reconcile": 1, "vs": "main"}, "has both per_reconcile and vs"),
-        (shape.noop_cpu, {"per_reconcile": "4 seconds"}, "'4 seconds' is not a duration"),
-        (shape.noop_cpu, {"vs": "main", "process": "kwok"}, "baselines hold the operator's CPU only"),
-        (shape.cpu, {"phase": "deploy", "max": "4x"}, "'4x' is not a duration"),
-        (shape.rss, {"max": "200MiB"}, "'200MiB' is no amount of memory"),
-        (shape.api_requests, {"phase": "p", "verb": "creates", "max": 1}, "no verb 'creates'; did you mean create"),
-        (shape.api_requests, {"phase": "p", "max": 1, "per_object": -3}, "not a number from 0 on"),
-        (shape.milestone, {"name": "a"}, "milestone has no bound"),
-        (shape.milestone, {"name": "a", "max": 1, "floor": "2s"}, "needs times_floor"),
-        (shape.milestone, {"name": "a", "times_floor": 2, "floor": "bare"}, "'bare' is not a duration"),
-        (shape.milestone, {"name": "a", "times_floor": 2, "floor": "baseline:"}, "is not a duration"),
-        (shape.cpu, {"phase": "deploy", "max": math.inf}, "inf is not a duration"),
-        (shape.histogram_buckets, {"share_max": 95}, r"share_max=95\): not a share from 0 to 1"),
-        (shape.histogram_buckets, {"share_max": -0.1}, "not a share from 0 to 1"),
-        (shape.conflict_rate, {"max": 20.0}, r"conflict_rate\(max=20\): not a share from 0 to 1"),
-        (shape.conflict_rate, {"max": math.nan}, "not a share from 0 to 1"),
-        (shape.labels, {"forbidden": [""]}, "forbids nothing"),
-        (shape.initialised, {"families": ["a"], "labels": {"kind": []}}, "kind has no value"),
-        (shape.invariant, {"expression": "sum(a) == 2", "running": -1.0}, "not a number from 0 on"),
-        (shape.no_builtin_duplicates, {"ignore": ["my_*", "*"]}, "lets every family off"),
-        (shape.coexistence, {"ignore": ["**"]}, "lets every family off"),
+        (checks.NoopWrites, {"max": "0"}, r"noop_writes\(max='0'\): expected int, got str"),
+        (checks.NoopWrites, {"max": -1}, r"noop_writes\(max=-1\): not a number from 0 on"),
+        (checks.NoopWrites, {"max": True}, "expected int, got bool"),
+        (checks.NoopReconciles, {"max": math.nan}, "not a number from 0 on"),
+        (checks.Scales, {"metric": "speed:deploy"}, r"scales\('speed:deploy'\): no metric is called so"),
+        (checks.Scales, {"metric": "noop_cpu", "exponent_max": -1}, r"exponent_max=-1\): not a number from 0 on"),
+        (checks.NoopReconciles, {"max": math.inf}, "not a number from 0 on"),
+        (checks.NoopReconciles, {}, "noop_reconciles has no bound"),
+        (checks.NoopReconciles, {"max": 1, "per_trigger": 1, "controller": "a"}, "has both per_trigger and max"),
+        (checks.NoopReconciles, {"per_trigger": 1}, "does not say of which controller"),
+        (checks.NoopReconciles, {"per_trigger": {}}, "names at least one controller"),
+        (checks.NoopReconciles, {"per_trigger": {"a": 1}, "controller": "b"}, "and no other"),
+        (checks.NoopReconciles, {"per_trigger": {"a": -1}}, "not a number from 0 on"),
+        (checks.NoopCpu, {}, "noop_cpu has no bound"),
+        (checks.SeriesGrowth, {"vs": "pods"}, "invalid enum value 'pods'\n.*There are: objects"),
+        (checks.NoopCpu, {"per_reconcile": 1, "vs": "main"}, "has both per_reconcile and vs"),
+        (checks.NoopCpu, {"per_reconcile": "4 seconds"}, "'4 seconds' is not a duration"),
+        (checks.NoopCpu, {"vs": "main", "process": "kwok"}, "baselines hold the operator's CPU only"),
+        (checks.Cpu, {"phase": "deploy", "max": "4x"}, "'4x' is not a duration"),
+        (checks.Rss, {"max": "200MiB"}, "'200MiB' is no amount of memory"),
+        (checks.ApiRequests, {"phase": "p", "verb": "creates", "max": 1}, "no verb 'creates'; did you mean create"),
+        (checks.ApiRequests, {"phase": "p", "max": 1, "per_object": -3}, "not a number from 0 on"),
+        (checks.Milestone, {"name": "a"}, "milestone has no bound"),
+        (checks.Milestone, {"name": "a", "max": 1, "floor": "2s"}, "needs times_floor"),
+        (checks.Milestone, {"name": "a", "times_floor": 2, "floor": "bare"}, "'bare' is not a duration"),
+        (checks.Milestone, {"name": "a", "times_floor": 2, "floor": "baseline:"}, "is not a duration"),
+        (checks.Cpu, {"phase": "deploy", "max": math.inf}, "inf is not a duration"),
+        (checks.HistogramBuckets, {"share_max": 95}, r"share_max=95\): not a share from 0 to 1"),
+        (checks.HistogramBuckets, {"share_max": -0.1}, "not a share from 0 to 1"),
+        (checks.ConflictRate, {"max": 20.0}, r"conflict_rate\(max=20\): not a share from 0 to 1"),
+        (checks.ConflictRate, {"max": math.nan}, "not a share from 0 to 1"),
+        (checks.Labels, {"forbidden": [""]}, "forbids nothing"),
+        (checks.PreinitializedSeries, {"families": ["a"], "labels": {"kind": []}}, "kind has no value"),
+        (checks.Invariant, {"expression": "sum(a) == 2", "running": -1.0}, "not a number from 0 on"),
+        (checks.NoBuiltinDuplicates, {"ignore": ["my_*", "*"]}, "lets every family off"),
+        (checks.NoTestLeakage, {"ignore": ["**"]}, "lets every family off"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(kind: Any, arguments: dict[str, Any], message: str) -> None:
@@ -100,24 +102,23 @@ def test_what_cannot_be_is_refused(kind: Any, arguments: dict[str, Any], message
 
 
 def test_all_checks_can_be_imported_from_the_package() -> None:
-    for kind in shape.AnyCheck.__args__:
-        name = kind.__struct_config__.tag
-        assert getattr(pytest_grovescale, name) is kind
+    for kind in kinds().values():
+        assert getattr(checks, kind.__name__) is kind
 
 
 # ---- judged from a recording
 
 
 def test_declared_checks_are_judged_in_their_order() -> None:
-    checks = [shape.noop_writes(), shape.cpu("deploy", max="1s"), shape.hot_loop()]
-    run = NoopRun(checks=tuple((encode(check), f"budgets.yaml:{n}") for n, check in enumerate(checks)))
-    found = judge_all(run.result()).checks
+    declared_checks = [checks.NoopWrites(), checks.Cpu("deploy", max="1s"), checks.HotLoop()]
+    run = NoopRun(checks=tuple((encode(check), f"budgets.yaml:{n}") for n, check in enumerate(declared_checks)))
+    found = judge_all(Run(run.result())).checks
     assert [(check.verdict, check.source) for check in found] == [
         ("pass", "budgets.yaml:0"),
         ("fail", "budgets.yaml:1"),
         ("pass", "budgets.yaml:2"),
     ]
-    assert found == judge_all(run.result()).checks
+    assert found == judge_all(Run(run.result())).checks
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,6 @@ def test_declared_checks_are_judged_in_their_order() -> None:
     ],
 )
 def test_a_check_of_another_version_is_inconclusive(plain: dict[str, Any], why: str) -> None:
-    (found,) = judge_all(NoopRun(checks=((plain, "marker"),)).result()).checks
+    (found,) = judge_all(Run(NoopRun(checks=((plain, "marker"),)).result())).checks
     assert found.verdict == "inconclusive"
     assert re.search(why, found.text)

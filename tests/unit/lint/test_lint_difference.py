@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.checks.lint.difference import FamilyDifference, difference
-from pytest_grovescale.checks.lint.lint import Wanted, lint
+from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference
+from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.report.lint import Found, text
 
 from .surfaces import family, surface
@@ -59,7 +59,7 @@ def test_as_many_series_are_not_the_same_series() -> None:
         surface(family("a_x", "gauge", '{v="0"}')),
         surface(family("a_x", "gauge", *(f'{{v="{n}"}}' for n in range(9)))),
     )
-    told = text(Found(lint=lint(many, Wanted()), against=difference(few, many))).splitlines()
+    told = text(Found(lint=lint(many, LintRules()), against=difference(few, many))).splitlines()
     assert told[:6] == [
         "against t: +8 -0 series, 9 instead of 1",
         "~ a_x: new values of v: 1, 2, 3 and 5 more; 9 series instead of 1",

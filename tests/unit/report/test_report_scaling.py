@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
-from pytest_grovescale.checks.scaling import judge
-from pytest_grovescale.checks.shape import scales
+from pytest_grovescale.checks import Scales
 from pytest_grovescale.report.scaling_table import render, render_markdown
 
 
@@ -45,7 +44,7 @@ def test_rows_are_ordered_by_exponent_and_hold_the_medians() -> None:
 
 def test_a_failed_check_is_the_answer() -> None:
     found = swept()
-    check = judge(scales("cpu:deploy"), found)
+    check = Scales("cpu:deploy").judge_sweep(found)
     text = render(found, [check], width=140)
     assert text.startswith("CPU of the operator, deploy grows with replicas to the power of")
     assert 'fail: scales("cpu:deploy", exponent_max=1.15)' in text
@@ -54,7 +53,7 @@ def test_a_failed_check_is_the_answer() -> None:
 
 def test_a_check_that_cannot_be_decided_is_the_answer() -> None:
     found = swept()
-    check = judge(scales("api:delete"), found)
+    check = Scales("api:delete").judge_sweep(found)
     assert render(found, [check], width=200).startswith("Can't tell: requests by the operator, delete: no run of the")
 
 
