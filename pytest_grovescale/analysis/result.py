@@ -196,7 +196,7 @@ WHOLE_PHASE: tuple[DisruptionKind, ...] = ("component-restart", "component-exit"
 class Disruption(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in a phase to that by which it is measured, so that figures may be wrong and look right.
 
-    Checks of the phase are inconclusive, but for those that it cannot have touched; see `checks.disrupted`.
+    Checks of the phase are inconclusive, but for those that it cannot have touched; see `checks.judge`.
     """
 
     kind: DisruptionKind

@@ -15,7 +15,7 @@ from ..analysis.client_requests import FAMILY
 from ..analysis.result import ApiRow, PhaseResult, TestResult
 from ..analysis.run_metrics import OPERATOR
 from ..errors import NotMeasuredError
-from .check import Check, CheckArgumentError, not_negative, tag_of
+from .check import Check, CheckArgumentError, not_negative
 from .outcome import Outcome, against, at_most
 from .run import Run, named_phase, unfinished, unknown
 
@@ -50,7 +50,7 @@ class ApiRequests(_Positional, tag="api_requests", frozen=True, kw_only=True):
         return self.verb not in ("create", "delete")
 
     def validate(self) -> None:
-        not_negative(tag_of(self), max=self.max, per_object=self.per_object)
+        not_negative(self, max=self.max, per_object=self.per_object)
         if self.verb and self.verb not in VERBS:
             raise CheckArgumentError(f"api_requests(verb={self.verb!r}): {unknown('verb', self.verb, VERBS)}")
 

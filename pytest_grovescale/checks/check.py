@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
@@ -165,56 +165,59 @@ def decode(plain: Mapping[str, Any]) -> Check:
     return check
 
 
-def one_of(check: str, **bounds: object) -> None:
+def one_of(check: Arguments, **bounds: object) -> None:
     """Raise CheckArgumentError unless exactly one bound is given (not None)."""
     given = [name for name, value in bounds.items() if value is not None]
     if len(given) != 1:
         what = f"has both {' and '.join(given)}" if given else "has no bound"
-        raise CheckArgumentError(f"{check} {what}", next_step=f"Give one of {', '.join(bounds)}.")
+        raise CheckArgumentError(f"{tag_of(check)} {what}", next_step=f"Give one of {', '.join(bounds)}.")
 
 
-def not_negative(check: str, **values: float | None) -> None:
+def not_negative(check: Arguments, **values: float | None) -> None:
     """Raise CheckArgumentError for a value below 0, and for infinity, which bounds nothing; None is allowed."""
     for name, value in values.items():
         # `not <=` rejects NaN as well.
         if value is not None and not 0 <= value < math.inf:
-            raise CheckArgumentError(f"{check}({name}={value}): not a number from 0 on")
+            raise CheckArgumentError(f"{tag_of(check)}({name}={value}): not a number from 0 on")
 
 
-def share(check: str, **values: float) -> None:
+def share(check: Arguments, **values: float) -> None:
     """Raise CheckArgumentError for a value outside 0 to 1: no share exceeds a bound above 1."""
     for name, value in values.items():
         if not 0 <= value <= 1:
             percent = 1 < value <= 100
             raise CheckArgumentError(
-                f"{check}({name}={value:g}): not a share from 0 to 1",
+                f"{tag_of(check)}({name}={value:g}): not a share from 0 to 1",
                 next_step=f"Percent are hundredths: {name}={value / 100:g}." if percent else "",
             )
 
 
-def some_judged(check: str, ignore: list[str]) -> None:
+def some_judged(check: Arguments, ignore: list[str]) -> None:
     """Raise CheckArgumentError for patterns that exclude every metric family."""
     if any(pattern and not pattern.strip("*") for pattern in ignore):
-        raise CheckArgumentError(f"{check}(ignore={ignore}): lets every family off", next_step="Name what to ignore.")
+        raise CheckArgumentError(
+            f"{tag_of(check)}(ignore={ignore}): lets every family off", next_step="Name what to ignore."
+        )
 
 
-def duration(check: str, **values: Duration | None) -> None:
+def duration(check: Arguments, **values: Duration | None) -> None:
     """Raise CheckArgumentError for an invalid duration; None is allowed."""
+    _parsed(check, durations.seconds, values)
+
+
+def size(check: Arguments, **values: Size) -> None:
+    """Raise CheckArgumentError for an invalid memory quantity."""
+    _parsed(check, memory_bytes, values)
+
+
+def _parsed(check: Arguments, parse: Callable[[Any], float], values: Mapping[str, object]) -> None:
     for name, value in values.items():
         try:
             if value is not None:
-                durations.seconds(value)
+                parse(value)
         except UsageError as error:
-            raise CheckArgumentError(f"{check}({name}={value!r}): {error.message}", next_step=error.next_step) from None
-
-
-def size(check: str, **values: Size) -> None:
-    """Raise CheckArgumentError for an invalid memory quantity."""
-    for name, value in values.items():
-        try:
-            memory_bytes(value)
-        except UsageError as error:
-            raise CheckArgumentError(f"{check}({name}={value!r}): {error.message}", next_step=error.next_step) from None
+            argument = f"{tag_of(check)}({name}={value!r})"
+            raise CheckArgumentError(f"{argument}: {error.message}", next_step=error.next_step) from None
 
 
 def _tagged() -> Iterator[tuple[str, type[Any]]]:

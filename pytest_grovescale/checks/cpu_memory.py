@@ -13,7 +13,7 @@ from ..analysis.result import CpuResult, PhaseResult, TestResult
 from ..errors import NotMeasuredError
 from ..sizes import memory_bytes
 from .api_requests import for_each, objects_of
-from .check import Check, Duration, Size, duration, not_negative, size, tag_of
+from .check import Check, Duration, Size, duration, not_negative, size
 from .outcome import Outcome, at_most, shown
 from .run import Run, named_phase, unfinished
 
@@ -35,8 +35,8 @@ class Cpu(_Positional, tag="cpu", frozen=True, kw_only=True):
     """As for `ApiRequests`."""
 
     def validate(self) -> None:
-        duration(tag_of(self), max=self.max)
-        not_negative(tag_of(self), per_object=self.per_object)
+        duration(self, max=self.max)
+        not_negative(self, per_object=self.per_object)
 
     def judge(self, run: Run) -> Outcome:
         test, phase = run.test, named_phase(run.test, self.phase)
@@ -70,7 +70,7 @@ class Rss(Check, tag="rss", frozen=True, kw_only=True):
     phase: str = ""
 
     def validate(self) -> None:
-        size(tag_of(self), max=self.max)
+        size(self, max=self.max)
 
     def judge(self, run: Run) -> Outcome:
         test = run.test

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .. import durations
 from ..analysis.result import MilestoneResult, PhaseResult, TestResult
 from ..errors import NotMeasuredError, UsageError
-from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of, tag_of
+from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of
 from .outcome import Outcome, Unit, at_most, shown
 from .run import Run, named_phase, unknown
 
@@ -51,13 +51,13 @@ class Milestone(_Positional, tag="milestone", frozen=True, kw_only=True):
         return name if kind == "baseline" else ""
 
     def validate(self) -> None:
-        one_of(tag_of(self), max=self.max, times_floor=self.times_floor)
-        duration(tag_of(self), max=self.max)
-        not_negative(tag_of(self), times_floor=self.times_floor)
+        one_of(self, max=self.max, times_floor=self.times_floor)
+        duration(self, max=self.max)
+        not_negative(self, times_floor=self.times_floor)
         if self.floor != "" and self.times_floor is None:
             raise CheckArgumentError("milestone(floor=…) needs times_floor=…")
         if not (isinstance(self.floor, str) and (not self.floor or "/" in self.floor or self.baseline)):
-            duration(tag_of(self), floor=self.floor)
+            duration(self, floor=self.floor)
 
     def judge(self, run: Run) -> Outcome:
         """Judge when it was met. A time within watch gaps or clock steps of its bound does not pass."""

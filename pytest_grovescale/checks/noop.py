@@ -17,7 +17,7 @@ from ..analysis.idle import idle_twin, reconciles_of
 from ..analysis.result import PhaseResult
 from ..errors import NotMeasuredError
 from .api_requests import ROWS_SHOWN, by_own_count
-from .check import Check, CheckArgumentError, not_negative, one_of, tag_of
+from .check import Check, CheckArgumentError, not_negative, one_of
 from .outcome import Outcome, at_most, shown
 from .run import Run, steady_doubts, steady_phase
 
@@ -30,7 +30,7 @@ class NoopWrites(Check, tag="noop_writes", frozen=True, kw_only=True):
     identity: str = "operator"
 
     def validate(self) -> None:
-        not_negative(tag_of(self), max=self.max)
+        not_negative(self, max=self.max)
 
     def judge(self, run: Run) -> Outcome:
         phase = steady_phase(run.test, self.phase)
@@ -47,7 +47,7 @@ class NoopReads(Check, tag="noop_reads", frozen=True, kw_only=True):
     identity: str = "operator"
 
     def validate(self) -> None:
-        not_negative(tag_of(self), max=self.max)
+        not_negative(self, max=self.max)
 
     def judge(self, run: Run) -> Outcome:
         return _requests("object reads", self.identity, steady_phase(run.test, self.phase), READS, self.max)
@@ -78,9 +78,9 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
         return {} if self.per_trigger is None else {self.controller: self.per_trigger}
 
     def validate(self) -> None:
-        one_of(tag_of(self), per_trigger=self.per_trigger, max=self.max)
+        one_of(self, per_trigger=self.per_trigger, max=self.max)
         numbers = self.per_trigger if isinstance(self.per_trigger, dict) else {"per_trigger": self.per_trigger}
-        not_negative(tag_of(self), max=self.max, errors=self.errors, **numbers)
+        not_negative(self, max=self.max, errors=self.errors, **numbers)
         if isinstance(self.per_trigger, int) and not self.controller:
             raise CheckArgumentError(
                 "noop_reconciles(per_trigger=…) does not say of which controller",
@@ -129,7 +129,7 @@ class HotLoop(Check, tag="hot_loop", frozen=True, kw_only=True):
     phase: str = ""
 
     def validate(self) -> None:
-        not_negative(tag_of(self), idle_per_second=self.idle_per_second, passes=self.passes)
+        not_negative(self, idle_per_second=self.idle_per_second, passes=self.passes)
 
     def judge(self, run: Run) -> Outcome:
         test, phase = run.test, steady_phase(run.test, self.phase)

@@ -17,7 +17,7 @@ from .. import durations
 from ..analysis.idle import OverIdle, over_idle
 from ..analysis.run_metrics import metrics_of
 from ..errors import NotMeasuredError
-from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of, tag_of
+from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of
 from .outcome import Outcome, at_most, shown
 from .run import Run, steady_doubts, steady_phase
 
@@ -66,9 +66,9 @@ class NoopCpu(Check, tag="noop_cpu", frozen=True, kw_only=True):
     process: str = "operator"
 
     def validate(self) -> None:
-        one_of(tag_of(self), per_reconcile=self.per_reconcile, times_idle=self.times_idle, vs=self.vs)
-        duration(tag_of(self), per_reconcile=self.per_reconcile)
-        not_negative(tag_of(self), times_idle=self.times_idle, tolerance=self.tolerance)
+        one_of(self, per_reconcile=self.per_reconcile, times_idle=self.times_idle, vs=self.vs)
+        duration(self, per_reconcile=self.per_reconcile)
+        not_negative(self, times_idle=self.times_idle, tolerance=self.tolerance)
         if self.vs is not None and self.process != "operator":
             raise CheckArgumentError("noop_cpu(vs=…): baselines hold the operator's CPU only")
 

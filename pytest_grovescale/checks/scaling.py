@@ -32,7 +32,7 @@ class Scales(_Positional, tag="scales", frozen=True, kw_only=True):
     exponent_max: float = 1.15
 
     def validate(self) -> None:
-        not_negative(tag_of(self), exponent_max=self.exponent_max)
+        not_negative(self, exponent_max=self.exponent_max)
         try:
             describe(self.metric)
         except KeyError:

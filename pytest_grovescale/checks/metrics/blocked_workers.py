@@ -18,7 +18,7 @@ from ...analysis.result import TestResult, WorkerRow
 from ...errors import NotMeasuredError
 from ...recording.workers.history import Dump, WorkerHistory
 from ...recording.workers.windows import MIN_SCRAPES
-from ..check import Duration, duration, tag_of
+from ..check import Duration, duration
 from ..outcome import Outcome
 from ..run import Run, named_phase
 from .target import TargetCheck
@@ -53,7 +53,7 @@ class NoBlockedWorkers(TargetCheck, tag="no_blocked_workers", frozen=True, kw_on
     phase: str = ""
 
     def validate(self) -> None:
-        duration(tag_of(self), longest=self.longest)
+        duration(self, longest=self.longest)
 
     def judge_target(self, run: Run) -> Outcome:
         history = run.metrics().workers

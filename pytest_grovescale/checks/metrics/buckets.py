@@ -11,7 +11,7 @@ import msgspec
 from ...analysis.profiles.wilson import wilson
 from ...errors import NotMeasuredError
 from ...exposition.series import Series, text
-from ..check import share, tag_of
+from ..check import share
 from ..outcome import Outcome, at_most, first
 from ..run import Run
 from .families import Problem, Served, chosen
@@ -38,7 +38,7 @@ class HistogramBuckets(TargetCheck, tag="histogram_buckets", frozen=True, kw_onl
     family: str = ""
 
     def validate(self) -> None:
-        share(tag_of(self), share_max=self.share_max)
+        share(self, share_max=self.share_max)
 
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
@@ -24,12 +23,11 @@ from ...exposition.families import MetricType
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import Series
 from ...recording.records import Scraped
-from ..check import some_judged, tag_of
 from ..outcome import MOST, Outcome
 from ..run import Run
 from .families import Problem, Served, builtin, builtins, written
 from .labels import UNBOUNDED
-from .target import TargetCheck
+from .target import OwnFamiliesCheck
 
 MOST_SERIES = 5_000
 """Series of a family whose values are compared; one with more has other faults."""
@@ -99,7 +97,7 @@ _NO_REFINEMENT = frozenset({"instance", "job", "service", "component", *UNBOUNDE
 """Labels that add nothing: who serves, which the scraper adds anyway, and those that are unbounded."""
 
 
-class NoBuiltinDuplicates(TargetCheck, tag="no_builtin_duplicates", frozen=True, kw_only=True):
+class NoBuiltinDuplicates(OwnFamiliesCheck, tag="no_builtin_duplicates", frozen=True, kw_only=True):
     """Whether a family of the operator's own says what a built-in one says already, or takes its name.
 
     Values over the run decide, whatever the names; see `analysis.metrics.duplicates`. A family that adds up to a
@@ -109,19 +107,9 @@ class NoBuiltinDuplicates(TargetCheck, tag="no_builtin_duplicates", frozen=True,
 
     one_scrape = "since_start"
 
-    ignore: list[str] = msgspec.field(default_factory=list)
-    """Families that do not count, or patterns with ``*``."""
-
-    def validate(self) -> None:
-        some_judged(tag_of(self), self.ignore)
-
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)
-        families = [
-            verdict
-            for verdict in verdicts(target, builtins())
-            if not any(fnmatchcase(verdict.family, pattern) for pattern in self.ignore)
-        ]
+        families = [verdict for verdict in verdicts(target, builtins()) if not self.ignored(verdict.family)]
         refused = [verdict for verdict in families if verdict.refused]
         if not refused:
             _refuse_unmoved(target)
@@ -212,7 +200,7 @@ def _text(families: list[FamilyVerdict], refused: list[FamilyVerdict]) -> str:
     if kinds["duplicate"]:
         parts.append(f"{kinds['duplicate']} duplicate of another own one")
     if kinds["unmoved"]:
-        parts.append(f"{kinds['unmoved']} not told, since they never changed")
+        parts.append(f"{kinds['unmoved']} not comparable, since they never changed")
     return f"no own family says what a built-in one says: {', '.join(parts) or 'there is none'}"
 
 

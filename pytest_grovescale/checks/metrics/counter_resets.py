@@ -8,7 +8,7 @@ from ...analysis.metrics.counters import Reset, counting, resets, restarts
 from ...analysis.metrics.history import TargetHistory, TypeChange
 from ...errors import NotMeasuredError
 from ...exposition.series import parse
-from ..check import not_negative, tag_of
+from ..check import not_negative
 from ..outcome import Outcome, at_most, first, shown
 from ..run import Run
 from .target import TargetCheck
@@ -26,7 +26,7 @@ class CounterResets(TargetCheck, tag="counter_resets", frozen=True, kw_only=True
     max: int = 0
 
     def validate(self) -> None:
-        not_negative(tag_of(self), max=self.max)
+        not_negative(self, max=self.max)
 
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)

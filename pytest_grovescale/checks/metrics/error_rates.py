@@ -13,7 +13,7 @@ from ...analysis.metrics.selection import Matcher, Selector
 from ...analysis.result import ApiRow, PhaseResult, TestResult
 from ...errors import NotMeasuredError
 from ...exposition.series import parse
-from ..check import Check, not_negative, share, tag_of
+from ..check import Check, not_negative, share
 from ..outcome import Outcome, at_most
 from ..run import Run, named_phase, unfinished
 from .target import TargetCheck
@@ -46,7 +46,7 @@ class ConflictRate(_Share, tag="conflict_rate", frozen=True, kw_only=True):
     identity: str = "operator"
 
     def validate(self) -> None:
-        share(tag_of(self), max=self.max)
+        share(self, max=self.max)
 
     def judge(self, run: Run) -> Outcome:
         phases = _phases(run.test, self.phase)
@@ -95,7 +95,7 @@ class ErrorRatio(_Positional, tag="error_ratio", frozen=True, kw_only=True):
     label: str = "error_type"
 
     def validate(self) -> None:
-        not_negative(tag_of(self), max=self.max)
+        not_negative(self, max=self.max)
 
     def judge_target(self, run: Run) -> Outcome:
         phases = _phases(run.test, self.phase)

@@ -6,20 +6,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from ...analysis.blocked.dumps import read_dump
 from ...analysis.metrics.history import OPERATOR
 from ...analysis.result import PhaseResult
 from ...errors import NotMeasuredError, RecordingError
 from ...exposition.series import Series
 from ...recording.workers.history import Dump
-from ..check import some_judged, tag_of
 from ..outcome import Outcome, at_most, first
 from ..run import Profiles, Run
 from .families import Problem, Served, own, written
 from .identifiers import bare, does_something, functions_in, names_one, qualified, words
-from .target import TargetCheck, unread
+from .target import OwnFamiliesCheck, unread
 
 Functions = Mapping[tuple[str, ...], str]
 """A function's name in words → where it is."""
@@ -38,7 +35,7 @@ How = Literal["known", "written", "looks"]
 label says it; ``looks``: they begin with a verb, as functions do."""
 
 
-class FunctionNameLabels(TargetCheck, tag="function_name_labels", frozen=True, kw_only=True):
+class FunctionNameLabels(OwnFamiliesCheck, tag="function_name_labels", frozen=True, kw_only=True):
     """Whether label values are names of functions: they change with the code, and only its authors know them.
 
     A value is the name of a function where the operator's source, the stacks that were dumped while it waited, or a
@@ -50,13 +47,8 @@ class FunctionNameLabels(TargetCheck, tag="function_name_labels", frozen=True, k
     failure_stands = True
     one_scrape = "alone"
 
-    ignore: list[str] = msgspec.field(default_factory=list)
-    """Families that do not count, or patterns with ``*``."""
     source: str = ""
     """Folder with the operator's source (Python, Go), relative to where the test is run from."""
-
-    def validate(self) -> None:
-        some_judged(tag_of(self), self.ignore)
 
     def judge_target(self, run: Run) -> Outcome:
         metrics = run.metrics()

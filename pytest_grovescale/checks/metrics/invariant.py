@@ -16,7 +16,7 @@ from ...analysis.metrics.history import TargetHistory
 from ...analysis.metrics.rest import rests, workers
 from ...analysis.metrics.selection import ExpressionError
 from ...errors import NotMeasuredError
-from ..check import CheckArgumentError, not_negative, tag_of
+from ..check import CheckArgumentError, not_negative
 from ..outcome import Outcome, shown
 from ..run import Run
 from .target import TargetCheck
@@ -48,9 +48,9 @@ class Invariant(_Positional, tag="invariant", frozen=True, kw_only=True):
     scrapes at rest are judged, as with ``off``."""
 
     def validate(self) -> None:
-        not_negative(tag_of(self), tolerance=self.tolerance)
+        not_negative(self, tolerance=self.tolerance)
         if not isinstance(self.running, str):
-            not_negative(tag_of(self), running=self.running)
+            not_negative(self, running=self.running)
         try:
             equation(self.expression)
         except ExpressionError as error:

@@ -10,16 +10,13 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from ...errors import NotMeasuredError
 from ...exposition.families import MetricType
 from ...exposition.series import CLASSIC_NAME
-from ..check import some_judged, tag_of
 from ..outcome import Outcome, at_most, first
 from ..run import Run
 from .families import Problem, Rule, Served, line, own, written
-from .target import TargetCheck, unread
+from .target import OwnFamiliesCheck, unread
 
 BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "seconds", "volts")
 
@@ -75,17 +72,11 @@ class Unit(NamedTuple):
     """The base unit of its quantity; may be the word itself."""
 
 
-class MetricNames(TargetCheck, tag="metric_names", frozen=True, kw_only=True):
+class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=True):
     """Names and help texts of the families that no library brought, by the rules of Prometheus' own linter."""
 
     failure_stands = True
     one_scrape = "alone"
-
-    ignore: list[str] = msgspec.field(default_factory=list)
-    """Families that do not count, or patterns with ``*``."""
-
-    def validate(self) -> None:
-        some_judged(tag_of(self), self.ignore)
 
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)

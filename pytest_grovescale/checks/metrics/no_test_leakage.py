@@ -4,45 +4,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
-
-import msgspec
 
 from ...analysis.metrics.surface import Surface
 from ...analysis.metrics.tracking import traces, untracked
 from ...errors import NotMeasuredError
 from ...exposition.series import family_of, parse
-from ..check import some_judged, tag_of
 from ..outcome import MOST, Outcome
 from ..run import Run
 from .families import builtin
-from .target import TargetCheck
+from .target import OwnFamiliesCheck
 
 _COUNTED = ("le", "quantile")
 
 
-class NoTestLeakage(TargetCheck, tag="no_test_leakage", frozen=True, kw_only=True):
+class NoTestLeakage(OwnFamiliesCheck, tag="no_test_leakage", frozen=True, kw_only=True):
     """Whether the operator serves the same families and labels with the test's tracking and without it.
 
     And whether a run id, a namespace, a phase or a milestone of the test appears among them: a run id or namespace
     that is served fails by itself, since only the test makes these names. Declared by marker or in ``budgets.yaml``,
-    it makes the run add a second, untracked pass after the test; see `scenario.untracked`.
+    it makes the run add a second, untracked pass after the test; see `scenario.untracked`. Families that differ between
+    any two processes, as a start time, belong into ``ignore``.
     """
-
-    ignore: list[str] = msgspec.field(default_factory=list)
-    """Families that do not count, or patterns with ``*``: what differs between any two processes, as a start time."""
-
-    def validate(self) -> None:
-        some_judged(tag_of(self), self.ignore)
 
     def judge_target(self, run: Run) -> Outcome:
         metrics = run.metrics()
-        tracked = _without(metrics.target(self.target).whole(), self.ignore)
+        tracked = self._judged(metrics.target(self.target).whole())
         ids, words = metrics.tracking.ids, metrics.tracking.words
         leaks = [f"{ids[trace.word]} {trace.word!r} stands in {trace.place}" for trace in traces(tracked, ids)]
         bare = metrics.targets.get(untracked(self.target))
         if bare is not None and bare.moments:
-            without = _without(bare.whole(), self.ignore)
+            without = self._judged(bare.whole())
             known = {trace.word for trace in traces(without, words)}
             leaks += [
                 f"{words[trace.word]} {trace.word!r} stands in {trace.place}, and not without tracking"
@@ -64,26 +55,24 @@ class NoTestLeakage(TargetCheck, tag="no_test_leakage", frozen=True, kw_only=Tru
             evidence=tuple(leaks[:MOST]),
         )
 
+    def _judged(self, surface: Surface) -> Surface:
+        """Return a surface without the ignored families."""
+        if not self.ignore:
+            return surface
+        families = {name: family for name, family in surface.families.items() if not self.ignored(name)}
+        samples = {
+            series: value
+            for series, value in surface.samples.items()
+            if not self.ignored(family_of(parse(series).name, surface.families))
+        }
+        return Surface(target=surface.target, families=families, samples=samples)
+
 
 def _text(leaks: list[str], families: int, *, compared: bool) -> str:
     if leaks:
         more = f", and {len(leaks) - 1} more" if len(leaks) > 1 else ""
         return f"the tracking shows on /metrics: {leaks[0]}{more}" + ("" if compared else "; no pass without tracking")
     return f"{families} families with the same labels with tracking and without, and no name of the harness in them"
-
-
-def _without(surface: Surface, ignore: list[str]) -> Surface:
-    """Return a surface without some families."""
-    if not ignore:
-        return surface
-    left_out = {name for name in surface.by_family() if any(fnmatchcase(name, pattern) for pattern in ignore)}
-    kept = {name: family for name, family in surface.families.items() if name not in left_out}
-    samples = {
-        text: value
-        for text, value in surface.samples.items()
-        if family_of(parse(text).name, surface.families) not in left_out
-    }
-    return Surface(target=surface.target, families=kept, samples=samples)
 
 
 def _differences(tracked: Surface, without: Surface) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ...analysis.metrics.objects import ObjectsSeen
 from ...analysis.metrics.summary import series_by_family
 from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
-from ..check import not_negative, tag_of
+from ..check import not_negative
 from ..outcome import Outcome, at_most, first
 from ..run import Run
 from .families import Problem, Served, chosen, fits, served
@@ -46,7 +46,7 @@ class Series(_Positional, tag="series", frozen=True, kw_only=True):
     """At this phase's end; empty: the most of all scrapes."""
 
     def validate(self) -> None:
-        not_negative(tag_of(self), max=self.max)
+        not_negative(self, max=self.max)
 
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)
@@ -84,7 +84,7 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
     family: str = ""
 
     def validate(self) -> None:
-        not_negative(tag_of(self), slope_max=self.slope_max)
+        not_negative(self, slope_max=self.slope_max)
 
     def judge_target(self, run: Run) -> Outcome:
         metrics = run.metrics()

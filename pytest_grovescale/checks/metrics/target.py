@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import msgspec
 
 from ...analysis.metrics.history import OPERATOR, TargetHistory
 from ...errors import NotMeasuredError
-from ..check import Check
+from ..check import Check, some_judged
 from ..outcome import Outcome
 from ..run import Run
 
@@ -47,6 +49,20 @@ class TargetCheck(Check, frozen=True, kw_only=True):
         pod, worst = min(outcomes, key=lambda one: (_WORST_FIRST.index(one[1].verdict), -(one[1].figure or 0.0)))
         others = f" (the worst of {len(pods)} pods)" if len(pods) > 1 else ""
         return msgspec.structs.replace(worst, text=f"{pod}: {worst.text}{others}")
+
+
+class OwnFamiliesCheck(TargetCheck, frozen=True, kw_only=True):
+    """Base of checks of the families that no library brought."""
+
+    ignore: list[str] = msgspec.field(default_factory=list)
+    """Families that do not count, or patterns with ``*``."""
+
+    def validate(self) -> None:
+        some_judged(self, self.ignore)
+
+    def ignored(self, family: str) -> bool:
+        """Return whether a family's name matches a pattern of `ignore`."""
+        return any(fnmatchcase(family, pattern) for pattern in self.ignore)
 
 
 def unread(target: TargetHistory) -> list[str]:
