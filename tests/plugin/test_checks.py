@@ -54,7 +54,7 @@ def budgets(pytester: pytest.Pytester, text: str) -> None:
     ("arguments", "message"),
     [
         ("'noop_writes'", "*::test_it: 'noop_writes' is not a check*"),
-        ("noop_writes(), 3", "*::test_it: 3 is not a check*"),
+        ("checks.NoopWrites(), 3", "*::test_it: 3 is not a check*"),
         ("max=3", "*::test_it: @pytest.mark.grovescale_budget takes checks only*"),
     ],
 )

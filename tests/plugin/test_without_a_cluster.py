@@ -349,7 +349,7 @@ def test_a_parameter_that_computed_names_may_mean_is_no_mistake_yet(pytester: py
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('cpu("deploy"', 'cpu("deply"', 'marker: cpu("deply", max="4s"): test_it.py::test_it has no phase \'deply\''),
+        ('Cpu("deploy"', 'Cpu("deply"', 'marker: cpu("deply", max="4s"): test_it.py::test_it has no phase \'deply\''),
         ("pcs.yaml", "pc.yaml", "test_it.py::test_it: scale.workload('pc.yaml.j2'): pc.yaml.j2: no such file*"),
         (
             "replicas=s",
