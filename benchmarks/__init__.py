@@ -1,1 +1,1 @@
-"""The figures that README shows: ``make bench``. Ratios within one run, since absolute times drift."""
+"""The figures in the README: ``make bench``. Ratios within one run, since absolute times drift."""

@@ -1,6 +1,6 @@
 """``make bench``: measure all figures, print them, write reports/bench.json.
 
-``--only NAME`` (several times) takes part of it: plugin-start, cluster-start, profile-shares, injections, exposition,
+``--only NAME`` (repeatable) selects parts: plugin-start, cluster-start, profile-shares, injections, exposition,
 promql, report-page, blocked-workers, scraping, or a file of benchmarks/scale such as floors. ``--quick`` is for trying
 the bench itself: a tenth of the pods or of the repeats; its figures are not written.
 """
@@ -44,7 +44,7 @@ MEASURES: dict[str, Callable[[bool], list[Row]]] = {
     "blocked-workers": lambda quick: blocked_workers.measure(quick=quick),
     "scraping": lambda quick: scraping.measure(quick=quick),
 }
-"""Part → what measures it, told whether it is to be quick."""
+"""Part → its measuring function, which takes whether to be quick."""
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """How long do five workers take for a hundred resources when they wait inside the reconcile, and when they do not?
 
-``python -m benchmarks.blocked_workers --repeats 5`` runs tests/scale/test_blocked_workers.py so often, each time both
-operators one after the other, and prints the table of the README.
+``python -m benchmarks.blocked_workers --repeats 5`` runs tests/scale/test_blocked_workers.py that many times, each time
+both operators in sequence, and prints the table of the README.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WAITS, LOOKS = "test_waiting_inside", "test_looking_and_returning"
 _TAIL = 4000
 
 Handled = tuple[PhaseResult, WorkerRow]
-"""The phase in which all resources were handled, and what the workers did in it."""
+"""The phase in which all resources were handled, and the activity of the workers in it."""
 
 _LINES: dict[str, Callable[[Handled], float]] = {
     "all resources available after, s": lambda one: _reached(one[0], "all"),
@@ -48,7 +48,7 @@ _LINES: dict[str, Callable[[Handled], float]] = {
 
 
 def run(*options: str) -> dict[str, Handled]:
-    """Run both operators once and return what each did, by test. Raises RuntimeError if a test fails."""
+    """Run both operators once and return the figures of each, by test. Raises RuntimeError if a test fails."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest", "--grovescale", "-q", "-p", "no:cacheprovider", str(TEST)]
         done = subprocess.run(
@@ -72,7 +72,7 @@ def run(*options: str) -> dict[str, Handled]:
 
 
 def measure(*, quick: bool = False) -> list[Row]:
-    """Return the time until all resources were handled by each operator, and the one over the other."""
+    """Return the time until all resources were handled by each operator, and their ratio."""
     runs = [run() for _ in range(1 if quick else REPEATS)]
     times = {test: [_reached(one[test][0], "all") for one in runs] for test in (WAITS, LOOKS)}
     factors = [waits / looks for waits, looks in zip(times[WAITS], times[LOOKS], strict=True)]

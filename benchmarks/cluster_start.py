@@ -1,4 +1,4 @@
-"""How long a cluster with 100 Ready nodes takes, against the time that its API server needs to be ready."""
+"""Start time of a cluster with 100 Ready nodes, relative to that of its API server."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What reading a scrape costs, in times of what prometheus_client's parser takes for the same text.
+"""The cost of reading a scrape, as a multiple of prometheus_client's parser for the same text.
 
-The scrape is a real one, of a manager with three controllers: 636 series of 171 families. All contenders in turn, so
-that a drift of the machine's speed falls on all of them.
+The scrape is a real one, of a manager with three controllers: 636 series of 171 families. All contenders alternate, so
+that a drift of the machine's speed affects all of them.
 
-``cold`` is an endpoint's first answer, ``warm`` the same again, and ``moving`` one of which a fifth is other than in
-the answer before, as from scrape to scrape of a busy operator.
+``cold`` is an endpoint's first response, ``warm`` the same again, and ``moving`` one of which a fifth differs from the
+previous response, as from scrape to scrape of a busy operator.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ client_reads_openmetrics: Callable[[str], Iterable[Metric]] = client_openmetrics
 client_writes_openmetrics: Callable[[CollectorRegistry], bytes] = client_openmetrics.generate_latest
 
 BOUNDS = {"cold": 1.25, "warm": 0.1, "moving": 0.25}
-"""Times prometheus_client's. Native histograms and the series' names cost something the first time."""
+"""Multiples of prometheus_client's time. Native histograms and series names cost extra the first time."""
 
 _MOVING = 5
-"""One in so many is other than in the answer before."""
+"""One in this many differs from the previous response."""
 _UNKNOWN_KEY = b"\xf8\x07"
 
 
 class Answer(NamedTuple):
-    """One body, and what makes others of it in which a part is new."""
+    """One body, and functions that derive changed ones from it."""
 
     body: bytes
     moved: Callable[[int], bytes]
@@ -64,7 +64,7 @@ def measure(*, quick: bool = False) -> list[Row]:
     clients = {
         "text": lambda: list(client_reads_text(text.decode())),
         "openmetrics": lambda: list(client_reads_openmetrics(openmetrics.decode())),
-        # It reads no protobuf: held against its text parser.
+        # It reads no protobuf: compared with its text parser.
         "protobuf": lambda: list(client_reads_text(text.decode())),
     }
     return [
@@ -105,14 +105,14 @@ def _how(form: str, ours: list[float], theirs: list[float]) -> str:
 
 
 def _milliseconds(work: Callable[[], object]) -> float:
-    # The CPU's time: the machine may have other things to do.
+    # CPU time: the machine may have other load.
     began = time.thread_time_ns()
     work()
     return (time.thread_time_ns() - began) / 1e6
 
 
 def _moved_text(text: bytes, number: int) -> bytes:
-    """Return a text in which the values of a part of the samples are new."""
+    """Return a text in which the values of some samples are new."""
     lines = text.split(b"\n")
     for position, line in enumerate(lines):
         if position % _MOVING == 0 and line and not line.startswith(b"#"):
@@ -121,7 +121,7 @@ def _moved_text(text: bytes, number: int) -> bytes:
 
 
 def _moved_protobuf(body: bytes, number: int) -> bytes:
-    """Return an answer in which a part of the families must be read anew: they have a field more, of no meaning."""
+    """Return a response in which some families must be parsed again: they have an additional, meaningless field."""
     moved, at, position = bytearray(), 0, 0
     while at < len(body):
         size, begin = varint(body, at)
@@ -145,7 +145,7 @@ class _Scraped(Collector):
 
 
 def _as_openmetrics(text: str) -> bytes:
-    # Its parser refuses what it writes of a gauge and a counter that have one name in this format.
+    # Its parser rejects its own output for a gauge and a counter that share one name in this format.
     metrics = [metric for metric in client_reads_text(text) if metric.name != "go_memstats_alloc_bytes"]
     registry = CollectorRegistry()
     registry.register(_Scraped(metrics))

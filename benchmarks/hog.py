@@ -1,4 +1,4 @@
-"""A CPU hog that comes and goes while a command runs: what a comparison is worth on a machine with neighbours.
+"""Intermittent CPU load while a command runs, to test comparisons on a machine with neighbours.
 
     python -m benchmarks.hog -- grovescale compare --what noop --one-look --no-profile --max-contention 100%
     python -m benchmarks.hog -- grovescale compare --vs defect=noop-cpu-10 --what noop … (the same)
@@ -25,14 +25,14 @@ while os.getppid() == int(sys.argv[1]):
     for _ in range(1_000_000):
         pass
 """
-"""Ends with the process that started it, whatever ends that one."""
+"""Ends with the process that started it, however that ends."""
 
 _LOOK_S = 0.1
 
 
 @contextlib.contextmanager
 def hogs(cores: int) -> Iterator[None]:
-    """Let so many programs want a core each while the block runs, in sessions (scheduling groups) of their own."""
+    """Run this many programs that each use a core during the block, in sessions (scheduling groups) of their own."""
     with contextlib.ExitStack() as stack:
         for _ in range(cores):
             command = [sys.executable, "-c", _HOG, str(os.getpid())]
@@ -44,7 +44,7 @@ def hogs(cores: int) -> Iterator[None]:
 def beside(
     command: Sequence[str], *, cores: int, on: tuple[float, float], off: tuple[float, float], seed: int
 ) -> tuple[int, float]:
-    """Run a command beside a hog that comes and goes; return its exit code, and the share of the time with the hog."""
+    """Run a command under intermittent load; return its exit code, and the share of the time with load."""
     chance = random.Random(seed)
     began, hogged = time.monotonic(), 0.0
     with subprocess.Popen(command) as process:
@@ -59,7 +59,7 @@ def beside(
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Return when so many seconds have passed, or the process has ended."""
+    """Wait this many seconds, or until the process has ended."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(max(seconds, _LOOK_S))
 

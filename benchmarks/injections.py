@@ -1,7 +1,7 @@
-"""Is the bottleneck table right? Faults are injected on purpose; each must move the row of the one who is slowed.
+"""Verifies the bottleneck table by fault injection: each fault must increase the row of the component it slows.
 
 Each injection runs next to a run without it, several times. Of the wall time that it adds to its phase, at least
-80 % must turn up in its own row, or rows; the median of the repeats counts.
+80 % must appear in its own row or rows; the median of the repeats counts.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _FAR = (*_PLAIN, f"--grovescale-operator={DATA / 'far-away.yaml'}")
 
 
 class Injection(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault, and whose row it must move."""
+    """A fault, and the rows that it must increase."""
 
     name: str
     suspects: tuple[Suspect, ...]
-    """Several where it slows several: their rows together."""
+    """The slowed components; the sum of their rows counts."""
     phase: str
     options: tuple[str, ...]
-    """What a run with it is given."""
+    """Options of a run with the fault."""
     without: tuple[str, ...] = _PLAIN
-    """What a run without it is given instead."""
+    """Options of a run without it."""
     test: str = "test_pods"
 
 
@@ -117,12 +117,12 @@ INJECTIONS = (
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """What an injection did to its phase, in one pair of runs."""
+    """The effect of an injection on its phase, in one pair of runs."""
 
     added_s: float
     """Wall time of the phase, with it - without."""
     moved_s: float
-    """The same of its suspects' rows."""
+    """The same difference for its suspects' rows."""
 
 
 def phases_of(test: str, options: Sequence[str], *, replicas: int = REPLICAS) -> dict[str, PhaseResult]:
@@ -139,13 +139,13 @@ def phases_of(test: str, options: Sequence[str], *, replicas: int = REPLICAS) ->
 
 
 def seconds_of(phase: PhaseResult, suspects: Sequence[Suspect]) -> float:
-    """Return the seconds of rows that must be there, together."""
+    """Return the sum of the seconds of rows that must exist."""
     found = {row.suspect: row.seconds for row in phase.bottlenecks}
     return sum(found[suspect] for suspect in suspects)
 
 
 def move(injection: Injection, without: PhaseResult, with_it: PhaseResult) -> Move:
-    """Return what an injection did."""
+    """Return the effect of an injection."""
     return Move(
         added_s=with_it.seconds - without.seconds,
         moved_s=seconds_of(with_it, injection.suspects) - seconds_of(without, injection.suspects),
@@ -153,7 +153,7 @@ def move(injection: Injection, without: PhaseResult, with_it: PhaseResult) -> Mo
 
 
 def measure(injections: Sequence[Injection] = INJECTIONS, *, quick: bool = False) -> list[Row]:
-    """Return a row per injection: the share of the time it added that its suspect's row took on."""
+    """Return a row per injection: the share of the added time that appears in its suspects' rows."""
     moves: dict[str, list[Move]] = {injection.name: [] for injection in injections}
     for _ in range(1 if quick else REPEATS):
         plain: dict[tuple[str, tuple[str, ...]], dict[str, PhaseResult]] = {}
@@ -167,7 +167,7 @@ def measure(injections: Sequence[Injection] = INJECTIONS, *, quick: bool = False
 
 
 def _row(injection: Injection, moves: Sequence[Move]) -> Row:
-    # A pair that the injection did not slow proves nothing; without any that it did, nothing is proved.
+    # A pair that the injection did not slow proves nothing; without any slowed pair, nothing is proved.
     shares = [one.moved_s / one.added_s for one in moves if one.added_s > 0] or [0.0]
     rows = injection.suspects[0] if len(injection.suspects) == 1 else "…-core-wait"
     added = statistics.median(one.added_s for one in moves)

@@ -1,6 +1,6 @@
-"""What the installed plugin adds to ``pytest --help`` and ``pytest --collect-only`` of a project that does not use it.
+"""The time that the plugin adds to ``pytest --help`` and ``pytest --collect-only`` of a project that does not use it.
 
-Pairs, in turn, with and without it, so that a drift of the machine's speed falls on both.
+Alternating pairs, with and without it, so that a drift of the machine's speed affects both.
 """
 
 from __future__ import annotations

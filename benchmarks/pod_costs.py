@@ -1,7 +1,7 @@
-"""What does one more pod cost the harness, its recorder, kwok and the control plane?
+"""The cost of one more pod for the harness, its recorder, kwok and the control plane.
 
-``python -m benchmarks.pod_costs`` runs the main job with 250, 500 and 1000 pods, twice each, on a control plane of its
-own each time, fits a line through each figure and prints its slope as a table: what docs/large-clusters.md multiplies.
+``python -m benchmarks.pod_costs`` runs the main job with 250, 500 and 1000 pods, twice each, on a new control plane
+each time, fits a line through each figure and prints its slope as a table, which docs/large-clusters.md uses.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class _Tag(msgspec.Struct):
 
 
 def run(pods: int, *, components: bool = False) -> Figures:
-    """Return the figures of one run. ``components``: those that the control plane's own metrics tell, and no others.
+    """Return the figures of one run. ``components``: only those from the control plane's own metrics.
 
-    Apart, since reading them costs the recorder time and the journal bytes that no run without them has. Raises
-    RuntimeError if the test fails.
+    In separate runs, since reading them costs the recorder time and journal space. Raises RuntimeError if the test
+    fails.
     """
     options = [f"--grovescale-param=replicas={pods // PODS_PER_REPLICA}", "--grovescale-hold=5s"]
     if components:
@@ -73,7 +73,7 @@ def run(pods: int, *, components: bool = False) -> Figures:
 
 
 def _of_journal(path: Path) -> Figures:
-    """Return bytes and records of a recording, by what they tell of."""
+    """Return bytes and records of a recording, by their subject."""
     told, size = Counter[str](), Counter[str]()
     with path.open("rb") as journal:
         for text in journal:
@@ -105,7 +105,7 @@ def _of_result(test: TestResult) -> Figures:
 
 
 def _requests(phase: PhaseResult) -> Counter[str]:
-    """Return the requests of a phase: of each identity all, and Events created, whoever did."""
+    """Return the requests of a phase: all of each identity, and Events created, by any identity."""
     found = Counter[str]()
     for row in phase.api:
         found[f"requests by {row.identity}"] += row.count
@@ -116,7 +116,7 @@ def _requests(phase: PhaseResult) -> Counter[str]:
 
 
 def _stored(history: MetricsHistory) -> Figures:
-    """Return by how much what is stored grew from the deployment's start to its end, and the API server's memory."""
+    """Return the growth of the stored data from the deployment's start to its end, and the API server's memory."""
     return {
         "etcd, all revisions, B": _growth(history, "etcd", _ETCD_IN_USE),
         "API server's memory, B": _growth(history, "kube-apiserver", _API_SERVER_RESIDENT),

@@ -1,8 +1,8 @@
-"""Whether the shares in a function table are true: captures of programs that measure their own functions' CPU time.
+"""Accuracy of the shares in a function table, by captures of programs that measure their functions' CPU time.
 
 The truth is measured, not assumed: each program adds up the CPU time of its functions by its thread's CPU clock, and
 is asked at both ends of a capture. What is counted is the natural coverage of a 95 % interval: of all functions of
-all captures, how many true shares lie in the printed interval. The two other readings are told beside it: each
+all captures, how many true shares lie in the printed interval. Two other figures are reported beside it: each
 function by itself, and captures in which all four lie inside at once (independent intervals would make that 81 %).
 """
 
@@ -37,13 +37,13 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 FUNCTIONS = ("alpha", "beta", "gamma", "delta")
 CAPTURES = 100
 CPU_S = 2.0
-"""CPU seconds of a capture: 200 samples, twice as many as a table needs. More make intervals smaller, not truer."""
+"""CPU seconds of a capture: 200 samples, twice as many as a table needs. More only make the intervals smaller."""
 
 BOUND = 0.93
 
 
 class Program(NamedTuple):
-    """A program with known shares, running, and what it said first: where it serves profiles."""
+    """A running program with known shares, and its first output: its profile endpoint."""
 
     process: subprocess.Popen[bytes]
     address: str
@@ -134,7 +134,7 @@ def _check(profile: ProfileResult, truth: dict[str, float]) -> Checked:
     if profile.problem or profile.samples is None or profile.independent is None:
         raise RuntimeError(f"a capture made no table: {profile.problem}")
     rows = {row.function.partition(" ")[0].rpartition(".")[2]: row for row in profile.functions}
-    # A function that no sample met has no row: its share was not told.
+    # A function without a sample has no row: its share was not reported.
     inside = {name: name in rows and rows[name].share_low <= truth[name] <= rows[name].share_high for name in FUNCTIONS}
     return Checked(inside, profile.samples, profile.independent)
 

@@ -1,7 +1,7 @@
-"""What a batch of gauge, diff and rate costs against one query, and against three in a row, on a way of 50 ms.
+"""The cost of a batch of gauge, diff and rate against one query, and against three in a row, at 50 ms latency.
 
-A real Prometheus scrapes itself; a proxy in a process of its own delays each query. The three are measured in turn,
-so that a drift of the machine's speed falls on all.
+A real Prometheus scrapes itself; a proxy in a separate process delays each query. The three are measured alternately,
+so that a drift of the machine's speed affects all.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIRST_DATA_S = 60.0
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Return what the batch takes, as a multiple of one query; and what three in a row take."""
+    """Return the time of the batch, as a multiple of one query; and that of three in a row."""
     with _prometheus() as url, _delayed(url) as delayed:
         one, row, together = asyncio.run(_measured(url, delayed, REPEATS // 10 if quick else REPEATS))
     middle = statistics.median(one)
@@ -97,7 +97,7 @@ async def _seconds(work: Callable[[], Awaitable[None]]) -> float:
 
 
 async def _has_data(url: str, query: str) -> None:
-    """Return when a rate can be had: after two scrapes."""
+    """Return when a rate is available: after two scrapes."""
     async with asyncio.timeout(_FIRST_DATA_S), Api(Address(url=url)) as api:
         while True:
             answer = await api.query(query)

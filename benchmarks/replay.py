@@ -1,8 +1,8 @@
-"""The floor for an operator: its own objects and writes again, by clients that watch and compute nothing.
+"""The floor for an operator: replays its objects and writes, by clients that watch and compute nothing.
 
-What was written comes from a recording (the audit log: verb, resource, name, in order), what was in it from the
-objects as they stood when all was ready. Status writes that later ones replaced are sent with smaller numbers, so
-that each of them changes the object, as the operator's did.
+The writes come from a recording (the audit log: verb, resource, name, in order), their contents from the objects at the
+time when all was ready. Status writes that later ones replaced are sent with smaller numbers, so that each of them
+changes the object, as the operator's did.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def named(writes: Sequence[Write], captured: Captured) -> list[Write]:
     """Give creates by generateName, which the audit log does not name, the captured names.
 
     The i-th such create gets the i-th name that a later write mentions (then the unmentioned ones): every object is
-    created before it is mentioned, so that nobody waits for a create further down.
+    created before it is mentioned, so that no client waits for a later create.
     """
     waiting: dict[str, deque[str]] = {}
     for resource, objects in captured.objects.items():
@@ -135,11 +135,11 @@ class Replay:
         self.sent = 0
 
     def knows(self, old_uid: str, new: Mapping[str, Any]) -> None:
-        """Tell that an object of the recording stands again under a new uid: owners that the replay does not make."""
+        """Register the new uid of a recorded object: for owners that the replay does not create."""
         self._uids[old_uid] = new["metadata"]["uid"]
 
     async def run(self, writes: Sequence[Write]) -> None:
-        """Send all writes; raises ApiError at the first that is refused."""
+        """Send all writes. Raises ApiError at the first that fails."""
         queue = iter(writes)
         self._planned = {(write.resource, write.name) for write in writes if write.verb == "create"}
 
@@ -164,7 +164,7 @@ class Replay:
                     resource, write.name, namespace, body=self._body(write), subresource=write.subresource
                 )
             case "delete":
-                # The garbage collector deletes as well; whoever comes second finds nothing, the operator too.
+                # The garbage collector deletes as well; the later of the two finds nothing, as with the operator.
                 with contextlib.suppress(NotFound):
                     await self._client.delete(resource, write.name, namespace)
             case _:
@@ -192,7 +192,7 @@ class Replay:
     def _body(self, write: Write) -> dict[str, Any]:
         wanted = self._objects.get(write.resource, {}).get(write.name)
         if wanted is None:
-            # Gone when the objects were captured: deleted since, so this is its finalizer's removal.
+            # Missing when the objects were captured: deleted since, so this removes its finalizer.
             return {"metadata": {"finalizers": None}}
         if write.subresource == "status":
             return {"status": _earlier(wanted["status"], write.nth, write.of)}
@@ -205,7 +205,7 @@ class Replay:
 
 
 def deleting(captured: Captured) -> Captured:
-    """Return the objects as they are during deletion: what is patched then loses its finalizers."""
+    """Return the objects during deletion: patches then remove their finalizers."""
     objects = copy.deepcopy(captured.objects)
     for kind in objects.values():
         for obj in kind.values():
@@ -214,7 +214,7 @@ def deleting(captured: Captured) -> Captured:
 
 
 def _as_new(obj: Object) -> Object:
-    """Return an object as it was when it was created: nothing that the server or other controllers set."""
+    """Return an object as created: without fields that the server or other controllers set."""
     new = copy.deepcopy(obj)
     new.pop("status", None)
     metadata = new["metadata"]
@@ -227,7 +227,7 @@ def _as_new(obj: Object) -> Object:
 
 
 def _earlier(status: Any, nth: int, of: int) -> Any:
-    """Return a status as it may have been at the ``nth`` of ``of`` writes: its numbers scaled down."""
+    """Return an earlier status, at the ``nth`` of ``of`` writes: its numbers scaled down."""
     if nth == of:
         return status
     if isinstance(status, dict):

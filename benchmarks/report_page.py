@@ -1,4 +1,4 @@
-"""What the page of a run with 10,000 pods weighs, and what it takes to render and to open in headless Chromium."""
+"""Size of the page of a run with 10,000 pods, and the time to render it and to open it in headless Chromium."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOADED_S = "const [page] = performance.getEntriesByType('navigation'); return p
 
 
 def measure(*, quick: bool) -> list[Row]:
-    """Return the page's size, the time to make it of what was analysed, and the time until a browser has loaded it."""
+    """Return the page's size, its rendering time from the analysis, and its load time in a browser."""
     pods = 1_000 if quick else 10_000
     with tempfile.TemporaryDirectory() as folder:
         page, rendered = _rendered(Path(folder), pods)

@@ -1,9 +1,9 @@
-"""What the recorder's scrapers cost, and whether one target can harm another.
+"""Cost of the recorder's scrapers, and isolation of targets from each other.
 
 - 500 targets of 500 series, a fifth of which change from scrape to scrape, every 5 s, served on loopback by a program
   of its own: CPU time of the recorder process by its exact clock, in windows of one interval; in both formats that
-  programs serve. What it costs with no target is told beside it.
-- Lateness of scrapes against each target's own grid, with and without a target that never answers, in turns.
+  programs serve. The cost without targets is reported beside it.
+- Lateness of scrapes against each target's own grid, with and without a target that never answers, alternating.
 - A port that moves: from the move to the first scrape at the new one, in intervals.
 """
 
@@ -39,7 +39,7 @@ SERIES = 500
 INTERVAL_S = 5.0
 WINDOWS = 6
 SETTLING_S = 2 * INTERVAL_S
-"""Each target's first scrape is dear: all of it is new."""
+"""Each target's first scrape is expensive: all of it is new."""
 
 COST_BOUND = 25.0
 LATE_TARGETS = 50
@@ -60,10 +60,10 @@ class Endpoints(NamedTuple):
     process: subprocess.Popen[bytes]
     ports: list[int]
     silent: int
-    """Takes connections and never answers."""
+    """Accepts connections and never answers."""
 
     def move(self) -> int:
-        """Let the first endpoint move to another port; return that."""
+        """Move the first endpoint to another port; return that."""
         assert self.process.stdin is not None  # a pipe
         assert self.process.stdout is not None
         self.process.stdin.write(b"move\n")
@@ -88,13 +88,13 @@ def measure(*, quick: bool = False) -> list[Row]:
 _FORMATS: tuple[Format, ...] = ("text", "protobuf")
 
 
-# ---- what it costs
+# ---- cost
 
 
 def _cost(form: Format, targets: int, windows: int) -> Row:
     with _endpoints(targets, form) as endpoints, _recorder(endpoints.targets(), INTERVAL_S) as recorder:
         recorder.begin_phase("scraping", [], timeout=3600)
-        # What a phase's edge scrapes, the loops do not scrape again before an interval has gone by.
+        # After a phase's edge scrapes, the loops do not scrape again before an interval has passed.
         time.sleep(INTERVAL_S + SETTLING_S)
         began = time.time_ns()
         shares = _shares(recorder, windows)
@@ -145,7 +145,7 @@ def _cpu_ns(process: Identity) -> int:
     return used.cpu_ns
 
 
-# ---- whom a hanging one delays
+# ---- effect of a hanging target
 
 
 def _lateness(targets: int, seconds: float) -> list[Row]:
@@ -192,16 +192,16 @@ def _lateness(targets: int, seconds: float) -> list[Row]:
 
 
 def _late_ms(scrapes: Sequence[Scraped]) -> list[tuple[int, float]]:
-    """Return (when, how late) of scrapes, ms after the moment of the target's grid; the promptest one counts as 0.
+    """Return (when, how late) of scrapes, ms after the due time in the target's grid; the least late one counts as 0.
 
-    The recorder's clock runs with the monotonic clock, to which the grid belongs; by how much they differ is the same
-    for all scrapes, and told by the promptest.
+    The recorder's clock runs with the monotonic clock of the grid; their difference is the same for all scrapes, and is
+    estimated from the least late one.
     """
     apart = time.time_ns() - time.monotonic_ns()
     late = []
     for scrape in scrapes:
         began = (scrape.at - scrape.took_ns - apart) / 1e9
-        # A little before, so that a clock that is slightly off does not make a prompt scrape an interval late.
+        # Slightly earlier, so that a small clock error does not make a prompt scrape an interval late.
         moment = due(began - LATE_INTERVAL_S / 2, LATE_INTERVAL_S, offset(scrape.target, LATE_INTERVAL_S))
         late.append((scrape.at, (began - moment) * 1e3))
     promptest = min(ms for _, ms in late)
@@ -226,7 +226,7 @@ def _moves(moves: int) -> Row:
             # After an edge the next scrape is up to one and a half intervals away.
             time.sleep(2 * LATE_INTERVAL_S)
             for number in range(moves):
-                # Not in step with the scrapes.
+                # Not synchronous with the scrapes.
                 time.sleep(LATE_INTERVAL_S * (1 + number / moves))
                 began = time.time_ns()
                 waits.append((_seen_at(recorder, endpoints.move()) - began) / 1e9 / LATE_INTERVAL_S)

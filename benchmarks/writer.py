@@ -1,4 +1,4 @@
-"""A client of its own that makes N named objects and notes when it sent each request and had its answer.
+"""A separate client that creates N named objects and notes when it sent each request and received its response.
 
 ``python -m benchmarks.writer KUBECONFIG NAMESPACE N`` prints JSON: name → [sent, received], wall clock ns.
 """

@@ -1,7 +1,7 @@
-"""Where the files that travel with the package are: ``fixtures/`` and ``workloads/``.
+"""Paths of the files bundled with the package: ``fixtures/`` and ``workloads/``.
 
-In a checkout they lie beside the package, where ``grovescale init`` puts a user's own; in a wheel they
-lie inside it, under ``bundled/`` (see pyproject.toml, force-include). Callers see no difference.
+In a checkout they are beside the package, where ``grovescale init`` puts a user's own; in a wheel they are inside it,
+under ``bundled/`` (see pyproject.toml, force-include). Callers see no difference.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ def root() -> Path:
 
 
 Folders = Path | Sequence[Path]
-"""Where a user's own files are looked for: the folder of the file that names them, then others."""
+"""Search folders for a user's own files: the folder of the file that names them, then others."""
 
 
 def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
     """Return the file that a user means by `name`.
 
-    ``kind`` is the folder, e.g. ``fixtures/clusters`` or ``workloads``. Looked up in this order: the path as
-    written (relative to ``base``, or the working folder), ``base/kind/name``, of several bases one after the other; the
-    bundled ``kind/name``. A name without a suffix is tried with ``.yaml`` too. Raises DefinitionError with all places
-    looked at, each once.
+    ``kind`` is the folder, e.g. ``fixtures/clusters`` or ``workloads``. Search order: the path as written (relative to
+    ``base``, or the working folder); ``base/kind/name``, of several bases in order; the bundled ``kind/name``. A name
+    without a suffix is tried with ``.yaml`` too. Raises DefinitionError with all places searched, each once.
     """
     starts = [base] if isinstance(base, Path) else list(base or [Path.cwd()])
     names = [name] if Path(name).suffix else [name, f"{name}.yaml"]
@@ -42,7 +41,7 @@ def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
             if path.is_file():
                 return path.resolve()
             looked[path if len(names) == 1 else folder] = None
-    # A name without a suffix is how most are written: the suggestion is one that can be copied.
+    # Most names are written without a suffix: the suggestion can be copied.
     short = not Path(name).suffix
     there = (p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*"))
     available = sorted({name.removesuffix(".yaml") if short else name for name in there})

@@ -1,4 +1,4 @@
-"""The end of a run: its result, its page, and what the terminal says of them."""
+"""The end of a run: its result files, its page, and its terminal summary."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from .report.tables import terminal_width
 from .writable import explained
 
 UNJUDGED = "grovescale.unjudged"
-"""User property of a profiled pass that passed although something in its test did not hold: what it was."""
+"""User property of a profiling pass that passed despite a failed expectation in its test: that expectation."""
 
 
 UNPROFILED = "grovescale.unprofiled"
-"""User property of a test whose phases ask for profilers, and that had no pass for them: which phases."""
+"""User property of a test whose phases request profilers but that had no profiling pass: those phases."""
 
 
 def conclude(
     folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter | None
 ) -> list[str]:
-    """Print the tables of all recordings of a run, then write result.json, report.html and what else is asked for.
+    """Print the tables of all recordings of a run, then write result.json, report.html and other requested files.
 
-    Those of xdist's workers, too, and of killed ones: their recorders are waited for, which close them by themselves.
-    What is printed and what is written do not depend on each other: a terminal that is gone costs no file, and a file
-    that cannot be written costs neither a table nor the other files. ``reporter``: None where nothing can be shown.
-    Returns what could not be written, and why, which was shown, too.
+    Includes recordings of xdist's workers and of killed ones, whose recorders close them: they are waited for. Printing
+    and writing are independent: a closed terminal costs no file, and a file that cannot be written costs neither a
+    table nor the other files. ``reporter``: None where nothing can be shown. Returns the files that could not be
+    written, with the reasons, which were shown, too.
     """
     screen = _Screen(reporter)
     wait_closed((folder / RECORDINGS).glob("*.jsonl"))
@@ -84,7 +84,7 @@ def _files_of(
     timelines: dict[str, Timeline],
     beside: Mapping[str, tuple[str, list[BaselineRow]]],
 ) -> Iterator[Callable[[], str]]:
-    """Yield what writes each file of a finished run, the most important first; it returns what to say of it."""
+    """Yield a writer for each file of a finished run, the most important first; it returns the message to show."""
 
     def write_result() -> str:
         jsonfile.write(result, folder / jsonfile.NAME)
@@ -94,7 +94,7 @@ def _files_of(
         return f"saved as {_shown(baselines.save(settings.save, result))}"
 
     def write_summary() -> str:
-        # The runner's: others append to it, too.
+        # The runner's file: other steps append to it, too.
         with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
             file.write(markdown.summary(result))
         return ""
@@ -117,7 +117,7 @@ def _files_of(
 
 
 class _Screen:
-    """Where the end of a run is shown; one that cannot be written to any more (``| head``) shows nothing."""
+    """Terminal output at the end of a run; a closed stream (``| head``) is ignored."""
 
     def __init__(self, reporter: pytest.TerminalReporter | None) -> None:
         self._reporter = reporter
@@ -144,7 +144,7 @@ class _Screen:
 
 
 def _show(result: Result, screen: _Screen) -> None:
-    """Show each test as the verbosity asks: one line with ``-q``, all tables with ``-v``."""
+    """Show each test at the requested verbosity: one line with ``-q``, all tables with ``-v``."""
     for test in result.tests:
         if screen.verbosity < 0:
             screen.line(terminal.render_line(test))
@@ -155,7 +155,7 @@ def _show(result: Result, screen: _Screen) -> None:
 
 
 def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[str], Sequence[Mapping[str, float]]]:
-    """Return what checks ask for a baseline's figures: of one test on a backend, by the baseline's name."""
+    """Return a function for checks: the figures of one test on a backend, by the baseline's name."""
     return lambda name: baselines.runs(name, nodeid, backend)
 
 
@@ -166,7 +166,7 @@ def _compare(
     if not name:
         return {}
     shown: dict[str, tuple[str, list[BaselineRow]]] = {}
-    # Brings in numpy and scipy, which most runs have no use for.
+    # Imports numpy and scipy, which most runs do not need.
     from .report import baseline_table
 
     baseline = baselines.find(name)
@@ -185,13 +185,13 @@ def _compare(
 
 
 def tell_unjudged(reporter: pytest.TerminalReporter) -> None:
-    """Say what did not hold in passes with profilers, of all workers."""
+    """Show the failed expectations of profiling passes, of all workers."""
     for nodeid, value in _noted(reporter, UNJUDGED):
         reporter.write_line(f"grovescale: {nodeid}: profilers were attached, so this was not judged: {value}")
 
 
 def tell_unprofiled(reporter: pytest.TerminalReporter) -> None:
-    """Say, once, that phases ask for profilers and there was no pass for them, of all workers."""
+    """Show, once, that phases request profilers without a profiling pass, of all workers."""
     noted = [f"{nodeid} ({phases})" for nodeid, phases in _noted(reporter, UNPROFILED)]
     if noted:
         reporter.write_line(
@@ -201,7 +201,7 @@ def tell_unprofiled(reporter: pytest.TerminalReporter) -> None:
 
 
 def _noted(reporter: pytest.TerminalReporter, wanted: str) -> Iterator[tuple[str, str]]:
-    """Yield the test and the value of a property that tests were given while they ran."""
+    """Yield the test and the value of a user property of tests."""
     for outcome in ("passed", "failed"):
         for report in reporter.getreports(outcome):
             for name, value in report.user_properties:

@@ -1,7 +1,7 @@
-"""Definition files: YAML into typed structs, with ``file:line: path: what is wrong`` for everything that is.
+"""Definition files: YAML into typed structs, with errors as ``file:line: path: message``.
 
-The shape is the struct's; what a shape cannot say is checked by the room that the definition belongs to, which asks
-``where`` for the place to name.
+The struct is the schema; further rules are checked by the package that the definition belongs to, which uses ``where``
+for the place in its message.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _YAML_TYPE = {
 }
 _ANY_KEY = "*"
 _NO_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-"""What the YAML library raises for a text that is not of the type which its tag names."""
+"""Errors of the YAML library for a text that is not of its tag's type."""
 
 
 def load(path: Path, type: type[T]) -> T:
     """Return the content of a YAML file as ``type``, a msgspec struct.
 
-    Raises DefinitionError with ``file:line: path: …``: for a file that cannot be read, is no YAML, lacks a field, has
-    an unknown one (with near names), a value of the wrong type, or a key that is given twice. Several of these are one
-    error with ``parts``.
+    Raises DefinitionError with ``file:line: path: …``: for a file that cannot be read, is not YAML, lacks a field, has
+    an unknown one (with near names), a value of the wrong type, or a duplicate key. Several of these are one error with
+    ``parts``.
     """
     node = _compose(path)
     if node is None:
@@ -56,7 +56,7 @@ def load(path: Path, type: type[T]) -> T:
     with readable(path):
         _refuse_duplicates(path, node, ())
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        # A list that is in itself can be read, and nothing else be done with it.
+        # A list that contains itself can be parsed, but not processed.
         msgspec.to_builtins(content, builtin_types=(datetime.date, datetime.datetime))
     mistakes = Mistakes()
     left_out: list[tuple[str | int, ...]] = []
@@ -72,7 +72,7 @@ def load(path: Path, type: type[T]) -> T:
         # msgspec stops at the first mistake: without that part it finds the next.
         there = place if node_at(node, place) is not None else place[:-1]
         while there and isinstance(there[-1], int):
-            # Without one item the others would be counted wrong.
+            # Removing one item would shift the others' indices.
             there = there[:-1]
         if not there or not _leave_out(content, node, there):
             break
@@ -82,7 +82,7 @@ def load(path: Path, type: type[T]) -> T:
 
 
 def _follows(place: Keys, left_out: Sequence[Keys]) -> bool:
-    """Return whether a part is missing only because it was wrong, and left out, or is there under a misspelt name."""
+    """Return whether a part is missing only because it was wrong and removed, or is there under a misspelt name."""
     misspelt = [str(other[-1]) for other in left_out if other[:-1] == place[:-1]]
     return any(place == other[: len(place)] for other in left_out) or bool(
         place and near_names(str(place[-1]), misspelt)
@@ -90,27 +90,27 @@ def _follows(place: Keys, left_out: Sequence[Keys]) -> bool:
 
 
 class Mistakes:
-    """The mistakes found in definition files so far, so that all are shown at once."""
+    """Collector of mistakes in definition files, so that all are shown at once."""
 
     def __init__(self) -> None:
         self.errors: list[DefinitionError] = []
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """Note the DefinitionError that ends the block, and go on behind it."""
+        """Collect the DefinitionError that ends the block, and continue after it."""
         try:
             yield
         except DefinitionError as error:
             self.errors += error.parts
 
     def demand_none(self) -> None:
-        """Raise the one, or all as one DefinitionError, if there are any."""
+        """Raise the collected mistake, or all as one DefinitionError, if there are any."""
         if self.errors:
             raise self.errors[0] if len(self.errors) == 1 else DefinitionErrors(self.errors)
 
 
 def where(path: Path, keys: Keys) -> str:
-    """Return ``file:line: path.to.value`` for a place in a file; the nearest place above it that is written there."""
+    """Return ``file:line: path.to.value`` for a place in a file; for a missing one, its nearest existing parent."""
     return f"{path}:{line_of(_compose(path), keys)}: {dotted(keys)}"
 
 
@@ -128,10 +128,10 @@ def _compose(path: Path) -> yaml.Node | None:
 
 @contextlib.contextmanager
 def readable(source: str | Path) -> Iterator[None]:
-    """Turn everything that reading a user's YAML may raise into a DefinitionError with ``source:line``.
+    """Turn every error of reading a user's YAML into a DefinitionError with ``source:line``.
 
-    No YAML, a tag that is not known, a value that its tag does not allow (a 13th month), a file that cannot be read, a
-    text that is nested too deeply.
+    Invalid YAML, an unknown tag, a value that its tag does not allow (a 13th month), an unreadable file, a text that is
+    nested too deeply.
     """
     try:
         yield
@@ -199,7 +199,7 @@ def _located(path: Path, node: yaml.Node, message: str, type: Any) -> tuple[Defi
 
 
 def _comma_hint(node: yaml.Node, keys: Keys) -> str:
-    """Return what to do about ``{help: one, two}``, where the comma makes ``two`` a field without a value."""
+    """Return the next step for ``{help: one, two}``, where the comma makes ``two`` a field without a value."""
     parent, own = node_at(node, keys[:-1]), node_at(node, keys)
     if not isinstance(parent, yaml.MappingNode) or not parent.flow_style or not keys:
         return ""
@@ -215,7 +215,7 @@ def _comma_hint(node: yaml.Node, keys: Keys) -> str:
 
 
 def _leave_out(content: Any, node: yaml.Node, keys: Keys) -> bool:
-    """Take a mapping's key out of a file's content, and of its nodes; return whether it was there."""
+    """Remove a mapping's key from a file's content, and from its nodes; return whether it was there."""
     for key in keys[:-1]:
         content = content[key]
     parent = node_at(node, keys[:-1])
@@ -231,7 +231,7 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _known_keys(node: yaml.Node | None, keys: Keys, what: str) -> tuple[str | int, ...]:
-    """Return the place with each unnamed mapping key (msgspec says ``[...]``) found by the type complained of."""
+    """Return the place with each unnamed mapping key (msgspec says ``[...]``) found by the reported type."""
     got, field = _GOT.search(what), _FIELD.search(what)
     tag = f"tag:yaml.org,2002:{_YAML_TYPE.get(got[1], got[1])}" if got else ""
 
@@ -256,7 +256,7 @@ def _known_keys(node: yaml.Node | None, keys: Keys, what: str) -> tuple[str | in
 
 
 def node_at(node: yaml.Node | None, keys: Keys) -> yaml.Node | None:
-    """Return what is written at a place; None for nothing."""
+    """Return the node at a place; None if there is none."""
     for key in keys:
         node = _child(node, key)
     return node
@@ -277,7 +277,7 @@ def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
 
 
 def line_of(node: yaml.Node | None, keys: Keys) -> int:
-    """Return the line (from 1) of the key at a place, or of the nearest one above that exists."""
+    """Return the line (from 1) of the key at a place, or of its nearest existing parent."""
     line = 1
     for key in keys:
         if isinstance(node, yaml.MappingNode):
@@ -304,7 +304,7 @@ def _fields_text(*structs: Any) -> str:
 
 
 def _structs_at(type: Any, keys: Keys) -> list[Any]:
-    """Return the structs that may stand at a place, following fields, lists, mappings and unions."""
+    """Return the structs that are valid at a place, following fields, lists, mappings and unions."""
     found = _alternatives(type)
     for key in keys:
         found = [inner for candidate in found for inner in _alternatives(_inner(candidate, key))]

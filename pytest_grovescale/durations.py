@@ -1,4 +1,4 @@
-"""Durations as users write them (``30s``, ``2m``, ``1h30m``, ``250ms``) and as people read them."""
+"""Durations in users' notation (``30s``, ``2m``, ``1h30m``, ``250ms``) and in reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text(value: float) -> str:
 
 
 def rough(estimate: float) -> str:
-    """Return estimated seconds no finer than an estimate is: ``8 s``, ``40 s``, ``4m10s``."""
+    """Return estimated seconds, rounded as an estimate: ``8 s``, ``40 s``, ``4m10s``."""
     step = 1 if estimate < 10 else 5 if estimate < 60 else 10
     rounded = max(1, step * round(estimate / step))
     return f"{rounded} s" if rounded < 120 else text(rounded)

@@ -1,4 +1,4 @@
-"""What an operator or a component serves, as its readers reach it: readiness, metrics, profiles."""
+"""Endpoints of an operator or a component, with credentials: readiness, metrics, profiles."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to be let in. Holds the names of files, never a secret itself."""
+    """Credentials of an endpoint. Holds the names of files, never a secret itself."""
 
     token_file: str = ""
-    """Its content is sent as a bearer token; read for each request, since a restart brings a fresh one."""
+    """Bearer token file; read for each request, since a restart brings a fresh token."""
     ca_file: str = ""
-    """Vouches for an ``https`` server; empty: the system's authorities."""
+    """CA of an ``https`` server; empty: the system's authorities."""
     cert_file: str = ""
-    """Client certificate, PEM, for a server that knows its readers by theirs."""
+    """Client certificate, PEM, for a server with client certificate authentication."""
     key_file: str = ""
-    """Its key; empty: it stands in ``cert_file``."""
+    """Its key; empty: it is in ``cert_file``."""
     insecure_skip_verify: bool = False
 
 
 class Address(Credentials, frozen=True, kw_only=True, omit_defaults=True):
-    """An endpoint of one start: its URL, and how to be let in."""
+    """An endpoint of one start: its URL and credentials."""
 
     url: str
     proxy: str = ""
-    """URL of an HTTP proxy before it; empty: none. Prometheus alone reads what is behind one in this way: all of ours
-    read the API server with a client of their own."""
+    """URL of an HTTP proxy before it; empty: none. Only Prometheus uses it: our own readers reach the API server with a
+    client of their own."""
     server_name: str = ""
-    """Name that the server's certificate has to have, as above; empty: the URL's."""
+    """Expected name in the server's certificate, as above; empty: the URL's."""
 
     @property
     def secure(self) -> bool:
@@ -41,7 +41,7 @@ class Address(Credentials, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def addressed(url: str, credentials: Credentials) -> Address:
-    """Return the endpoint at ``url``, where one is let in with ``credentials``."""
+    """Return the endpoint at ``url`` with ``credentials``."""
     return Address(url=url, **msgspec.structs.asdict(credentials))
 
 
@@ -51,7 +51,7 @@ def ssl_context(address: Address) -> ssl.SSLContext | None:
 
 
 def tls_context(credentials: Credentials) -> ssl.SSLContext:
-    """Return the TLS settings to be let in with. Raises OSError for a file that cannot be used."""
+    """Return the TLS settings of the credentials. Raises OSError for a file that cannot be used."""
     # Read here: the ssl module would not say which file is missing.
     authority = Path(credentials.ca_file).read_text(encoding="utf-8") if credentials.ca_file else None
     context = ssl.create_default_context(cadata=authority)
@@ -75,7 +75,7 @@ def authorization(credentials: Credentials) -> dict[str, str]:
 
 
 def port_of(url: str) -> int:
-    """Return the port that a URL names, or its scheme's own."""
+    """Return the port of a URL, or its scheme's default."""
     parts = urlsplit(url)
     return parts.port or _PORTS[parts.scheme]
 

@@ -1,6 +1,6 @@
-"""The one exception hierarchy, and the exit codes of all commands.
+"""The exception hierarchy, and the exit codes of all commands.
 
-Every message ends with what the user can do next.
+Every message ends with the user's next step.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import ClassVar
 
 
 class ExitCode(enum.IntEnum):
-    """What a command ends with. Ctrl-C ends it with 130, as a shell says of SIGINT."""
+    """Exit code of a command. Ctrl-C ends it with 130, the shells' code for SIGINT."""
 
     PASSED = 0
-    """Done; where the command judges: nothing failed."""
+    """Success; where the command judges: nothing failed."""
     FAILED = 1
     """A verdict: a bound exceeded, a regression, counts that differ, a rule broken."""
     USAGE = 2
     """The command line, a definition or a file that it names is wrong. Nothing was measured."""
     INFRASTRUCTURE = 3
-    """Cluster, build, disk or network: nothing is known of the operator."""
+    """Cluster, build, disk or network: the operator was not judged."""
     INCONCLUSIVE = 4
     """There is no verdict, and the options make that a failure."""
 
 
 class GrovescaleError(Exception):
-    """Base of everything this package raises on purpose.
+    """Base of all errors that this package raises on purpose.
 
     ``message`` says what happened, ``next_step`` what to do about it; both are shown to the user. A message may quote
-    foreign text (a program's output, a line of a file): credentials and control characters in it never get further.
+    foreign text (a program's output, a line of a file), from which credentials and control characters are removed.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.INFRASTRUCTURE
-    """What a command ends with that this error ends."""
+    """Exit code of a command that this error ends."""
 
     def __init__(self, message: str, *, next_step: str = "") -> None:
         self.message = message
@@ -61,7 +61,7 @@ def _redacted(foreign: str) -> str:
 
 
 class UsageError(GrovescaleError):
-    """The test, an option or a command line asks for something that cannot be."""
+    """The test, an option or a command line requests something invalid."""
 
     exit_code = ExitCode.USAGE
 
@@ -76,12 +76,12 @@ class DefinitionError(GrovescaleError):
 
     @property
     def parts(self) -> tuple[DefinitionError, ...]:
-        """The mistakes, one each."""
+        """The single mistakes."""
         return (self,)
 
 
 class DefinitionErrors(DefinitionError):
-    """Several mistakes in definition files, one below the other."""
+    """Several mistakes in definition files, one per line."""
 
     def __init__(self, parts: Sequence[DefinitionError]) -> None:
         super().__init__("\n".join(map(str, parts)))
@@ -93,11 +93,11 @@ class DefinitionErrors(DefinitionError):
 
 
 class MachineError(GrovescaleError):
-    """The machine refuses what a run needs: a file that cannot be written, a process that cannot be started."""
+    """The machine denies a run something: a file cannot be written, or a process cannot be started."""
 
 
 class BinaryError(GrovescaleError):
-    """A control plane binary can be found in none of the places looked at."""
+    """A control plane binary is in none of the searched places."""
 
 
 class ClusterError(GrovescaleError):
@@ -121,20 +121,20 @@ class RecordingError(GrovescaleError):
 
 
 class MissingFileError(RecordingError):
-    """A file or folder of a run, where the user says it is, is not there."""
+    """A file or folder of a run is missing at the path that the user gave."""
 
     exit_code = ExitCode.USAGE
 
 
 class ExpositionError(GrovescaleError):
-    """What a metrics endpoint answered cannot be read, or is more than may be.
+    """A metrics endpoint's answer cannot be read, or is too large.
 
-    The message starts with the line or the byte where it was seen, and may quote the endpoint.
+    The message starts with the line or the byte of the error, and may quote the endpoint.
     """
 
 
 class ExpositionLineError(ExpositionError):
-    """One line of the answer is wrong; the others may be good. ``line`` counts from 1, ``what`` is said of it."""
+    """One line of the answer is wrong, others may be valid. ``line``: from 1; ``what``: the error."""
 
     def __init__(self, line: int, what: str, *, next_step: str = "") -> None:
         super().__init__(f"line {line}: {what}", next_step=next_step)
@@ -153,26 +153,26 @@ class PrometheusError(GrovescaleError):
 
 
 class CheckFailed(GrovescaleError, AssertionError):
-    """A run exceeded a bound that it is held to."""
+    """A run exceeded the bound of a check."""
 
     exit_code = ExitCode.FAILED
 
 
 class CheckInconclusive(CheckFailed):
-    """Whether a run exceeded a bound could not be decided, and the options say that this fails it."""
+    """A check could not be decided, and the options make that a failure."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
 
 class InconclusiveWarning(UserWarning):
-    """Whether a run exceeded a bound could not be decided, and the options say that this is no failure."""
+    """A check could not be decided, and the options make that a warning."""
 
 
 class PrometheusWarning(UserWarning):
-    """The run's own Prometheus does not hold all that it should: it died, could not write, or failed to scrape."""
+    """The run's own Prometheus is incomplete: it died, could not write, or failed to scrape."""
 
 
 class NotMeasuredError(GrovescaleError):
-    """A figure was asked for that the recording does not hold. It is never answered with zero."""
+    """A requested figure is not in the recording. It is never replaced by zero."""
 
     exit_code = ExitCode.INCONCLUSIVE

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .scenario.scale import Scale
 
 RUN = pytest.StashKey["Run"]()
-"""Where the plugin keeps the session's run; there is none without ``--grovescale``."""
+"""The session's run, stored by the plugin; missing without ``--grovescale``."""
 
 
 def _run(request: pytest.FixtureRequest) -> Run:
@@ -52,7 +52,7 @@ def grovescale_operator(request: pytest.FixtureRequest, grovescale_cluster: Clus
 def grovescale_namespace(request: pytest.FixtureRequest, grovescale_cluster: Cluster) -> Iterator[str]:
     """The name of a namespace of this test's own, where no other test is; gone afterwards, with all that is in it."""
     if "grovescale_operator" in request.fixturenames:
-        # It takes the finalizers off what is left there: so it has to end later.
+        # The operator removes the finalizers of remaining objects: so it has to end later.
         request.getfixturevalue("grovescale_operator")
     with _run(request).namespace(request.node, grovescale_cluster) as name:
         yield name

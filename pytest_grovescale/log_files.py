@@ -1,6 +1,6 @@
 """Log files of other programs: readable by their owner only, and shown without secrets.
 
-Messages show their last lines, and why a Go program ended, which stands before the stacks of its goroutines.
+Messages show their last lines; for a failed Go program, the reason without the stacks of all its goroutines.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import BinaryIO
 from . import redaction
 
 TAIL_BYTES = 256 * 1024
-"""Of a log's end that is looked at: more than its last lines, since a secret may begin before them."""
+"""Bytes of a log's end that are redacted: more than its last lines, since a secret may begin before them."""
 
 
 _LAST_BYTES = 8 << 20
-"""So much of a log is looked at: a Go program that ends writes the stacks of all its goroutines."""
+"""Bytes of a log's end that are read: a failing Go program writes the stacks of all its goroutines."""
 
 _REASON = re.compile(r"(fatal error: |panic: |runtime: (?!goroutine)|SIG[A-Z]+: |F\d{4} |unexpected fault address)")
-"""How the line begins by which a Go program, or one that logs with klog, says why it ends."""
+"""Beginning of the line with which a Go program, or one that logs with klog, gives the reason of its end."""
 
-_MOST_REASONS = 3
+_STACK = re.compile(r"(runtime stack:|goroutine \d+[ ,\[]|\t|created by |[\w./@*()-]+\(.*\)$|[a-z]\w+ +0x|$)")
+"""Beginnings of the lines of stacks that a Go program writes after the reason."""
 
 _MACHINE = {
     "max user processes": "Raise the limit of processes: ulimit -u, or that of the container or the unit (pids.max).",
@@ -30,26 +31,27 @@ _MACHINE = {
     "no space left on device": "Free some space, or choose another folder for clusters: GROVESCALE_STATE_DIR=DIR.",
     "cannot allocate memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
     "out of memory": "Free some memory, or raise the limit of the container (memory.max; ulimit -v).",
+    "file too large": "Raise the limit of a file's size: ulimit -f.",
+    "file descriptor limit": "Raise the limit of open files: ulimit -n.",
     "too many open files": "Raise the limit of open files: ulimit -n.",
 }
-"""What a program says when the machine refuses it something → what to do."""
+"""Message of a program that the machine denied a resource → next step."""
 
 
 def appending(path: Path) -> BinaryIO:
-    """Open a log to be appended to; made anew it has mode 0600, for a program may write any secret into it."""
+    """Open a log for appending; a new one has mode 0600, since a program may write any secret into it."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
 
 
 def end_of(path: Path, *, from_byte: int = 0) -> str:
-    """Return the end of a log, redacted; nothing of a log that is not there. Of bytes before ``from_byte`` nothing."""
+    """Return the end of a log, redacted; empty for a missing log. Bytes before ``from_byte`` are left out."""
     return redaction.text(_end(path, TAIL_BYTES, from_byte).decode(errors="replace"))
 
 
 def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:
-    """Return the last lines of a log as `end_of` does; before them, if it is not among them, why the program ended."""
-    end = _end(path, _LAST_BYTES, from_byte)
-    last = redaction.text(end[-TAIL_BYTES:].decode(errors="replace")).rstrip("\n").splitlines()[-count:]
-    return [*_reason_before(end.decode(errors="replace").splitlines(), count), *last]
+    """Return the last lines of a log as `end_of` does, without the stacks that a Go program writes when it fails."""
+    lines = _without_stacks(_end(path, _LAST_BYTES, from_byte).decode(errors="replace").splitlines())
+    return redaction.text("\n".join(lines)[-TAIL_BYTES:]).rstrip("\n").splitlines()[-count:]
 
 
 def _end(path: Path, size: int, from_byte: int) -> bytes:
@@ -61,21 +63,22 @@ def _end(path: Path, size: int, from_byte: int) -> bytes:
         return b""
 
 
-def _reason_before(lines: list[str], count: int) -> list[str]:
-    """Return the lines that say why a program ended, redacted, if they are not among its last ``count`` lines."""
-    before, last = lines[:-count], lines[-count:]
-    # Those of its last end: a program that was started again has written more than one.
-    reasons = [index for index, line in enumerate(before) if _REASON.match(line)]
-    if not reasons or any(_REASON.match(line) for line in last):
-        return []
-    first = reasons[-1]
-    while first - 1 in reasons:
-        first -= 1
-    shown = redaction.text("\n".join(before[first : first + _MOST_REASONS])).splitlines()
-    left_out = len(before) - first - len(shown)
-    return [*shown, *([f"… {left_out} lines"] if left_out > 0 else [])]
+def _without_stacks(lines: list[str]) -> list[str]:
+    """Return lines without the stacks of goroutines after a reason: a reader needs the reason."""
+    kept: list[str] = []
+    left_out, after_reason = 0, False
+    for line in lines:
+        if after_reason and _STACK.match(line):
+            left_out += 1
+            continue
+        if left_out:
+            kept.append(f"… {left_out} lines of stacks")
+            left_out = 0
+        after_reason = bool(_REASON.match(line)) or (after_reason and line.startswith("["))
+        kept.append(line)
+    return [*kept, f"… {left_out} lines of stacks"] if left_out else kept
 
 
 def what_to_do(log: str) -> str:
-    """Return what to do about what the machine has refused a program, by its log; empty where it says no such thing."""
+    """Return the next step for a resource that the machine denied a program, by its log; empty without one."""
     return next((step for words, step in _MACHINE.items() if words in log.lower()), "")

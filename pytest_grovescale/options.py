@@ -1,7 +1,7 @@
-"""Every option of the plugin: names, types, defaults and where they come from.
+"""Every option of the plugin: names, types, defaults and precedence.
 
-The command line beats ini, ini beats the default. Nothing here imports what is heavy: options are registered in
-every project that has the plugin installed.
+The command line overrides ini, ini overrides the default. Nothing here imports expensive modules: options are
+registered in every project that has the plugin installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """As on the command line."""
+        """Its name on the command line."""
         return f"--grovescale-{self.name.replace('_', '-')}"
 
 
@@ -130,21 +130,21 @@ _CHOICES = {
 
 
 class Settings(NamedTuple):
-    """All options, read and checked."""
+    """All options, read and validated."""
 
     given: frozenset[str]
-    """Names of those on the command line: they beat a test's marker, which beats ini."""
+    """Names of those on the command line: they override a test's marker, which overrides ini."""
 
     enabled: bool
     cluster: str
     allow_context: tuple[str, ...]
-    """Contexts that are not on loopback and may be used all the same."""
+    """Allowed contexts that are not on loopback."""
     cluster_per_worker: bool
     operator: str
     kubernetes: str
     nodes: int | None
     workdir: Path | None
-    """Folder that an operator runs in whose definition names none; None: the one pytest was started in."""
+    """Working folder of an operator whose definition names none; None: the one pytest was started in."""
     values: dict[str, str]
     parameters: dict[str, str]
     start: str
@@ -169,9 +169,9 @@ class Settings(NamedTuple):
     contention_limit: float
     """Share of the cores, 0 to 1."""
     save: str
-    """Name of the baseline that this run becomes; empty: of none."""
+    """Name under which this run is saved as a baseline; empty: not saved."""
     compare: str
-    """Name of the baseline that its figures are shown beside; empty: of none."""
+    """Name of the baseline to compare with; empty: none."""
     missing_baseline: Literal["warn", "fail"]
     reports: Path
     keep: bool
@@ -197,7 +197,7 @@ def register(parser: pytest.Parser) -> None:
 
 
 def read(config: pytest.Config) -> Settings:
-    """Return the settings of a run; raises pytest.UsageError for a value that cannot be."""
+    """Return the settings of a run; raises pytest.UsageError for an invalid value."""
     values = {option.name: _value(config, option.name) for option in OPTIONS}
     nodes = values["nodes"]
     if nodes and not (nodes.isdigit() and int(nodes) > 0):
@@ -243,13 +243,13 @@ def read(config: pytest.Config) -> Settings:
 
 
 _NOT_REPEATED = ("save", "compare", "missing_baseline", "reports", "keep", "prometheus_token")
-"""Options of one session, which say nothing about what a test measures, or which a page must not repeat."""
+"""Options of one session, which do not affect a test's measurement, or which a page must not repeat."""
 
 
 def repeating(config: pytest.Config, nodeid: str) -> str:
-    """Return the command that runs one test again with the options of this run's command line; ini is read again.
+    """Return the command that reruns one test with the options of this run's command line; ini is read again.
 
-    Values that are secret by name are to be filled in again.
+    Secret values, by their names, are left for the user to fill in.
     """
     from . import redaction
 
@@ -266,13 +266,13 @@ def repeating(config: pytest.Config, nodeid: str) -> str:
 
 
 def check_choice(given: str, choices: tuple[str, ...], where: str) -> None:
-    """Raise pytest.UsageError for a value that is none of the choices."""
+    """Raise pytest.UsageError for a value that is not among the choices."""
     if given not in choices:
         raise pytest.UsageError(f"{where} {given}: use `{'` or `'.join(choices)}`{_hint(given, choices)}")
 
 
 def check_prometheus(wanted: str, where: str) -> None:
-    """Raise pytest.UsageError for what names no Prometheus."""
+    """Raise pytest.UsageError for an invalid Prometheus setting."""
     if wanted not in _PROMETHEUS and not wanted.startswith(("http://", "https://")):
         raise pytest.UsageError(
             f"{where} {wanted}: use `start`, `keep`, `off` or the URL of one that is there{_hint(wanted, _PROMETHEUS)}"
@@ -301,7 +301,7 @@ def _seconds(option: str, given: str) -> float | None:
 
 
 def check_duration(given: str, where: str) -> float | None:
-    """Return a duration in seconds; None where none is given. Raises pytest.UsageError for what is none."""
+    """Return a duration in seconds; None for an empty text. Raises pytest.UsageError for an invalid one."""
     try:
         return durations.seconds(given) if given else None
     except UsageError as error:
@@ -321,7 +321,7 @@ def _share(option: str, given: str) -> float:
 
 
 def _folder(option: str, given: str, *, base: Path) -> Path | None:
-    """Return a folder that is there, as an absolute path; None where none is given."""
+    """Return an existing folder as an absolute path; None for an empty text."""
     if not given:
         return None
     folder = (base / given).expanduser().resolve()
@@ -331,8 +331,7 @@ def _folder(option: str, given: str, *, base: Path) -> Path | None:
 
 
 def _file(option: str, given: str, *, needed: bool) -> str:
-    """Return a file's absolute path, empty where none is given; raises pytest.UsageError for a needed one that is
-    not there."""
+    """Return a file's absolute path, empty for an empty text; raises pytest.UsageError for a missing, needed file."""
     path = str(Path(given).expanduser().absolute()) if given else ""
     if path and needed and not Path(path).is_file():
         raise pytest.UsageError(f"--grovescale-{option} {given}: no such file: {path}")

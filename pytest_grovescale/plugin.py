@@ -40,13 +40,13 @@ __all__ = [
 
 _SETTINGS = pytest.StashKey[options.Settings]()
 _MISTAKES = pytest.StashKey[list[str]]()
-# What a worker's output says of the mistakes that it found: it cannot end the session, the controller does.
+# Key of a worker's output: the mistakes that it found. The controller ends the session; a worker cannot.
 _OF_WORKER = "grovescale_mistakes"
-# And the parameters that its tests have read.
+# Key of a worker's output: the parameters that its tests have read.
 _READ = "grovescale_read"
-# A file in which a comparison wants to read what was collected; see bench/subject.py.
+# File for a comparison with the collected tests; see bench/subject.py.
 _DESCRIBE = "GROVESCALE_DESCRIBE"
-# A descriptor that a comparison holds the other end of; see bench/child.py.
+# File descriptor whose other end a comparison holds; see bench/child.py.
 _DRIVER = "GROVESCALE_DRIVER_FD"
 _FIXTURES = {"scale", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
@@ -129,7 +129,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give each scale test that is to be profiled a second item, right behind the one that measures."""
+    """Give each scale test that is to be profiled a second item, right after the one that measures."""
     settings = metafunc.config.stash[_SETTINGS]
     if "grovescale_profiled" not in metafunc.fixturenames or not settings.enabled:
         return
@@ -162,7 +162,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     _refuse_mistakes(session)
     if RUN in session.config.stash and getattr(session.config.option, "loadgroup", False):
-        # Before xdist's worker says that it is done.
+        # Before xdist's worker reports that it is done.
         from .session.distribution import write_groups
 
         write_groups(session.items, session.config.stash[RUN].groups)
@@ -173,7 +173,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _refuse_mistakes(session: pytest.Session) -> None:
-    """End the session where a test that is to run could not: the last moment before anything is queued or started."""
+    """End the session where a test cannot run: the last moment before anything is queued or started."""
     config, settings = session.config, session.config.stash[_SETTINGS]
     found: list[str] = config.stash[_MISTAKES]
     mistakes = list(dict.fromkeys(found))
@@ -201,7 +201,7 @@ def _refuse_mistakes(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """End the session with the mistakes that an xdist worker found in what it collected; note what its tests read."""
+    """End the session with the mistakes that an xdist worker found in its tests; note the parameters they read."""
     output = getattr(node, "workeroutput", {})
     if mistakes := output.get(_OF_WORKER):
         raise pytest.UsageError(*mistakes)
@@ -210,7 +210,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say at the start what is missing, and only warned of."""
+    """Report missing prerequisites that are only warned of, at the start."""
     settings = config.stash[_SETTINGS]
     if not settings.enabled or not settings.compare:
         return None
@@ -241,7 +241,7 @@ def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
 
 
 def _declare_checks(item: pytest.Item) -> None:
-    """Note the checks of a test's marker and of the ``budgets.yaml`` beside it, once they are known to be sound."""
+    """Store the checks of a test's marker and of the ``budgets.yaml`` beside it, after validation."""
     markers = list(item.iter_markers("grovescale_budget"))
     measured = "scale" in getattr(item, "fixturenames", ())
     if markers and not measured:
@@ -264,7 +264,7 @@ def _declare_checks(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Let a profiled pass be judged by nothing but its phases, and our own errors end at the test's line."""
+    """Judge a profiling pass by its phases only, and end our own errors' tracebacks at the test's line."""
     try:
         return (yield)
     except (Exception, pytest.fail.Exception) as failure:
@@ -295,7 +295,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def _explained(item: pytest.Item) -> Generator[None, object, object]:
-    """Name the end of the test's cluster instead of what has followed from it in a fixture."""
+    """Report the end of the test's cluster instead of its consequences in a fixture."""
     try:
         return (yield)
     except (Exception, pytest.fail.Exception) as error:
@@ -311,7 +311,7 @@ def _explained(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Hold a test that has passed so far to its checks, while what it recorded is there."""
+    """Judge a test that has passed so far by its checks, while its recording is open."""
     yield
     if RUN in item.config.stash:
         item.config.stash[RUN].hold_to_budget(item)
@@ -321,9 +321,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let a report of one of our errors begin with its message, and the recording hold what pytest made of the test.
+    """Make a report of one of our errors begin with its message, and record pytest's outcome of the test.
 
-    What the infrastructure has ended, wherever that was, is an error of the test, not a failure.
+    Infrastructure failures, wherever they occur, are errors of the test, not failures.
     """
     report = yield
     if RUN not in item.config.stash:
@@ -334,7 +334,7 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(error, GrovescaleError):
         show_message_first(report, error, item)
         if is_infrastructure(error):
-            # An attribute, since a report goes from an xdist worker to its controller as it is.
+            # An attribute, since xdist passes a report's attributes from worker to controller.
             setattr(report, INFRASTRUCTURE, True)
     item.config.stash[RUN].note_outcome(report, error)
     return report
@@ -365,7 +365,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workerinput"):
         config.workeroutput[_READ] = sorted(read)  # type: ignore[attr-defined]
     elif session.exitstatus == pytest.ExitCode.OK:
-        # Code that computes the names that it reads is told apart from a misspelt parameter only by running it.
+        # Only a run distinguishes code that computes parameter names from a misspelt parameter.
         from .session.preflight import unread
 
         if wrong := unread(config.stash[_SETTINGS], read):
@@ -375,7 +375,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_sessionfinish")
 def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None, object, object]:
-    """Let Ctrl-C cut the end of tests short, and the summary be shown all the same."""
+    """Let Ctrl-C shorten the end of tests, and show the summary all the same."""
     if RUN not in session.config.stash:
         return (yield)
     try:
@@ -390,21 +390,21 @@ def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None,
 
 
 class _Interrupted:
-    """A hook that is not given the config."""
+    """Holder of a hook that does not get the config."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_keyboard_interrupt(self) -> Generator[None, object, object]:
-        """Let nothing interrupt pytest while it notes where it was interrupted; the end of the tests may be, again."""
+        """Block interrupts while pytest notes where it was interrupted; the tests' end can be interrupted again."""
         self._run.ends()
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
 def pytest_sessionfinish_with_result(session: pytest.Session) -> Generator[None, object, object]:
-    """See that the result is written, whatever has become of the summary, and fail the run where it cannot be."""
+    """Ensure that the result is written, even if the summary failed, and fail the run where it cannot be."""
     if RUN not in session.config.stash:
         return (yield)
     try:

@@ -1,9 +1,9 @@
-"""Foreign text made fit to be shown and kept: without credentials, control characters and commands to a CI system.
+"""Redaction of foreign text: removes credentials, control characters and commands to a CI system.
 
-Foreign is whatever this package has not written itself: log lines, messages of the API server and of other programs,
-labels and help texts of metrics, fields of objects, arguments, parameters. Each is passed through here where it is
-read, so that nothing behind it has to know. There are two ways by which a credential is known: by its looks or the name
-beside it, and by its value, once `conceal` was told it.
+Foreign is all text that this package has not written itself: log lines, messages of the API server and of other
+programs, labels and help texts of metrics, fields of objects, arguments, parameters. Each is redacted where it is read,
+so that later code need not care. A credential is detected in two ways: by its form or the name beside it, and by its
+value, once it was passed to `conceal`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SECRET_WORD = re.compile(
     r"|(?:access|secret|private|signing|encryption|master|auth|shared|account|ssh|storage)key\Z"
 )
 _INNER_WORD = re.compile(r"(?:pass(?:word|wd|phrase|code)|secret|token|apikey)s?\Z")
-"""Those that make a name secret that goes on behind them: ``TOKEN_PROD``, but not ``authorization-mode``."""
+"""Words that make a longer name secret, too: ``TOKEN_PROD``, but not ``authorization-mode``."""
 _KEYS = _words(
     """
     access account aes api app application auth client consumer deploy des encryption encrypt fernet hmac host
@@ -44,7 +44,7 @@ _KEYS = _words(
     subscription tls webhook
     """
 )
-"""Words before ``key`` that make it a secret one; a work queue's or a cache's is none."""
+"""Words before ``key`` that make it a secret one; a work queue's or a cache's key is not secret."""
 _HARMLESS_LAST = _words(
     """
     age annotation audience audiences binding bucket cache class cleaner config configmap controller count dir
@@ -57,9 +57,9 @@ _HARMLESS_LAST = _words(
     url uri used user username usage valid validator validity version volume watch watcher
     """
 )
-"""Last words of a name that make it say something about a secret, not the secret: ``--token-file``."""
+"""Last words of names that describe a secret without being one: ``--token-file``."""
 _WEAK = _words("auth sig signature nonce salt session sid")
-"""Names of things that are sometimes secret: their value decides, too."""
+"""Names that are sometimes secret: their value decides, too."""
 _LONGEST_NAME = 200
 _NAME_HINTS = _words(
     """
@@ -67,13 +67,13 @@ _NAME_HINTS = _words(
     mnemonic connection id_rsa id_ed id_ecdsa
     """
 )
-"""In lower case; a name of a secret has one of them. Looked for first, since most text has none."""
+"""Hints in lower case, one of which is in every secret name. Tested first, since most text has none."""
 
 
 def secret_name(name: str) -> bool:
-    """Return whether a name says that its value is a secret: ``DB_PASSWORD``, ``--api-key``, ``clientSecret``.
+    """Return whether a name denotes a secret value: ``DB_PASSWORD``, ``--api-key``, ``clientSecret``.
 
-    Of a dotted name or a path the last part counts; ``token-file``, ``secretName`` and ``token_count`` name none.
+    Of a dotted name or a path the last part counts; ``token-file``, ``secretName`` and ``token_count`` are not secret.
     """
     return _secrecy(name) != ""
 
@@ -83,7 +83,7 @@ def _has(found: str, hints: Iterable[str]) -> bool:
 
 
 def _secrecy(name: str) -> str:
-    """Return ``sure`` where the last word is the secret, ``inner`` where another is, ``weak``, or nothing."""
+    """Return ``sure`` where the last word is the secret, ``inner`` where another is, ``weak``, or an empty text."""
     name = name[-_LONGEST_NAME:].rstrip("\"'[]")
     if not _has(name, _NAME_HINTS):
         return ""
@@ -119,19 +119,19 @@ def _secrecy(name: str) -> str:
     return "inner" if inner or keyed else ""
 
 
-# ---- values that are known
+# ---- known values
 
 
 _LEAST_PLAIN, _LEAST = 12, 6
 _concealed: dict[str, re.Pattern[str]] = {}
-"""Form of a value → where it stands for itself, and is no part of a longer word."""
+"""Form of a value → pattern that matches it as a whole word."""
 
 
 def conceal(*values: str) -> None:
-    """Let no text of this process show these values from here on, nor their base64, URL and JSON forms.
+    """Remove these values from all later texts of this process, with their base64, URL and JSON forms.
 
-    A process-wide list, as a CI system's masks are: a secret that was given for one purpose turns up in texts of any
-    other. Values that ordinary text is full of (short ones, numbers, single words) are not taken.
+    A process-wide list, like a CI system's masks: a secret that was given for one purpose appears in texts of any
+    other. Values that are frequent in ordinary text (short ones, numbers, single words) are ignored.
     """
     for value in values:
         for form in _forms(value.strip()):
@@ -140,14 +140,14 @@ def conceal(*values: str) -> None:
 
 
 def concealed() -> list[str]:
-    """Return what `conceal` was told, for another process of the same run: it must travel through a pipe only."""
+    """Return the concealed values, for another process of the same run: pass them through a pipe only."""
     return sorted(_concealed)
 
 
 def _forms(value: str) -> Iterator[str]:
     short = len(value) < _LEAST
     plain = value.isalpha() and value.islower() and len(value) < _LEAST_PLAIN
-    # A key over several lines is known by its looks.
+    # A key over several lines is detected by its form.
     if short or plain or value.isdigit() or "\n" in value or _harmless(value):
         return
     yield value
@@ -156,15 +156,16 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value, ensure_ascii=False)[1:-1]
 
 
-# ---- control characters, and lines that a CI system obeys
+# ---- control characters, and CI commands
 
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-"""C0 but tab and newline, DEL, C1, what changes a line's direction or cannot be seen, and lone surrogates."""
+"""C0 but tab and newline, DEL, C1, characters that are invisible or change a line's direction, and lone surrogates."""
 _CI_COMMAND = re.compile(
-    # GitHub and its kin at a line's begin, wherever that will be; its older form and Azure's anywhere in a line.
+    # GitHub and similar systems at a line's beginning, wherever that will be; its older form and Azure's anywhere in
+    # a line.
     r"(?:^|(?<=\s)):(?=:[A-Za-z][\w.-]*(?:::|[ \t]))|#(?=#(?:vso|teamcity)?\[)|#(?=#teamcity\[)",
     re.MULTILINE,
 )
@@ -178,13 +179,13 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def _escaped(found: str) -> str:
-    """Return text that moves no cursor, hides nothing and gives no command; tabs and newlines stay."""
+    """Return text without cursor movements, invisible characters and CI commands; tabs and newlines stay."""
     if not found.isprintable():
         found = _CONTROL.sub(_visible, found.replace("\r\n", "\n"))
     return _CI_COMMAND.sub(_visible, found) if "::" in found or "##" in found else found
 
 
-# ---- credentials that are known by their looks
+# ---- credentials detected by their form
 
 
 _PEM = "-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----"
@@ -232,7 +233,7 @@ _DEPTH = 3
 
 
 def _without_key_ends(found: str) -> str:
-    """Return text without the ends of PEM keys whose begin is not in it, as in the last lines of a log."""
+    """Return text without the ends of PEM keys whose begin is missing, as in the last lines of a log."""
     if "PRIVATE KEY" not in found:
         return found
     parts: list[str] = []
@@ -254,7 +255,7 @@ def _basic(match: re.Match[str]) -> str:
 
 
 def _decoded(blob: str) -> bytes:
-    """Return what a base64 text stands for, as far as it goes; nothing where it is none."""
+    """Return the decoded bytes of a base64 text, as far as it is valid; empty if it is not."""
     packed = re.sub(r"\\[rn]|\s", "", blob).rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(packed[: len(packed) // 4 * 4] + _rest(packed))
@@ -268,7 +269,7 @@ def _rest(packed: str) -> str:
 
 
 def _is_key(data: bytes) -> bool:
-    """Return whether it begins as a private key in DER does: a sequence whose first element is a version, 0 or 1."""
+    """Return whether the data begins like a private key in DER: a sequence whose first element is a version, 0 or 1."""
     if len(data) < 24 or data[0] != 0x30:
         return False
     head = 2 if data[1] < 0x80 else 2 + (data[1] & 0x7F)
@@ -282,7 +283,7 @@ def _blob(match: re.Match[str], depth: int) -> str:
     try:
         inside = data.decode()
     except UnicodeDecodeError:
-        # Cut off in the middle of a character.
+        # Truncated in the middle of a character.
         inside = data[: max(len(data) - 4, 0)].decode(errors="ignore") if data[:8].isascii() else ""
     if not inside or not inside[:8].isprintable():
         return match[0]
@@ -290,7 +291,7 @@ def _blob(match: re.Match[str], depth: int) -> str:
 
 
 def _key_lines(match: re.Match[str]) -> str:
-    """Lines of 64 characters of base64 and nothing else are a key's or a certificate's; hexadecimal digests stay."""
+    """Replace lines of 64 characters of base64 only, a key's or a certificate's; hexadecimal digests stay."""
     if re.fullmatch(r"[0-9a-f\s>|]*|[0-9A-F\s>|]*", match[0]):
         return match[0]
     mixed = re.search(r"[A-Z]", match[0]) and re.search(r"[a-z]", match[0]) and re.search(r"\d", match[0])
@@ -299,7 +300,7 @@ def _key_lines(match: re.Match[str]) -> str:
     return REDACTED + ("\n" if match[0].endswith("\n") else "")
 
 
-# ---- credentials that stand beside a name
+# ---- credentials beside a name
 
 
 _ANSI = r"(?:\\x1b\[[0-9;]*m)*"
@@ -325,7 +326,7 @@ _SCHEME = re.compile(r"\[?(?:Bearer|Basic|Digest|Token|Negotiate|ApiKey|AWS4-HMA
 _BLOCK = re.compile(r"[|>][-+0-9]*[ \t]*(?:\#[^\n]*)?\n")
 _LINE_START = re.compile(r"[ \t]*(?:-[ \t]+|export[ ]+|set[ ]+|ENV[ ]+)?[\"']?")
 _DEEPEST = 200
-"""Characters before a name that are looked at."""
+"""Maximum number of characters before a name that are inspected."""
 _PASSWORD = re.compile(r"pass(?:w|p|c)|pwd", re.IGNORECASE)
 _PROSE = re.compile(r"[a-z]+[,.]?(?=\s|$)", re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d|%|[KMG]i?B?|B)?\Z")
@@ -335,7 +336,7 @@ _NO_VALUE = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"\$\([\w.-]+\)|\$\{[\w.:-]+\}|\{\{[^{}\n]*\}\}|<[^<>\n]*>(?!\w)")
-"""Where the value is: of another name, or of a template."""
+"""Reference to a value: another name, or a template's placeholder."""
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 _STOP = _words(
     """
@@ -359,17 +360,17 @@ _SENTENCE = re.compile(
         (?P<value>(?=[^\s"'`]*(?:[A-Z]|[^\w\s.:-])){_VALUE})""",
     re.VERBOSE,
 )
-"""``the password for admin is Xy12``: only what is no name of an object, which has lower-case letters."""
+"""``the password for admin is Xy12``: only values that cannot be an object's name, which has lower-case letters."""
 _ELEMENT = re.compile(r"(<(?P<name>[\w:.-]+)(?:\s[^<>]*)?>)(?P<value>[^<>]+)(?=</)")
 
 
 def _harmless(value: str) -> bool:
-    """Return whether a value is none, a switch, or the name of where the value is."""
+    """Return whether a value is empty, a switch, or the name of the value's place."""
     return _NO_VALUE.match(value) is not None
 
 
 def _named(found: str) -> str:
-    """Return text without the values that stand beside names of secrets."""
+    """Return text without the values beside names of secrets."""
     parts: list[str] = []
     done = position = 0
     while match := _NAME.search(found, position):
@@ -389,7 +390,7 @@ def _named(found: str) -> str:
 
 
 def _value_of(found: str, match: re.Match[str], secrecy: str) -> tuple[int, int, str] | None:
-    """Return from where to where the value of a name goes, and what takes its place; None where there is no secret."""
+    """Return (start, end, replacement) of a name's value; None where it is no secret."""
     name, end = match["name"], match.end()
     if before := _BEFORE_VALUE.match(found, end):
         start = before.end()
@@ -415,7 +416,7 @@ def _value_of(found: str, match: re.Match[str], secrecy: str) -> tuple[int, int,
         return None if inside in ("[]", REDACTED) or secrecy != "sure" else (start, stop, REDACTED)
     if found[start : start + 1] == "{":
         if secrecy != "sure" or last.rstrip("s") in ("secret", "credential", "auth"):
-            # An object: its own names say what is secret in it.
+            # An object: its own names decide what is secret in it.
             return None
         stop = _balanced(found, start)
         return None if _harmless(found[start:stop]) else (start, stop, REDACTED)
@@ -437,7 +438,7 @@ def _unquoted(found: str, match: re.Match[str], secrecy: str, start: int) -> tup
     if not colon and not (at_start and found[start - 1] in " \t" and not match["name"].startswith("-")):
         return start, value.end(), REDACTED
     if at_start:
-        # YAML or INI: all of the line, but a comment.
+        # YAML or INI: the whole line without a comment.
         rest = re.compile(r"[^\n]*?(?=[ \t]+\#[ \t]|[ \t]*$)", re.MULTILINE).match(found, start)
         assert rest is not None  # the value is on this line
         return start, max(rest.end(), value.end()), REDACTED
@@ -461,7 +462,7 @@ def _quoted(found: str, name: str, secrecy: str, opened: re.Match[str]) -> tuple
         run = position
         while run > opened.end() and found[run - 1] == "\\":
             run -= 1
-        # Of a quote that ends the value the backslashes are the opening one's, and pairs that stand for backslashes.
+        # The backslashes before a closing quote are the opening one's, plus pairs that stand for backslashes.
         if (position - run) % (2 * (escapes + 1)) == escapes or quote_mark[0] in "%&u":
             stop = position - escapes
             break
@@ -482,7 +483,7 @@ def _block(found: str, name_at: int, start: int) -> tuple[int, int, str] | None:
 
 
 def _balanced(found: str, start: int) -> int:
-    """Return the index behind the bracket that closes the one at ``start``; the line's end where none does."""
+    """Return the index after the bracket that closes the one at ``start``; the line's end if there is none."""
     opening = found[start]
     closing = {"[": "]", "{": "}"}[opening]
     depth = 0
@@ -496,7 +497,7 @@ def _balanced(found: str, start: int) -> int:
 
 
 def _spared(name: str, value: str, secrecy: str) -> bool:
-    """Return whether a value beside a secret's name is none: a switch, a count, a reference, an object's name."""
+    """Return whether a value beside a secret's name is no secret: a switch, a count, a reference, an object's name."""
     if _harmless(value):
         return True
     last = re.split(r"[./]", name.strip("-._/"))[-1].lower()
@@ -515,7 +516,7 @@ _DATA_LINE = re.compile(r"([ \t]*)([^\s:#][^\n:]*:)([^\n]*)")
 
 
 def _without_secret_data(found: str) -> str:
-    """Return text in which the data of every Secret object that is printed, as JSON, YAML or by Go, is left out."""
+    """Return text without the data of every Secret object printed as JSON, YAML or by Go."""
     if "ecret" not in found or not _KIND_SECRET.search(found):
         return found
     parts: list[str] = []
@@ -552,7 +553,7 @@ def _yaml_data(found: str, name_at: int, start: int) -> tuple[int, str]:
 
 
 def _below(found: str, name_at: int, start: int) -> tuple[int, int]:
-    """Return the indent of a name's line, and where the lines from ``start`` on end that are indented deeper."""
+    """Return the indent of a name's line, and the end of the lines from ``start`` on that are indented deeper."""
     line = found.rfind("\n", 0, name_at) + 1
     indent = len(found[line:name_at]) - len(found[line:name_at].lstrip(" "))
     end = start
@@ -566,7 +567,7 @@ def _below(found: str, name_at: int, start: int) -> tuple[int, int]:
     return indent, end
 
 
-# ---- one function for every foreign text
+# ---- public functions
 
 
 _BLOB_HINT = re.compile(r"[A-Za-z0-9+/]{20}|[A-Za-z0-9_-]{40}")
@@ -574,7 +575,7 @@ _BLOB_HINT = re.compile(r"[A-Za-z0-9+/]{20}|[A-Za-z0-9_-]{40}")
 
 def _without_secrets(found: str, depth: int = 0) -> str:
     if _concealed:
-        # The longest first: one may be part of another.
+        # Longest first: one may be part of another.
         for form in sorted((form for form in _concealed if form in found), key=len, reverse=True):
             found = _concealed[form].sub(REDACTED, found)
     if _has(found, _SHAPE_HINTS):
@@ -608,14 +609,14 @@ def _element(match: re.Match[str]) -> str:
 def text(found: str) -> str:
     """Return foreign text (log lines, an error's message) without credentials, control characters and CI commands.
 
-    Tabs and newlines stay; text of several lines is to be given as a whole, since keys go over lines. Text that was
-    passed through before stays as it is.
+    Tabs and newlines stay; pass text of several lines as a whole, since keys span lines. Redacting twice changes
+    nothing.
     """
     return _without_secrets(_escaped(found)) if found else found
 
 
 def lines(found: Iterable[str]) -> list[str]:
-    """Return foreign lines as `text` does, a secret that goes over several of them included: there may be fewer."""
+    """Return foreign lines, redacted as by `text`, also secrets that span several of them: there may be fewer lines."""
     together = "\n".join(found)
     return text(together).split("\n") if together else []
 
@@ -623,7 +624,7 @@ def lines(found: Iterable[str]) -> list[str]:
 def value(found: Any, name: str = "") -> Any:
     """Return a field of an object, or an object, without credentials; numbers and switches stay.
 
-    ``name``: its path or key; strings below a name that says that they are secret go, whatever they look like.
+    ``name``: its path or key; strings below a secret name are removed, whatever their form.
     """
     if isinstance(found, str):
         if name and (secrecy := _secrecy(name)) and found and not _spared(name, found, secrecy):
@@ -646,12 +647,12 @@ def _entry(holder: dict[str, Any], key: str, element: Any) -> Any:
 
 
 def parameters(given: Mapping[str, V]) -> dict[str, V]:
-    """Return parameters, or values of an operator, as they may be shown: those that are secret by name are not."""
+    """Return parameters, or values of an operator, for display: without those that are secret by name."""
     return {name: value(one, name) for name, one in given.items()}
 
 
 def arguments(argv: Sequence[str]) -> list[str]:
-    """Return a command line as it may be shown: ``--password X``, ``--token=X`` and ``--set=token=X`` without X."""
+    """Return a command line for display: ``--password X``, ``--token=X`` and ``--set=token=X`` without X."""
     shown: list[str] = []
     expected = ""
     for argument in argv:
@@ -670,7 +671,7 @@ def arguments(argv: Sequence[str]) -> list[str]:
 
 
 def _assigned(argument: str) -> str:
-    """Return ``--name=value`` or ``--set=name=value`` without a value that one of its names says is secret."""
+    """Return ``--name=value`` or ``--set=name=value``, redacted where one of its names is secret."""
     start = 0
     while (at := argument.find("=", start)) >= 0:
         name, rest = argument[start:at], argument[at + 1 :]

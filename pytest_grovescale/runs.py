@@ -1,6 +1,6 @@
-"""One pytest session's run: what its fixtures open, test by test, and what is left to do at its end.
+"""One pytest session's run: the resources of its fixtures, test by test, and the cleanup at its end.
 
-What pytest gives (config, items, requests) ends here and in ``session/``; the rooms below know nothing of it.
+pytest's objects (config, items, requests) are used only here and in ``session/``; other packages do not depend on them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .wanted import Wanted, folders
 from .writable import explained, raised_here
 
 _LOCKED_S = "grovescale/locked_seconds"
-"""Key in pytest's cache: test id → how long the test held the machine the last time, s."""
+"""Key in pytest's cache: test id → how long the test held the machine lock the last time, s."""
 
 
 class Run:
-    """What lives as long as the pytest session. Every part is made when it is first needed."""
+    """State of a pytest session. Every part is created at first use."""
 
     def __init__(self, config: pytest.Config, settings: Settings, *, run_id: str = "") -> None:
-        # Not the environment's word for it: that also reaches a pytest which a worker's test has started.
+        # Not from the environment, which also reaches a pytest that a worker's test has started.
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
         self._screen = open_screen(config, worker=bool(self.worker))
@@ -65,14 +65,14 @@ class Run:
         self._workers = False
         self._finished = False
         self._left = False
-        """Whether what there is to end was left to the cluster's supervisor."""
+        """Whether the cleanup was left to the cluster's supervisor."""
         self._concluded = False
         self._unwritten: list[str] = []
-        """Files of the result that could not be written, and why."""
+        """Files of the result that could not be written, with the reasons."""
         self._lost_turn: Lost = never_lost
         self._open: tuple[MeasuredTest, Scale] | None = None
         self._recorded: MeasuredTest | None = None
-        """The test whose recording is not complete yet: pytest has still to say what became of it."""
+        """The test whose recording is incomplete: pytest's outcome is still missing."""
         self.parameters_read: set[str] = set()
         """By the tests of this process, and, once they have ended, of its xdist workers."""
 
@@ -85,16 +85,16 @@ class Run:
         return self._session.progress
 
     def say(self, text: str) -> None:
-        """Show what takes its time outside of a test's own phases: a wait, a start; of an xdist worker, too."""
+        """Show a slow step outside of a test's phases: a wait, a start; also from an xdist worker."""
         self._notices.say(f"[{self.worker}] {text}" if self.worker else text)
 
-    # ---- what fixtures open
+    # ---- fixtures
 
     @contextlib.contextmanager
     def turn(self, item: pytest.Item) -> Iterator[None]:
-        """Lock the machine for a test: alone for one that measures."""
+        """Lock the machine for a test: exclusively for one that measures."""
         lock = machine_lock.exclusive if "scale" in getattr(item, "fixturenames", ()) else machine_lock.shared
-        # There is none with `-p no:cacheprovider`.
+        # Missing with `-p no:cacheprovider`.
         cache: pytest.Cache | None = getattr(item.config, "cache", None)
         last = cache.get(_LOCKED_S, {}) if cache is not None else {}
         with contextlib.ExitStack() as held:
@@ -107,7 +107,7 @@ class Run:
 
     @contextlib.contextmanager
     def cluster(self, item: pytest.Function) -> Iterator[Cluster]:
-        """Yield the cluster that a test asks for, started if it is not there, when it is the test's turn there."""
+        """Yield the cluster of a test, started if necessary, while the test holds its lock there."""
         measured = "scale" in item.fixturenames
         uses_operator = measured or "grovescale_operator" in item.fixturenames
         with contextlib.ExitStack() as held:
@@ -137,7 +137,7 @@ class Run:
 
     @contextlib.contextmanager
     def operator(self, item: pytest.Function, cluster: Cluster) -> Iterator[Operator]:
-        """Yield the operator that a test asks for, running and ready."""
+        """Yield the operator of a test, running and ready."""
         wanted = Wanted.of(item, self.settings)
         with told():
             definition = wanted.definition(item)
@@ -145,7 +145,7 @@ class Run:
                 raise UsageError(
                     "the test asks for an operator and for none", next_step="Leave grovescale_operator or `none` out."
                 )
-            # Where others use the cluster, it may run in this test's turn only.
+            # On a cluster with other users, it may run only while this test holds the lock.
             per_session = (wanted.start or definition.start) == "session" and not cluster.others_use_it
             logs = self._session.folder.part("logs")
             alone = "scale" in item.fixturenames
@@ -156,7 +156,7 @@ class Run:
 
     @contextlib.contextmanager
     def namespace(self, item: pytest.Function, cluster: Cluster) -> Iterator[str]:
-        """Yield a namespace of a test's own; afterwards it is gone, with all that is in it."""
+        """Yield a namespace for a test; afterwards remove it with all that is in it."""
         portal = self._session.portal
         client = portal.client(cluster.access_as("harness"))
         with told():
@@ -171,14 +171,14 @@ class Run:
             namespaces.remove(portal, client, cluster, name, run_id=self.id, say=self.progress.say)
 
     def _ended(self, cluster: Cluster) -> bool:
-        """Return whether the cluster has ended, with all that was on it; the test has said so, or does now."""
+        """Return whether the cluster has ended, with all objects on it; the test has reported it, or does now."""
         if how := cluster.ended():
             self.progress.say(how)
         return bool(how)
 
     @contextlib.contextmanager
     def scale(self, request: pytest.FixtureRequest, cluster: Cluster, *, profiled: bool) -> Iterator[Scale]:
-        """Yield one test's ``Scale``; afterwards its namespace is gone and its recording closed."""
+        """Yield one test's ``Scale``; afterwards remove its namespace and close its recording."""
         item = request.node
         test = MeasuredTest(self._session, item, cluster, profiled=profiled, lost_turn=self._lost_turn)
         with told():
@@ -196,12 +196,12 @@ class Run:
         if test.lost_recording() is None:
             judging.give_figures(item, scale)
 
-    # ---- a test that has run; a debugger
+    # ---- after a test's function; debuggers
 
     def cause_of(self, item: pytest.Item, error: BaseException) -> BaseException:
-        """Return what has really ended a test or its fixtures: the end of the cluster that it uses, if that ended.
+        """Return the root cause of a test's or fixture's error: the end of its cluster, if that ended.
 
-        Or that of its recording: what was not recorded cannot have held.
+        Or that of its recording: checks cannot pass without records.
         """
         if "grovescale_cluster" in getattr(item, "fixturenames", ()):
             try:
@@ -212,11 +212,11 @@ class Run:
         return lost or error
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
-        """Return whether a test passes although something has ended its function; see ``judging.leaves_unjudged``."""
+        """Return whether a test passes despite an error in its function; see ``judging.leaves_unjudged``."""
         return self._open is not None and judging.leaves_unjudged(item, self._open[1], error)
 
     def note_outcome(self, report: pytest.TestReport, error: BaseException | None) -> None:
-        """Let a test's recording hold what pytest made of its set-up, function or teardown."""
+        """Record pytest's outcome of a test's set-up, function or teardown."""
         test = self._recorded
         if test is not None and (report.when == "call" or report.failed):
             failed_phase = self._open[1].failed_phase if self._open is not None else ""
@@ -226,12 +226,12 @@ class Run:
             self._recorded = None
 
     def hold_to_budget(self, item: pytest.Item) -> None:
-        """Fail a test that has run by what it is held to, while its ``Scale`` is still open."""
+        """Fail a finished test by its checks, while its ``Scale`` is still open."""
         if self._open is None:
             return
         test, scale = self._open
         with told():
-            # Whatever the options say: without its recording it shows nothing.
+            # Whatever the options say: without its recording it proves nothing.
             scale.recorder.check_written()
         if (lost := test.mark_lost_turn(scale)) and not scale.profiled:
             judging.disturbed(item, lost, inconclusive=self.settings.inconclusive)
@@ -245,7 +245,7 @@ class Run:
             phase.pause()
 
     def resume(self) -> None:
-        """Let the clocks of an open phase run on."""
+        """Resume the clocks of an open phase."""
         if self._open is not None and (phase := self._open[1].current) is not None:
             phase.resume()
 
@@ -253,19 +253,19 @@ class Run:
 
     @property
     def groups(self) -> Path:
-        """The file by which xdist's workers tell which tests are in a group."""
+        """The file by which xdist's workers pass on their tests' groups."""
         return groups_file(self._session.folder.path)
 
     def give_to_worker(self) -> str:
-        """Return what an xdist worker is told of the run: its id. This process then ends what the workers leave."""
+        """Return the run's id for an xdist worker. This process then cleans up after the workers."""
         self._workers = True
         self._session.folder.hold_open()
         return self.id
 
     def finish(self) -> None:
-        """Stop the operator, leave the cluster, close the connections. May be called again."""
+        """Stop the operator, leave the cluster, close the connections. Idempotent."""
         if self.worker and not self._finished:
-            # First of all: execnet kills a worker whose controller has died when that has taken it 15 s.
+            # First: execnet kills a worker whose controller has died after 15 s of cleanup.
             conclude_without_controller(self._session.folder)
         self._finished = True
         if self._left:
@@ -280,9 +280,9 @@ class Run:
                 clusters.end_all(self.id)
 
     def cut_short(self) -> None:
-        """End what is left in order, after a Ctrl-C that struck when tests were being ended; another one leaves it.
+        """Clean up in order, after a Ctrl-C during the end of tests; another Ctrl-C skips the cleanup.
 
-        It then goes with this process: the cluster's supervisor sees it end, and clears up.
+        It is then left to the cluster's supervisor, which sees this process end.
         """
         self.say("interrupted again: ending the cluster; once more leaves that to its supervisor")
         try:
@@ -295,7 +295,7 @@ class Run:
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:
-        """Show what could not be ended: the tests are over, it must not make an error of them."""
+        """Show errors of the cleanup: the tests are over, they must not become errors of them."""
         try:
             yield
         except GrovescaleError as error:
@@ -306,11 +306,11 @@ class Run:
             self.say(str(refused))
 
     def refused(self, error: BaseException) -> GrovescaleError | None:
-        """Return what the machine has refused a part of ours, with path and option; None for any other error."""
+        """Return the operating system's error, with path and option; None for any other error."""
         return explained(error, self.settings.reports) if raised_here(error) else None
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
-        """Show what the run's recordings say, and write it; a worker leaves that to the one that started it."""
+        """Show and write the results of the run's recordings; a worker leaves that to its controller."""
         if self.worker:
             return
         self._conclude(reporter)
@@ -318,7 +318,7 @@ class Run:
         tell_unprofiled(reporter)
 
     def write_result(self) -> bool:
-        """Write what `summarise` has not, as where pytest's own output broke off; return whether all was written."""
+        """Write the files that `summarise` has not, as after an error in pytest's output; return whether all exist."""
         if not self.worker and not self._concluded:
             for text in self._conclude(None):
                 self.say(text)
@@ -343,14 +343,15 @@ class Run:
         return self._unwritten
 
     def ends(self) -> None:
-        """Let Ctrl-C end nothing that is as good as over, from here to the end of the process or `termination.release`.
+        """Block Ctrl-C, from here to the end of the process or `termination.release`.
 
-        pytest itself takes a second to show where it was interrupted: another one there loses all that comes after.
+        pytest itself takes a second to show where it was interrupted: another one there would lose the rest of the
+        output.
         """
         termination.hold(self._answer("the run is ending"))
 
     def _answer(self, text: str) -> Callable[[str], None]:
-        """Return what answers a signal: straight to the terminal, since it may strike while a stream is written to."""
+        """Return a signal's message handler; it bypasses streams, which may be in use when it runs."""
 
         def answer(name: str) -> None:
             with contextlib.suppress(OSError, ValueError):
@@ -359,12 +360,12 @@ class Run:
         return answer
 
     def close(self) -> None:
-        """Close what ``finish`` leaves: the run's folder and the screen."""
+        """Close the run's folder and the screen, which ``finish`` keeps open."""
         self.finish()
         self._session.folder.close()
         self.progress.close()
         with contextlib.suppress(OSError):
-            # What could not be shown is still in its buffer: `| head`, or a full disk behind `>`.
+            # Unwritten output is still in its buffer: `| head`, or a full disk behind `>`.
             self._screen.close()
 
 

@@ -1,4 +1,4 @@
-"""Amounts of memory as people write them in files and options: ``200Mi``."""
+"""Memory quantities in users' notation: ``200Mi``."""
 
 from __future__ import annotations
 

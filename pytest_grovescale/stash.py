@@ -1,4 +1,4 @@
-"""What the plugin keeps on pytest's own objects."""
+"""Keys of the plugin's data on pytest's own objects."""
 
 from __future__ import annotations
 

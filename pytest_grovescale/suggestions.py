@@ -1,4 +1,4 @@
-"""What a user may have meant by a name that is unknown: the one place that compares names."""
+"""Suggestions for unknown names: the only place that compares names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return at most two known names that differ little from a name, the nearest first; case does not count."""
+    """Return at most two known names that are close to a name, the nearest first; case does not count."""
     by_fold = {other.casefold(): other for other in sorted(known)}
     return [by_fold[found] for found in difflib.get_close_matches(name.casefold(), by_fold, n=2)]
 

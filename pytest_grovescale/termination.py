@@ -1,8 +1,8 @@
-"""SIGTERM, by which a run is asked to end: it does what Ctrl-C does.
+"""SIGTERM as a request to end a run: it acts like Ctrl-C.
 
-By itself it would kill pytest on the spot, and the cluster's supervisor would clear up behind it. In a container that
-is not enough: there pytest is the first process, to which a SIGTERM that nobody handles does nothing, until SIGKILL
-ends all processes of the container at once, the supervisor too.
+By default it would kill pytest at once, and the cluster's supervisor would clean up. In a container that is not enough:
+there pytest is the first process, to which an unhandled SIGTERM does nothing, until SIGKILL ends all processes of the
+container at once, the supervisor too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 
 def interrupts() -> None:
-    """Let SIGTERM raise KeyboardInterrupt, unless somebody handles it already; undone by ``kills``."""
+    """Make SIGTERM raise KeyboardInterrupt, unless it has a handler already; undone by ``kills``."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class _Answer:
-    """A handler that interrupts nothing, but says what goes on; ``once``: the next signal interrupts."""
+    """A handler that prints a message instead of interrupting; ``once``: the next signal interrupts."""
 
     def __init__(self, say: Callable[[str], None], *, once: bool) -> None:
         self._say = say
@@ -33,9 +33,9 @@ class _Answer:
 
 
 def hold(say: Callable[[str], None], *, once: bool = False) -> None:
-    """Let Ctrl-C and SIGTERM interrupt nothing from here on, but be answered by ``say``, until `release`.
+    """Make Ctrl-C and SIGTERM call ``say`` instead of interrupting, until `release`.
 
-    ``say`` is called with the signal's name, in the midst of anything: it must not use a buffered stream.
+    ``say`` is called with the signal's name, at any moment: it must not use a buffered stream.
     """
     for number in _interrupting():
         signal.signal(number, _Answer(say, once=once))
@@ -60,7 +60,7 @@ def _is_ours(handler: object) -> bool:
 
 
 def kills() -> None:
-    """Let SIGTERM end the process again, as it does by itself, and Ctrl-C interrupt it."""
+    """Restore SIGTERM's default action, and Ctrl-C's interrupt."""
     release()
     if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What one test runs on: the command line's word, else its marker's, else ini's or the default."""
+"""The configuration of one test: the command line, else its marker, else ini or the default."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Wanted(NamedTuple):
         return f"{self.cluster}/{self.kubernetes}/{self.nodes}"
 
     def definition(self, item: pytest.Item) -> OperatorDefinition | None:
-        """Return the operator definition, checked; None where the test wants no operator."""
+        """Return the operator definition, validated; None for a test without an operator."""
         if self.operator == NO_OPERATOR:
             return None
         return load(self.operator, values=self.values, base=folders(item), workdir=self.workdir)
@@ -70,7 +70,7 @@ class Wanted(NamedTuple):
         return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
 
     def adapted(self, definition: ClusterDefinition) -> ClusterDefinition:
-        """Return a cluster definition with the version and the number of nodes that this test asks for."""
+        """Return a cluster definition with the version and the number of nodes of this test."""
         if self.kubernetes:
             definition = definition.with_version(self.kubernetes)
         if self.nodes:
@@ -79,7 +79,7 @@ class Wanted(NamedTuple):
 
 
 def folders(item: pytest.Item) -> tuple[Path, ...]:
-    """Return where the files that a test, its marker or the command line names are looked for."""
+    """Return the search folders for files that a test, its marker or the command line names."""
     return (item.path.parent, item.config.invocation_params.dir)
 
 
@@ -90,7 +90,7 @@ def _interval(asked: Mapping[str, Any], settings: Settings) -> float | None:
 
 
 def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> None:
-    """Write which of the collected tests are scale tests, and what each runs on: what a comparison asks first."""
+    """Write the collected scale tests with their configurations: the first input of a comparison."""
     subjects = []
     for item in items:
         if isinstance(item, pytest.Function) and "scale" in item.fixturenames and not is_profiled(item):
@@ -110,37 +110,37 @@ def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> No
 
 
 def is_profiled(item: pytest.Function) -> bool:
-    """Return whether this is a test's second pass, the one with profilers."""
+    """Return whether this is a test's profiling pass."""
     callspec = getattr(item, "callspec", None)
     return callspec is not None and bool(callspec.params.get("grovescale_profiled"))
 
 
 def has_profiled_pass(item: pytest.Function) -> bool:
-    """Return whether a test has a second pass, with profilers."""
+    """Return whether a test has a profiling pass."""
     callspec = getattr(item, "callspec", None)
     return callspec is not None and "grovescale_profiled" in callspec.params
 
 
 def node_id(item: pytest.Item) -> str:
-    """Return a test's node id, without the group that xdist puts behind it with ``--dist loadgroup``."""
+    """Return a test's node id, without the group that xdist appends with ``--dist loadgroup``."""
     group = group_of(item)
     return item.nodeid.removesuffix(f"@{group}") if group else item.nodeid
 
 
 def group_of(item: pytest.Item) -> str:
-    """Return the group that a test's ``xdist_group`` marks put it into, several as one; empty for none."""
+    """Return the group from a test's ``xdist_group`` marks, several joined as one; empty for none."""
     marks = item.iter_markers("xdist_group")
     return "_".join(sorted({str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks}))
 
 
 def measured_of_profiled(nodeid: str) -> str:
-    """Return the node id of the pass that measures, from that of one with profilers; empty for any other test."""
+    """Return the node id of the measuring pass, from that of a profiling pass; empty for any other test."""
     found = measured(nodeid) if "profiled" in nodeid.partition("[")[2] else nodeid
     return "" if found == nodeid else found
 
 
 def measured(nodeid: str) -> str:
-    """Return the node id of the pass that measures, from that of the one with profilers."""
+    """Return the node id of the measuring pass, from that of the profiling pass."""
     before, _, after = nodeid.rpartition("profiled")
     if before.endswith("[") and after == "]":
         return before[:-1]
@@ -148,7 +148,7 @@ def measured(nodeid: str) -> str:
 
 
 def operator_parameters(definition: OperatorDefinition | None) -> dict[str, str | int | float | bool]:
-    """Return what a recording notes of the operator: its name, what it runs as, and the values that were chosen."""
+    """Return the recorded facts of an operator: its name, how it runs, and its values."""
     if definition is None:
         return {"operator": NO_OPERATOR}
     runs_as = "process" if definition.pod is None else "pod"

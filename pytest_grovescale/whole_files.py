@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: a reader finds the old one or the new one, never a part."""
+"""Atomic file writes: a reader finds the old file or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 
 class _Header(msgspec.Struct):
-    """What the file of any version can be asked for, before its other fields are looked at."""
+    """The fields that a file of any version has, read before the others."""
 
     schema_version: int
 
 
 @contextlib.contextmanager
 def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of ``path`` when the block ends, and leaves nothing when it fails.
+    """Yield a file that replaces ``path`` when the block ends, and is removed when it fails.
 
-    ``durable``: it is on the disk by then. ``mode`` holds from its first moment on. Several processes and threads
+    ``durable``: it is flushed to the disk by then. ``mode`` holds from its creation on. Several processes and threads
     may do so at once. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
@@ -44,33 +44,33 @@ def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterat
 
 
 def json_document(content: Any) -> bytes:
-    """Return JSON as it stands in a file: indented, with a newline at its end."""
+    """Return JSON for a file: indented, with a newline at its end."""
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
 def json_text(content: Any) -> str:
-    """Return JSON as a command prints it: indented."""
+    """Return JSON for a command's output: indented."""
     return json_document(content).decode().rstrip("\n")
 
 
 def json_schema(content: type, *, title: str) -> bytes:
-    """Return the JSON Schema (2020-12) of what a struct is encoded to, as it stands in a file."""
+    """Return the JSON Schema (2020-12) of a struct's encoding, for a file."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     encoded = msgspec.json.encode({**head, **msgspec.json.schema(content)}, order="sorted")
     return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file that only its owner may read: a reader never meets half a token. Raises OSError."""
+    """Write a file that only its owner may read, atomically, as for tokens. Raises OSError."""
     with replacing(path, mode=0o600) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
 def read_document(path: Path, content: type[T], *, schema_version: int, what: str, next_step: str) -> T:
-    """Return what a JSON file holds. ``what`` says in words what it should be: ``a result``.
+    """Return the content of a JSON file. ``what`` describes the expected content: ``a result``.
 
-    Raises MissingFileError for a file that is not there; RecordingError, with ``next_step``, for one that cannot be
-    read or is something else, and for one of a newer version than ``schema_version``.
+    Raises MissingFileError for a missing file; RecordingError, with ``next_step``, for one that cannot be read or is
+    something else, and for one of a newer version than ``schema_version``.
     """
     version = schema_version
     try:

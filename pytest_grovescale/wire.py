@@ -1,8 +1,7 @@
-"""Protobuf's wire format, without a protobuf library: the fields of a message, one after the other.
+"""Protobuf's wire format, without a protobuf library: iterates the fields of a message.
 
-Format: https://protobuf.dev/programming-guides/encoding/. A key names a field and how it is written,
-``number << 3 | type``; a field written otherwise than a reader expects has another key, and is skipped like an unknown
-one.
+Format: https://protobuf.dev/programming-guides/encoding/. A key consists of a field's number and its wire type,
+``number << 3 | type``; a field with an unexpected wire type has another key, and is skipped like an unknown one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _DOUBLE = struct.Struct("<d")
 
 
 class WireError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a valid message."""
 
 
 def fields(message: bytes) -> Iterator[tuple[int, Any]]:
@@ -37,7 +36,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Any]]:
             number = _SIZES[wire]
         elif wire not in (VARINT, BYTES):
             raise WireError(f"field {key >> 3} has the unknown wire type {wire}")
-        # Most numbers have one byte; a call for each is what reading costs.
+        # Most numbers have one byte; a call for each would dominate the cost of reading.
         elif at < end and (number := message[at]) < 0x80:
             at += 1
         else:
@@ -52,7 +51,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def grouped(message: bytes) -> defaultdict[int, list[Any]]:
-    """Return key → values, in order, for messages whose fields are repeated. Raises WireError."""
+    """Return key → values, in order, for messages with repeated fields. Raises WireError."""
     found: defaultdict[int, list[Any]] = defaultdict(list)
     for key, value in fields(message):
         found[key].append(value)
@@ -60,7 +59,7 @@ def grouped(message: bytes) -> defaultdict[int, list[Any]]:
 
 
 def last(found: Mapping[int, list[Any]], key: int) -> Any:
-    """Return a field that is not repeated from `grouped`: of several the last one counts; None where it is not."""
+    """Return a non-repeated field from `grouped`: of several values the last; None if missing."""
     return found[key][-1] if found.get(key) else None
 
 
@@ -89,7 +88,7 @@ def varints(value: int | bytes) -> list[int]:
 
 
 def double(value: bytes | None) -> float:
-    """Return the number of a double field, FIXED64; one that is not there is 0."""
+    """Return the number of a double field, FIXED64; 0 if missing."""
     return 0.0 if value is None else _DOUBLE.unpack(value)[0]
 
 
@@ -101,10 +100,10 @@ def doubles(value: bytes) -> tuple[float, ...]:
 
 
 def signed(number: int) -> int:
-    """Return an ``int32`` or ``int64``: negative ones have all 64 bits."""
+    """Return the value of an ``int32`` or ``int64``: negative ones have all 64 bits."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def zigzag(number: int) -> int:
-    """Return a ``sint32`` or ``sint64``: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …"""
+    """Return the value of a ``sint32`` or ``sint64``: 0, -1, 1, -2 … are encoded as 0, 1, 2, 3 …"""
     return number >> 1 ^ -(number & 1)

@@ -1,4 +1,4 @@
-"""The folders that a run writes, by what each is chosen, and what the operating system's refusals mean in words."""
+"""Folders that a run writes, the options that choose them, and the operating system's errors in words."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ CACHE_BYTES = 600 * MB
 """Five binaries of about 100 MB each, beside the archive that one of them comes in."""
 
 _FULL_BYTES = 1 * MB
-"""Whoever has less left on a disk is refused most writes."""
+"""Free bytes below which most writes to a disk fail."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG)
 _NO_SUCH_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
-"""Of the machine only in a folder that a run writes; elsewhere they are a mistake of whoever opened the file."""
+"""The machine's errors only in a folder that a run writes; elsewhere they are mistakes of the code that opened the
+file."""
 
 _LIMITS = {
     errno.EAGAIN: "Raise the limit of processes: ulimit -u, or that of the container or the unit (pids.max).",
@@ -55,9 +56,9 @@ class Folder(NamedTuple):
     what: str
     path: Path
     chosen_by: str
-    """Option or variable, as it is given."""
+    """The option or variable that chooses it, as given."""
     least_bytes: int = 0
-    """So much must be free on its disk at the start."""
+    """Bytes that must be free on its disk at the start."""
 
 
 def reports_folder(path: Path, least_bytes: int = 0) -> Folder:
@@ -76,9 +77,9 @@ def cache_folder(least_bytes: int = 0) -> Folder:
 
 
 def to_start(definition: ClusterDefinition) -> list[Folder]:
-    """Return the folders that the start of a cluster writes, with what it needs there.
+    """Return the folders that the start of a cluster writes, with the space that it needs there.
 
-    A cache that holds all its binaries is only read. Raises UsageError for a version that is none.
+    A cache that holds all its binaries is only read. Raises UsageError for an invalid version.
     """
     data = DATA_BYTES if definition.backend == "local" and not state.data_in_memory() else 0
     found = [state_folder(STATE_BYTES + data)]
@@ -87,7 +88,7 @@ def to_start(definition: ClusterDefinition) -> list[Folder]:
 
 
 def to_make(names: Iterable[str], kubernetes: str) -> list[Folder]:
-    """Return the cache folder, with what it needs, where one of these binaries is not there yet."""
+    """Return the cache folder, with the space it needs, where one of these binaries is missing."""
     there = all(binaries.is_present(name, kubernetes) for name in names)
     return [] if there else [cache_folder(CACHE_BYTES)]
 
@@ -101,9 +102,9 @@ def refuse_unwritable(needed: Sequence[Folder]) -> None:
 
 
 def wrong_with(folder: Folder) -> str:
-    """Return why a folder cannot be written, or that its disk has too little space left; empty where all is well.
+    """Return why a folder cannot be written, or that its disk has too little space left; empty if it is usable.
 
-    Nothing is left there, not even the folder where it is not there yet.
+    Nothing is left there, not even a folder that did not exist before.
     """
     try:
         place = next(path for path in (folder.path, *folder.path.parents) if path.exists() or path.is_symlink())
@@ -141,7 +142,7 @@ def _home() -> Path:
 
 
 def explained(error: BaseException, reports: Path | None = None) -> MachineError | None:
-    """Return what the operating system refused, with path and option; None for any other error, a defect of ours.
+    """Return the operating system's error, with path and option; None for any other error, a defect of ours.
 
     ``reports``: the run's folder of reports.
     """
@@ -149,7 +150,7 @@ def explained(error: BaseException, reports: Path | None = None) -> MachineError
         return MachineError("no further thread can be started", next_step=_LIMITS[errno.EAGAIN])
     if not isinstance(error, OSError) or error.errno is None:
         return None
-    # A name alone may be that of a file in an open folder, which is not known here.
+    # A bare name may be that of a file in an open folder, which is unknown here.
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     if error.errno in _LIMITS:
         what = "no further process can be started" if error.errno == errno.EAGAIN else path or "the machine refuses"
@@ -181,7 +182,7 @@ def _holding(path: Path, known: Sequence[Folder]) -> Folder | None:
 
 
 def _full(known: Sequence[Folder]) -> Folder | None:
-    """Return the first folder whose disk is full: a write that finds no room does not name its file."""
+    """Return the first folder whose disk is full: the error of a full disk does not name its file."""
     for folder in known:
         if folder.path.exists():
             disk = os.statvfs(folder.path)
@@ -191,7 +192,7 @@ def _full(known: Sequence[Folder]) -> Folder | None:
 
 
 def raised_here(error: BaseException) -> bool:
-    """Return whether an error came from this package, or from what it called: not from a user's code."""
+    """Return whether an error came from this package or from code that it called, not from a user's code."""
     for file in reversed(list(_files(error.__traceback__))):
         if file.startswith(_PACKAGE):
             return True

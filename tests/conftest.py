@@ -51,16 +51,19 @@ def cache() -> Iterator[None]:
         yield
 
 
+_NOT_FOR_CHILDREN = "-p no:hypothesispytest -p no:syrupy"
+"""The tests' own pytests run without what only ours need: hypothesis loads all of itself at the end of each."""
+
+
 @pytest.fixture(autouse=True)
 def children_without_our_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the tests' own pytests without what only ours need: hypothesis loads all of itself at each end."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:syrupy")
+    monkeypatch.setenv("PYTEST_ADDOPTS", _NOT_FOR_CHILDREN)
 
 
 @pytest.fixture
 def pytester(
-    pytester: pytest.Pytester, children_without_hypothesis: None, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, children_without_our_plugins: None, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
     """Return pytest's own, which clears the variable."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+    monkeypatch.setenv("PYTEST_ADDOPTS", _NOT_FOR_CHILDREN)
     return pytester

@@ -1,1 +1,1 @@
-"""What the project itself needs and does not ship."""
+"""Development tools, which are not part of the package."""

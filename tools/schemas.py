@@ -1,4 +1,4 @@
-"""``python -m tools.schemas``: writes the JSON Schemas that are shipped, from the structs they are of."""
+"""``python -m tools.schemas``: writes the package's JSON Schemas from their structs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pytest_grovescale.cli import schemas
 
 
 def main() -> None:
-    """Write all of them."""
+    """Write all schemas."""
     for name, document in schemas.documents().items():
         path = schemas.path_of(name)
         path.parent.mkdir(exist_ok=True)

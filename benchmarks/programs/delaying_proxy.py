@@ -1,7 +1,7 @@
-"""Passes requests on to a server after a delay: ``delaying_proxy.py URL SECONDS``.
+"""Forwards requests to a server after a delay: ``delaying_proxy.py URL SECONDS``.
 
-It writes its port to standard output, and ends when its standard input does. Every request waits for itself alone, as
-on a long way; nothing is queued.
+It writes its port to standard output, and ends when its standard input does. Requests are delayed independently, as by
+network latency; nothing is queued.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ async def main(url: str, delay_s: float) -> None:
         runner = web.AppRunner(app, shutdown_timeout=0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        print(runner.addresses[0][1], flush=True)  # noqa: T201 - whoever started it reads this
+        print(runner.addresses[0][1], flush=True)  # noqa: T201 - its parent process reads this
         await asyncio.to_thread(sys.stdin.read)
         await runner.cleanup()
 

@@ -2,7 +2,7 @@
 
 ``python metrics_endpoints.py TARGETS FORMAT`` (``text`` or ``protobuf``) prints a line of JSON: the ports, and one that
 takes connections and never answers. Each line ``move`` on its standard input moves the first endpoint to another port,
-which it prints. It ends with its standard input. Standard library only: what it costs is its own.
+which it prints. It ends with its standard input. Standard library only, so that its cost is independent of grovescale.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Family:
         self.rendered = b""
 
     def change(self, number: int) -> None:
-        """Let the value of one label set change."""
+        """Change the value of one label set."""
         self.changed = True
         if self.kind == "gauge":
             self.values[number] = random.randrange(1000)
@@ -107,7 +107,7 @@ class Surface:
 
 
 class Connection(asyncio.Protocol):
-    """Answers every request with a scrape, over as many requests as the other side likes."""
+    """Answers every request with a scrape, for any number of requests."""
 
     def __init__(self, surface: Surface, protobuf: bool, open_ones: set[Connection]) -> None:
         self.surface = surface

@@ -1,4 +1,4 @@
-"""Does the server clock tell the truth? 1000 writes by a separate client, which notes when it sent and got each."""
+"""Accuracy of the server clock: 1000 writes by a separate client, which notes when it sent and completed each."""
 
 from __future__ import annotations
 

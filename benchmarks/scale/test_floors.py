@@ -1,7 +1,7 @@
 """The reference operator against its two floors, in one run: bare pods, and its own writes by clients that only write.
 
-Each floor is the best of three. The operator's run is asserted to have done all that it should (gates, finalizers,
-statuses) and is what the replays are made from.
+Each floor is the best of three. The test asserts that the operator's run is complete (gates, finalizers, statuses); the
+replays are derived from it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorRun(msgspec.Struct, kw_only=True):
-    """What the operator's runs leave for the replays; kept in a file, as every test has a process's lifetime only."""
+    """Data of the operator's runs for the replays; kept in a file, since every test has its own process."""
 
     times: list[Times]
     deploy_cpu: list[float]
@@ -56,7 +56,7 @@ class OperatorRun(msgspec.Struct, kw_only=True):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file through which the operator's run reaches the replays."""
+    """The file that passes the operator's run to the replays."""
     return tmp_path_factory.mktemp("bench") / "operator-run.json"
 
 

@@ -1,4 +1,4 @@
-"""The main job in both variants: what a no-op reconcile costs, what the recorder costs, what `optimized` saves."""
+"""The main job in both variants: cost of a no-op reconcile and of the recorder, and the savings of `optimized`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PHASES = ("deploy", "steady-state", "delete")
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the operator used in one phase."""
+    """CPU use of the operator in one phase."""
 
     cpu_s: float
     requests: int
@@ -23,7 +23,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder through which one variant's costs reach the comparison."""
+    """The folder that passes one variant's costs to the comparison."""
     return tmp_path_factory.mktemp("variants")
 
 

@@ -38,10 +38,10 @@ RECORDINGS = "recordings"
 RECORDER = "recorder"
 
 STACKS = "stacks:"
-"""How the source of a stack dump begins; the process's name follows."""
+"""Prefix of a stack dump's source; the process's name follows."""
 
 TURN_LOST = "turn-lost"
-"""Label of the mark that the harness sets when others may have used the cluster meanwhile; its detail says why."""
+"""Label of the harness's mark that others may have used the cluster during the test; its detail says why."""
 
 OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""
@@ -125,7 +125,7 @@ def analyse_run(folder: Path) -> Result:
 
 
 class RunOverTime(NamedTuple):
-    """The result of a run, and what it was made of: of each test, by `TestResult.recording`."""
+    """The result of a run, with the recording behind each test, by `TestResult.recording`."""
 
     result: Result
     timelines: dict[str, Timeline]
@@ -137,7 +137,7 @@ class RunOverTime(NamedTuple):
 
 
 def analyse_run_over_time(folder: Path) -> RunOverTime:
-    """Return the result of a run as `analyse_run` does, and what it was made of."""
+    """Return the result of a run as `analyse_run` does, with the recording behind each test."""
     tests: list[TestResult] = []
     problems: list[str] = []
     timelines: dict[str, Timeline] = {}
@@ -193,8 +193,8 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
 def _evidence(found: Lines, contents: Contents, *, passed: bool) -> Evidence:
     """Return lines of the recording as evidence; a dump's stacks as groups.
 
-    A dump's own lines are of use when a failure is looked into; of a run that ``passed`` only what the dump
-    itself remarks, after a ``#``, is kept.
+    ``passed``: of a dump, keep only its own remarks (lines after a ``#``); the dump's lines help only to analyse a
+    failure.
     """
     lines = tuple(found.lines)
     stacks = stack_groups(read_dump(lines)) if found.source.startswith(STACKS) else ()
@@ -216,7 +216,7 @@ def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
 
 
 def _detail(contents: Contents, label: str) -> str:
-    """Return what the first mark of a label says; nothing where there is none."""
+    """Return the detail of the first mark with a label; empty where there is none."""
     return next((mark.detail for mark in contents.marks if mark.label == label), "")
 
 
@@ -226,7 +226,7 @@ def _worst(outcomes: Iterable[Outcome]) -> Outcome:
 
 
 def _recorder_cost(contents: Contents) -> RecorderCost | None:
-    """Return what the recorder itself cost, from its first read to its last, next to all other processes."""
+    """Return the recorder's own cost, from its first read to its last, next to all other processes."""
     used = {process: _cpu_seconds(reads) for process, reads in contents.reads.items()}
     reads = contents.reads.get(RECORDER)
     if not reads:
@@ -250,7 +250,7 @@ def _cpu_seconds(reads: Sequence[CpuRead]) -> float:
 
 
 def _operator_start(contents: Contents) -> float | None:
-    """Return what the first start of the operator took, s."""
+    """Return the duration of the operator's first start, s."""
     marks = [mark for mark in contents.marks if mark.label == OPERATOR_START]
     began = next((mark.at for mark in marks if mark.state == "begin"), None)
     ready = next((mark.at for mark in marks if mark.state == "end"), None)
@@ -258,7 +258,7 @@ def _operator_start(contents: Contents) -> float | None:
 
 
 def _largest_count(contents: Contents) -> tuple[int | None, str]:
-    """Return the largest number that a milestone counts objects up to, and of what."""
+    """Return the largest number that a milestone counts objects up to, and the resource it counts."""
     counts = [
         (count.n, count.watch.resource)
         for phase in contents.phases

@@ -17,7 +17,7 @@ _REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
 class Kind(NamedTuple):
-    """What rows are grouped by."""
+    """Key by which rows are grouped."""
 
     user: str
     verb: str
@@ -28,7 +28,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(request: Request) -> Kind:
-    """Return what a request counts as."""
+    """Return the group of a request."""
     category = category_of(request)
     if category == "nonresource":
         resource = "/" + request.path.lstrip("/").partition("/")[0].partition("?")[0]
@@ -38,7 +38,7 @@ def kind_of(request: Request) -> Kind:
 
 
 def category_of(request: Request) -> Category:
-    """Return what a request is about; see `result.Category`."""
+    """Return the category of a request; see `result.Category`."""
     if not request.resource:
         return "nonresource"
     if request.group in _REVIEW_GROUPS or (request.resource, request.subresource) == ("serviceaccounts", "token"):
@@ -53,7 +53,7 @@ def category_of(request: Request) -> Category:
 def counted(request: Request) -> bool:
     """Return whether this line of the log counts as a request: each request has one line that does.
 
-    A watch has two lines, at its start and at its end; it counts when it starts. One that was refused has only an end.
+    A watch has two lines, at its start and at its end; it counts when it starts. A rejected watch has only an end.
     """
     if request.verb == "watch":
         return request.stage == "ResponseStarted" or request.code >= 400
@@ -61,7 +61,7 @@ def counted(request: Request) -> bool:
 
 
 def roles(identities: Mapping[str, str]) -> dict[str, str]:
-    """Return user name → identity; two roles that are one user cannot be told apart and become ``a+b``."""
+    """Return user name → identity; two roles that share one user become ``a+b``."""
     users: dict[str, list[str]] = defaultdict(list)
     for role, user in identities.items():
         users[user].append(role)

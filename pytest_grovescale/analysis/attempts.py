@@ -1,4 +1,4 @@
-"""Several runs of one test in one run of pytest: reruns of what failed or crashed. The last one counts."""
+"""Several runs of one test in one run of pytest: reruns of failed or crashed tests. The last one counts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .result import TestResult
 
 
 def numbered(tests: Sequence[TestResult]) -> list[TestResult]:
-    """Return the tests, in the order of their starts, with the number of each one's run and of how many it is.
+    """Return the tests in the order of their starts, each with its run number and the number of its runs.
 
-    A test's pass with profilers is counted apart from the one that measures.
+    A test's profiling pass is counted separately from the pass that measures.
     """
     ordered = sorted(tests, key=lambda test: (test.started, test.test))
     of_each = Counter(_name(test) for test in ordered)

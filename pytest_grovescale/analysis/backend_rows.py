@@ -1,4 +1,4 @@
-"""The rows of a table of backends: each one figure of all runs, and why a run has none."""
+"""The rows of a backends table: one figure of all runs each, or why a run has none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .result import ApiRow, CpuResult, MilestoneResult, PhaseResult, TestResult
 from .run_metrics import OPERATOR
 
 _OTHERS = ("update", "patch", "get", "list", "watch")
-"""Verbs of requests whose number may differ: retries, and what is drawn together."""
+"""Verbs of requests whose number may differ: retries, and updates that are coalesced."""
 
 _FLOOR = "Floor"
 
@@ -25,14 +25,14 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     """None where it was not measured; `note` says why."""
     note: str = ""
-    """How it was measured, where that is not the best way: ``watch's clock``, ``± 0.06 s``, ``at least``."""
+    """How it was measured, where that is not the best method: ``watch's clock``, ``± 0.06 s``, ``at least``."""
 
 
 class BackendRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of all runs."""
 
     group: str
-    """Heading that it stands under."""
+    """Heading of the row's group."""
     what: str
     unit: Unit
     figures: tuple[Figure, ...]
@@ -46,12 +46,12 @@ class BackendRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Whether it is to be equal and is not, in the runs that tell it."""
+        """Whether it must be equal and is not, in the runs that measured it."""
         return self.exact and len(set(self.told)) > 1
 
 
 class _Made(NamedTuple):
-    """What must be done equally often in every run."""
+    """An operation that every run must do equally often."""
 
     verb: str
     resource: str
@@ -95,7 +95,7 @@ def _starts(tests: Sequence[TestResult]) -> Iterator[BackendRow]:
 
 
 def _floors(tests: Sequence[TestResult], floors: Sequence[TestResult | None]) -> Iterator[BackendRow]:
-    """Yield the times that a test was told, and each milestone that a run without an operator has too."""
+    """Yield the floors that a test declared, and each milestone that a run without an operator has too."""
     for name in dict.fromkeys(name for test in tests for name in test.floors):
         yield _row(_FLOOR, name, "s", [_known(test.floors.get(name)) for test in tests])
     shared = dict.fromkeys(
@@ -153,7 +153,7 @@ def _milestone(phase: PhaseResult | None, name: str) -> Figure:
 
 
 def _usable(phase: PhaseResult | None) -> PhaseResult | Figure:
-    """Return a phase that went through; else what stands in place of each of its figures."""
+    """Return a phase that passed; else the figure that replaces each of its figures."""
     if phase is None:
         return Figure(value=None, note="no such phase")
     return phase if phase.outcome == "passed" else Figure(value=None, note=phase.outcome)
@@ -194,7 +194,7 @@ def _made(name: str, phases: Sequence[PhaseResult | None]) -> Iterator[BackendRo
 
 
 def _counted(phase: PhaseResult | None) -> Counter[_Made] | Figure:
-    """Return how often each thing that must be equal was done, with success."""
+    """Return how often each operation that must be equal succeeded."""
     logged = _logged(phase)
     if isinstance(logged, Figure):
         return logged
@@ -207,7 +207,7 @@ def _counted(phase: PhaseResult | None) -> Counter[_Made] | Figure:
 
 
 def _logged(phase: PhaseResult | None) -> list[ApiRow] | Figure:
-    """Return the operator's requests for objects in a phase, by the audit log; else why they are not known."""
+    """Return the operator's requests for objects in a phase, from the audit log; else why they are unknown."""
     found = _usable(phase)
     if isinstance(found, Figure):
         return found
@@ -217,10 +217,11 @@ def _logged(phase: PhaseResult | None) -> list[ApiRow] | Figure:
 
 
 def _must_be_equal(row: ApiRow) -> str:
-    """Return what a row counts of what must be equal; empty for the rest.
+    """Return the operation that a row counts, of those that must be equal; empty for all others.
 
     A pod's spec is immutable but for its image, tolerations, deadline and gates: an operator of gangs that writes to
-    pods takes their gates off. https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
+    pods removes their scheduling gates.
+    https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
     """
     if row.verb in ("create", "delete", "deletecollection"):
         return row.verb

@@ -1,8 +1,8 @@
-"""The same test on several backends, side by side: what must be the same everywhere, and what may differ.
+"""The same test on several backends: figures that must be equal everywhere, and figures that may differ.
 
-How many objects an operator creates and deletes, and how many scheduling gates it takes off, follows from the workload
+How many objects an operator creates and deletes, and how many scheduling gates it removes, follows from the workload
 alone: these figures are equal exactly, or one of the runs did other work. Times, CPU and the rest of the traffic depend
-on the cluster and are reported as they are.
+on the cluster and are reported as measured.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from .result import TestResult
 SCHEMA_VERSION = 1
 
 BackendsVerdict = Literal["equal", "unequal", "not-told"]
-"""``equal``: all counts that must be, in all runs that tell them, two at least; ``not-told``: fewer tell them."""
+"""``equal``: all counts that must be equal are, in all runs that measured them, two at least; ``not-told``: fewer than
+two runs measured them."""
 
 
 class BackendRun(msgspec.Struct, frozen=True, kw_only=True):
     """One of the runs: a column."""
 
     name: str
-    """Backend, and how the operator ran where that was in a pod: ``kind (pod)``."""
+    """Backend, with ``(pod)`` where the operator ran in a pod: ``kind (pod)``."""
     run: str
     started: str
     fingerprint: str
@@ -46,7 +47,7 @@ class BackendsTable(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[BackendRow, ...]
     verdict: BackendsVerdict
     warnings: tuple[str, ...] = ()
-    """What makes runs less alike than their backends do."""
+    """Differences between the runs beyond their backends."""
 
     @property
     def differing(self) -> tuple[BackendRow, ...]:
@@ -55,7 +56,7 @@ class BackendsTable(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """Names of the runs that do not tell the counts that must be equal."""
+        """Names of the runs without the counts that must be equal."""
         exact = [row for row in self.rows if row.exact]
         return tuple(
             run.name
@@ -69,9 +70,9 @@ def backends_table(
 ) -> BackendsTable:
     """Return the table of the same test's runs, in the order given.
 
-    ``names``: of the columns, in place of their backends'; an empty one is made up. ``floors``: by the columns' names,
-    runs on the same clusters without an operator. Raises UsageError for fewer than two runs, for runs of different
-    tests, and for a floor that is none.
+    ``names``: column names instead of the backends' names; an empty one is generated. ``floors``: by column name, runs
+    on the same clusters without an operator. Raises UsageError for fewer than two runs, for runs of different tests,
+    and for an invalid floor.
     """
     if len(tests) < 2:
         raise UsageError("one run is compared with nothing", next_step="Name the folders of two runs or more.")
@@ -104,7 +105,7 @@ def _floors(runs: Sequence[BackendRun], floors: Mapping[str, TestResult]) -> lis
 
 
 def short(nodeid: str) -> str:
-    """Return a test's id without its folders: the same test may be run from elsewhere."""
+    """Return a test's id without its folders: the same test may run from another folder."""
     return nodeid.rpartition("/")[2]
 
 
@@ -145,7 +146,7 @@ def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterat
         yield "the runs are from different machines: their times and CPU do not compare"
     for fact in ("kubernetes", "nodes"):
         yield from _unlike(fact, [test.cluster.get(fact, "") for test in tests], runs)
-    # What only some of them have belongs to their operators' definitions, as an image does.
+    # Parameters that only some runs have belong to their operators' definitions, as an image does.
     for name in sorted(set.intersection(*(set(test.parameters) for test in tests)) - {RUNS_AS}):
         yield from _unlike(name, [test.parameters[name] for test in tests], runs)
 

@@ -1,7 +1,7 @@
-"""Figures of a run that later runs are compared with, and what of them holds on another machine.
+"""Figures of a run that later runs are compared with, and which of them are valid on another machine.
 
-Seconds and bytes compare on the machine that they were measured on. Counts and ratios compare anywhere: what a trigger
-costs as a multiple of idling, a milestone as a multiple of its floor, the operator's share of all CPU.
+Seconds and bytes compare on the machine that they were measured on. Counts and ratios compare anywhere: the cost of a
+trigger as a multiple of the idle baseline, a milestone as a multiple of its floor, the operator's share of all CPU.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class BaselineTest(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, float]
     """As `run_metrics.metrics_of`."""
     ratios: dict[str, float] = {}
-    """As `ratios_of`: what compares on any machine."""
+    """As `ratios_of`: figures that compare on any machine."""
     parameters: dict[str, str | int | float | bool] = {}
-    """Operator, its values and the test's parameters: what was measured."""
+    """Operator, its values and the test's parameters."""
     backend: str = ""
-    """Of the cluster: seconds and bytes compare on the same one only. Empty: not known, taken to be the same."""
+    """Of the cluster: seconds and bytes compare on the same backend only. Empty: unknown, assumed to be the same."""
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +57,11 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BaselineRow(NamedTuple):
-    """One figure, then and now."""
+    """One figure, of the baseline and of this run."""
 
     key: str
     what: str
-    """In words."""
+    """The figure in words."""
     unit: Unit | None
     """None for a ratio."""
     before: float
@@ -69,7 +69,7 @@ class BaselineRow(NamedTuple):
 
 
 def baseline_test(test: TestResult) -> BaselineTest:
-    """Return what is kept of a test."""
+    """Return the baseline of a test."""
     return BaselineTest(
         metrics=metrics_of(test),
         ratios=ratios_of(test),
@@ -79,7 +79,10 @@ def baseline_test(test: TestResult) -> BaselineTest:
 
 
 def usable(result: Result) -> dict[str, TestResult]:
-    """Return the tests that a baseline may hold: all phases passed, alone on a sound cluster, no profiler at work."""
+    """Return the tests that a baseline may hold.
+
+    All phases passed, on a healthy cluster that the test had to itself, without a profiler.
+    """
     tests = [test for test in last(result.tests) if test.scenario_outcome == "passed"]
     return {test.test: test for test in tests if not (test.profiled or test.disturbed or test.disrupted)}
 
@@ -102,12 +105,12 @@ def ratios_of(test: TestResult) -> dict[str, float]:
 
 
 def same_backend(before: BaselineTest, backend: str) -> bool:
-    """Return whether a baseline was measured on a cluster of that backend, as far as both say."""
+    """Return whether a baseline was measured on a cluster of that backend, as far as both are known."""
     return backend == before.backend or not (backend and before.backend)
 
 
 def portable(test: BaselineTest) -> dict[str, float]:
-    """Return what of a baseline compares with a run on another machine or backend: its counts."""
+    """Return the figures of a baseline that compare with a run on another machine or backend: its counts."""
     return {key: value for key, value in test.metrics.items() if units_of(key) in COUNTS}
 
 
@@ -149,5 +152,5 @@ def _ratio(key: str, source: Callable[[], float]) -> dict[str, float]:
     try:
         return {key: source()}
     except (NotMeasuredError, ZeroDivisionError):
-        # An operator that was not measured, or used nothing, is no multiple of anything.
+        # An operator that was not measured, or used no CPU, gives no ratio.
         return {}

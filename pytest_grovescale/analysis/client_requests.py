@@ -1,7 +1,7 @@
-"""The operator's requests by its own client's count: what is known of its API traffic without an audit log.
+"""The operator's requests as counted by its own client: its API traffic without an audit log.
 
 client-go counts every answer in ``rest_client_requests_total`` by method, status code and host. It knows no resource,
-so that a Lease, an Event and an object look the same: it has asked for no more objects than it counted requests.
+so that a Lease, an Event and an object look the same: the count is an upper bound of the requests for objects.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FAMILY = "rest_client_requests_total"
 def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ClientRow, ...], str]:
     """Return the operator's requests between its scrapes around a phase, or nothing and why not.
 
-    There is no count of a phase in which the operator was another process, or another replica: what the first one sent
-    after its last scrape is lost.
+    There is no count of a phase in which the operator was another process, or another replica: the requests that the
+    first one sent after its last scrape are lost.
     """
     start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
     target = contents.metrics.targets.get(OPERATOR)
@@ -38,7 +38,7 @@ def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tupl
     totals: dict[tuple[str, str], float] = defaultdict(float)
     for series in counted:
         labels = parse(series).labels
-        # Of several hosts together: they are addresses of one API server.
+        # Hosts are summed: they are addresses of one API server.
         key = labels.get("method", ""), labels.get("code", "")
         counts[key] += grown(target, series, found)
         totals[key] += target.value(series, inside[-1]) or 0.0

@@ -1,10 +1,11 @@
-"""Two variants of an operator compared by pairs of runs: what was planned, what was found, and what it amounts to.
+"""Comparison of two variants of an operator by pairs of runs: its plan, its figures and its verdict.
 
 The verdict of a gated metric, by a rule that is fixed before the first run: ``regression`` only where the lower bound
 of B / A lies above 1.03, ``improvement`` only where the upper bound lies below 1 / 1.03, ``ok`` where the upper bound
 lies below 1.10, else ``inconclusive``, with the number of pairs that would decide it. The bounds behind ``regression``
 and ``improvement`` are Holm's over the gated metrics, so that many metrics make no more false alarms than one; ``ok``
-needs no such care, since the whole is ok only if every gated metric is. Functions of a profile are never gated on.
+needs no such correction, since the whole is ok only if every gated metric is. Functions of a profile are never gated
+on.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ __all__ = [
 SCHEMA_VERSION = 2
 
 ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
-"""``broken``: a variant failed its milestones; how fast it failed says nothing."""
+"""``broken``: a variant failed its milestones; its speed means nothing."""
 
 _RANK_TEST_AGREES = 0.05
 _SAME_WORK = 0.02
@@ -79,16 +80,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int = 0
     """Pairs recorded, with the warm-up."""
     look: int | None = None
-    """Pairs, with the warm-up, of the planned look that the figures are of; None before the first."""
+    """Pairs, with the warm-up, at the interim analysis that the figures are from; None before the first one."""
     broken: tuple[Broken, ...] = ()
     alone: tuple[WorkAlone, ...] = ()
-    """Requests and reconciles beside those of the run of each variant that had the machine to itself; empty where the
-    pairs had it to themselves too, or there is no such run."""
+    """Requests and reconciles in parallel and in the run of each variant that had the machine to itself; empty where
+    the pairs had it to themselves too, or there is no such run."""
     contention: tuple[PairContention, ...] = ()
-    """What programs outside the comparison took of the cores in each pair, those that were discarded included."""
+    """Share of the cores used by programs outside the comparison in each pair, discarded pairs included."""
     warnings: tuple[str, ...] = ()
     weaker: str = ""
-    """Why this is weaker than planned, interleaved runs; empty for these."""
+    """Why this is weaker than a planned, interleaved comparison; empty for those."""
     machine: Machine | None = None
     """None when the runs come from different machines."""
     facts: dict[str, str] = {}
@@ -96,7 +97,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def decided(self) -> bool:
-        """Whether the comparison may stop at this look."""
+        """Whether the comparison may stop at this interim analysis."""
         return self.verdict != "inconclusive"
 
 
@@ -110,11 +111,11 @@ def compare(
     facts: Mapping[str, str] | None = None,
     weaker: str = "",
 ) -> Comparison:
-    """Return what the pairs amount to. ``pairs`` are in the order of their runs, the warm-up included.
+    """Return the comparison of the pairs. ``pairs`` are in the order of their runs, the warm-up included.
 
-    The figures are those of the last planned look that has all its pairs; before the first look, of the pairs there
-    are, and nothing is decided. ``discarded``: pairs that were made again. ``alone``: of each variant (``a``, ``b``) a
-    run that had the machine to itself. Raises UsageError for a plan that cannot be.
+    The figures are those of the last planned interim analysis that has all its pairs; before the first one, of all
+    pairs so far, and nothing is decided. ``discarded``: pairs that were repeated. ``alone``: for each variant (``a``,
+    ``b``) a run that had the machine to itself. Raises UsageError for an invalid plan.
     """
     check(plan)
     reached = [look for look in plan.looks if look <= len(pairs)]
@@ -147,7 +148,7 @@ def compare(
 def _contention(
     plan: ComparisonPlan, pairs: Sequence[Pair], discarded: Sequence[Discarded]
 ) -> tuple[PairContention, ...]:
-    """Return the contention of each pair, after that of those which it replaced."""
+    """Return the contention of each pair, after that of the pairs which it replaced."""
     made = [(one.round, one.pair, True) for one in discarded]
     made += [(number, pair, False) for number, pair in enumerate(pairs)]
     return tuple(
@@ -157,13 +158,13 @@ def _contention(
             contended=is_contended(pair.contention, plan.max_contention),
             discarded=again,
         )
-        # Sorting is stable: of one number, those that were discarded come first, in the order of the folder.
+        # Sorting is stable: of one number, discarded pairs come first, in the order of the folder.
         for number, pair, again in sorted(made, key=lambda one: one[0])
     )
 
 
 def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:
-    """Return the verdict of the parts of one comparison together, at least one: the worst of theirs."""
+    """Return the combined verdict of the parts of one comparison, at least one: the worst of theirs."""
     found = {comparison.verdict for comparison in comparisons}
     order: tuple[ComparisonVerdict, ...] = ("broken", "regression", "inconclusive", "improvement", "ok")
     return next(verdict for verdict in order if verdict in found)
@@ -206,7 +207,7 @@ def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> C
 def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:
     others = sorted({key for pair in pairs for run in (pair.a, pair.b) for key in run.metrics} - {*plan.gated})
     gated = _judged(plan, plan.gated, pairs, look, gated=True)
-    # Each of these by itself: nothing is decided by them.
+    # Each of these by itself: they decide nothing.
     return (*gated, *(metric for key in others for metric in _judged(plan, (key,), pairs, look, gated=False)))
 
 
@@ -246,7 +247,7 @@ def _judged(
 
 
 def _next_look(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> int:
-    """Return how many more pairs the next planned look takes; one where all looks are over."""
+    """Return how many more pairs the next interim analysis takes; one where all are over."""
     have = look if look is not None else plan.warmup + len(pairs)
     return next((later - have for later in plan.looks if later > have), 1)
 
@@ -316,9 +317,9 @@ def _warnings(
 
 
 def _unlike_work(plan: ComparisonPlan, metrics: Sequence[MetricComparison]) -> list[str]:
-    """Say so where a trigger was not the same work for both: a figure per trigger then tells little.
+    """Return warnings where a trigger was not the same work for both: a figure per trigger then means little.
 
-    Triggers that come faster than an operator gets through them fall together, and the slower it is, the more do.
+    Triggers that arrive faster than an operator processes them are coalesced, the more so the slower it is.
     """
     made = next((metric for metric in metrics if metric.key == "noop_reconciles"), None)
     if made is None or made.ratio is None or abs(made.ratio - 1) <= _SAME_WORK:

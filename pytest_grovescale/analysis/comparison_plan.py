@@ -1,4 +1,4 @@
-"""What a comparison consists of: the plan that is fixed before the first run that counts, and pairs of runs."""
+"""Parts of a comparison: the plan that is fixed before the first measured run, and pairs of runs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ PLAN_SCHEMA_VERSION = 1
 
 
 class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is fixed before the first run that counts."""
+    """Settings that are fixed before the first measured run."""
 
     schema_version: int = PLAN_SCHEMA_VERSION
     a: str
-    """Name of the variant that is compared with."""
+    """Name of the reference variant."""
     b: str
     differs: str = ""
-    """In what they differ: ``variant: baseline, optimized``; empty for an operator against itself."""
+    """How they differ: ``variant: baseline, optimized``; empty for an operator against itself."""
     gated: tuple[str, ...]
     """Keys of the metrics that the verdict is about; all others are reported only."""
     regression: float = 1.03
@@ -33,14 +33,14 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     warmup: int = 1
     """Pairs at the start that are recorded and left out."""
     looks: tuple[int, ...] = (6, 10)
-    """After so many pairs the figures are looked at, and the comparison may stop; the last is `pairs`."""
+    """Numbers of pairs at which interim analyses may stop the comparison; the last is `pairs`."""
     side_by_side: bool = False
-    """Whether a pair's runs are made at the same time, on clusters of their own, instead of one after the other."""
+    """Whether a pair's runs are made in parallel, on clusters of their own, instead of sequentially."""
     max_contention: float | None = None
     """Share of the cores that programs outside the comparison, and steal, may take: above it a pair is contended, and
-    repeated as long as there are `repeats`. None: no limit (plans made before there was one)."""
+    repeated as long as there are `repeats`. None: no limit (older plans)."""
     repeats: int = 0
-    """So many times, in all, a contended pair is discarded and made again; further ones stay."""
+    """How often, in all, a contended pair is discarded and repeated; further ones are kept."""
 
 
 class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,15 +51,15 @@ class VariantRun(msgspec.Struct, frozen=True, kw_only=True):
     broken: str = ""
     """Why the run says nothing about speed: ``deploy: timeout, 963 of 1,000 pods-ready``; empty when it passed."""
     failure: str = ""
-    """What the test asserted that did not hold. Its figures count all the same; there are none of what came later."""
+    """The test's failed assertion. Figures before it count; there are none after it."""
     saturated: tuple[str, ...] = ()
     """Phases in which the machine was saturated, as `run_metrics.saturated_phases`."""
     objects: int | None = None
-    """The largest number of objects that a milestone of it counts; None where none counts any."""
+    """The largest number of objects that one of its milestones counts; None where none counts any."""
     recording: str = ""
     """Path of its recording, relative to the comparison's folder."""
     contention: RunContention | None = None
-    """What programs outside the comparison took of the cores; None for runs made before that was recorded."""
+    """Use of the cores by programs outside the comparison; None for older runs that did not record it."""
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Discarded(msgspec.Struct, frozen=True, kw_only=True):
-    """A contended pair whose figures were left out and whose runs were made again."""
+    """A contended pair whose figures were left out and whose runs were repeated."""
 
     round: int
     """From 0, as of the pair that replaced it."""
@@ -85,7 +85,7 @@ class Discarded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(plan: ComparisonPlan) -> None:
-    """Raise UsageError for a plan that cannot be."""
+    """Raise UsageError for an invalid plan."""
     rising = all(earlier < later for earlier, later in zip(plan.looks, plan.looks[1:], strict=False))
     wrong = {
         "no metric is gated": not plan.gated,

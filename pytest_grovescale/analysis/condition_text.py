@@ -1,4 +1,4 @@
-"""Conditions in words, as a reader of a report takes them."""
+"""Conditions in words, for reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who had the machine's cores in a phase: the run, other programs, the hypervisor, nothing.
+"""Use of the machine's cores in a phase: by the run, by other programs, by the hypervisor, or idle.
 
 Contention inflates CPU and wall times and does not deflate them: a program that shares its cores waits for them, and
 finds cold caches when it gets them back.
@@ -19,26 +19,29 @@ OTHERS_LIMIT = 0.10
 """Share of the machine's cores that other programs and the hypervisor may take before figures count as inflated."""
 
 WAIT_QUIET = "wait-quiet"
-"""Label of the mark that the harness sets in a phase before which it waited for a quiet machine: its count is for how
-long, ms, its detail what came of it."""
+"""Label of the mark that the harness sets in a phase before which it waited for a quiet machine: its count is the wait
+in ms, its detail the result."""
 
 THROTTLED = "container_cpu_cfs_throttled_seconds_total"
-"""What cAdvisor counts of each container (kubelet's ``/metrics/cadvisor``)."""
+"""cAdvisor's counter of each container (kubelet's ``/metrics/cadvisor``)."""
 
 _SHOWN_CORES = 0.05
-"""Less steal than this is 0.0 in the sentence, and left out of it."""
+"""Less steal than this would show as 0.0 in the sentence, and is left out of it."""
 
 
 def contended(contention: Contention | None, *, limit: float = OTHERS_LIMIT) -> bool:
-    """Return whether CPU and wall times of a phase are inflated: others and steal, or the run's own CPU quota, kept
-    more than ``limit``, a share of the cores, from it. What was not measured is not known to be contended."""
+    """Return whether CPU and wall times of a phase are inflated.
+
+    They are where others and steal, or the run's own CPU quota, kept more than ``limit``, a share of the cores, from
+    it. Where contention was not measured, the result is False.
+    """
     if contention is None:
         return False
     return max(contention.others_share or 0.0, contention.throttled_share or 0.0) > limit
 
 
 def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS_LIMIT) -> str:
-    """Return what a reader has to know of a phase whose figures are inflated; nothing where they are not.
+    """Return a warning about a phase whose figures are inflated; empty where they are not.
 
     ``Other programs used 1.2 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated.``
     """
@@ -46,7 +49,7 @@ def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS
 
 
 def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> str:
-    """Return the same of several phases, in one sentence; nothing where none is inflated."""
+    """Return the warning of `sentence` for several phases, in one sentence; empty where none is inflated."""
     return _sentence([(phase.name, phase.contention) for phase in phases if phase.contention is not None], limit)
 
 
@@ -66,14 +69,14 @@ def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
 
 
 def _taken(contention: Contention, phase: str) -> str:
-    """Return how many cores other programs had in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
+    """Return the cores that other programs used in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
     steal = contention.steal_cores or 0.0
     stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
     return f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores during {phase}{stolen}"
 
 
 def _after_waiting(*found: Contention | None) -> str:
-    """Return that the run waited for a quiet machine, and how long at most; nothing where it did not."""
+    """Return in words that the run waited for a quiet machine, and the longest wait; empty where it did not wait."""
     waited = max((one.waited_s for one in found if one is not None and one.waited_s is not None), default=None)
     return "" if waited is None else f" The run waited {durations.text(waited)} for a quiet machine before."
 
@@ -81,7 +84,7 @@ def _after_waiting(*found: Contention | None) -> str:
 def contention_of_phase(
     contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult]
 ) -> tuple[Contention | None, str]:
-    """Return who had the cores in a phase, or None and why that was not measured. ``cpu``: the phase's rows."""
+    """Return the contention of a phase, or None and why that was not measured. ``cpu``: the phase's rows."""
     throttled = _throttled_containers(phase)
     reads = _reads(contents, phase)
     waited = _waited(contents, phase)
@@ -113,7 +116,7 @@ def _why_not_this_machine(reads: Sequence[MachineRead], cpu: Sequence[CpuResult]
 
 
 def _waited(contents: Contents, phase: PhaseSpan) -> float | None:
-    """Return for how long the run waited for a quiet machine before a phase, s; None where it did not."""
+    """Return how long the run waited for a quiet machine before a phase, s; None where it did not."""
     end = contents.end_of(phase)
     marks = (mark for mark in contents.marks if mark.label == WAIT_QUIET and phase.start <= mark.at <= end)
     return next((mark.count / 1000 for mark in marks if mark.count), None)
@@ -127,7 +130,7 @@ def _of_machine(
         return None
     steal = _cores(before.steal_ns, after.steal_ns, seconds)
     run = sum(row.seconds for row in cpu if row.source == "clock") / seconds
-    # The kernel counts busy time in ticks, the processes' clocks are exact: of a machine that only the run uses, the
+    # The kernel counts busy time in ticks, the processes' clocks are exact: on a machine that only the run uses, the
     # difference may be a little below zero.
     others = max(0.0, _cores(before.busy_ns, after.busy_ns, seconds) - run)
     throttled_s, quota = _throttled(first.cgroup, last.cgroup)
@@ -157,7 +160,7 @@ def _throttled(first: CgroupCpu | None, last: CgroupCpu | None) -> tuple[float |
 
 
 def _cores(before_ns: int, after_ns: int, seconds: float) -> float:
-    # Some of the kernel's counters are known to fall (iowait, proc_stat(5)).
+    # Some of the kernel's counters may decrease (iowait, proc_stat(5)).
     return max(0, after_ns - before_ns) / 1e9 / seconds
 
 
@@ -168,14 +171,13 @@ def _pressure(first: MachineRead, last: MachineRead, seconds: float) -> float | 
 
 
 def _throttled_containers(phase: PhaseSpan) -> float | None:
-    """Return for how long scraped containers were kept from running by their CPU limits; None where that was not
-    scraped."""
+    """Return the seconds that CPU limits throttled the scraped containers; None where that was not scraped."""
     grown = [
         max(0.0, value - start.samples.get(series, 0.0))
         for target, end in phase.scrape_end.items()
         if (start := phase.scrape_start.get(target)) is not None
         for series, value in end.samples.items()
-        # The series of a pod's cgroup, without a container, is the sum of its containers' again.
+        # The series of a pod's cgroup, without a container, repeats the sum of its containers.
         if series.startswith(THROTTLED + "{") and 'container=""' not in series and 'container="' in series
     ]
     return sum(grown) if grown else None

@@ -1,6 +1,6 @@
-"""What a recording holds, sorted by subject in one pass, so that each figure finds its records at once.
+"""The records of a recording by subject, sorted in one pass, so that each figure finds its records at once.
 
-`Contents` is fed record by record and can be read at any moment; a recording that was cut is nothing special.
+`Contents` is fed record by record and can be read at any moment, so a truncated recording needs no special case.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEPT_SERIES = (
     "process_start_time_seconds",
     "container_cpu_cfs_throttled_seconds_total{",
 )
-"""Beginnings of the series that figures are made of; the others of a scrape are not kept."""
+"""Prefixes of the series that figures are derived from; the others of a scrape are not kept."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PhaseSpan:
     scrape_end: dict[str, Snapshot] = field(default_factory=dict)
     late: list[rec.LateObject] = field(default_factory=list)
     held: dict[str, bool | None] = field(default_factory=dict)
-    """Milestone → whether its condition held when the phase ended; None where the recorder could not tell."""
+    """Milestone → whether its condition held when the phase ended; None where the recorder could not evaluate it."""
     reached: dict[str, int] = field(default_factory=dict)
     """Milestone → its count when the phase ended."""
 
@@ -102,14 +102,14 @@ class Contents:
         self.lines: list[rec.Lines] = []
         self.incidents: list[rec.Incident] = []
         self.stalls: dict[tuple[str, str, int], rec.Stalled] = {}
-        """(process, kind, begin) → as long as it was known to be last."""
+        """(process, kind, begin) → the stall with its last known length."""
         self.profiles: list[rec.ProfileTaken] = []
         self.checks: list[rec.CheckDeclared] = []
         self.ended: list[rec.TestEnded] = []
         self.metrics = MetricsHistory()
         self.clock = WallClock()
         self.doubts: list[str] = []
-        """What could not be replayed, in words."""
+        """Problems of the replay, in words."""
         self._engine = Engine()
         self._series: dict[str, dict[str, float]] = defaultdict(dict)
         self._served: dict[str, set[str]] = defaultdict(set)
@@ -128,7 +128,7 @@ class Contents:
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
         if self.closed is None:
-            # What pytest makes of the teardown may follow the recording's end, and lengthens it not.
+            # pytest's outcome of the teardown may follow the recording's end; it does not lengthen the recording.
             self.last_at = max(self.last_at, record.at)
         self._replay(record)
         self.metrics.feed(record)
@@ -184,9 +184,9 @@ class Contents:
                 pass  # its scrapes carry the target
 
     def end_of(self, phase: PhaseSpan) -> int:
-        """Return when a phase ended: at its first read of a CPU clock; one that did not end, ends with the recording.
+        """Return when a phase ended: at its first read of a CPU clock; at the recording's end if it did not end.
 
-        What the recorder does after that read (scrapes, reading the audit log to its end) is no part of the phase.
+        The recorder's work after that read (scrapes, reading the audit log to its end) is not part of the phase.
         """
         if phase.ended is None:
             return max(self.last_at, phase.start)
@@ -194,13 +194,13 @@ class Contents:
         return max(phase.start, min(edges, default=phase.ended.at))
 
     def phase_at(self, at: int) -> str:
-        """Return the name of the phase that was running at a moment, or nothing."""
+        """Return the name of the phase that was running at a moment; empty between phases."""
         last = self._begun_by(at)
         ended = last is not None and last.ended is not None and last.ended.at < at
         return last.name if last is not None and not ended else ""
 
     def phase_before(self, at: int) -> str:
-        """Return the name of the last phase that had begun at a moment, or nothing."""
+        """Return the name of the last phase that had begun at a moment; empty before the first."""
         last = self._begun_by(at)
         return last.name if last is not None else ""
 
@@ -228,7 +228,7 @@ class Contents:
             case rec.MilestoneDeclared():
                 self._open_or_next(record.phase).declared[record.name] = record
             case _ if phase is None:
-                return  # damaged: nothing says when it began
+                return  # damaged: its begin is unknown
             case rec.PhaseEnded():
                 phase.ended = phase.ended or record
             case rec.MilestoneMet():

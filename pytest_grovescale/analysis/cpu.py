@@ -1,6 +1,6 @@
 """CPU time and memory of each measured process in a phase: differences of its exact CPU clock at the phase's edges.
 
-Of a process that has no clock here, what it serves of itself takes its place; see `scraped_cpu`.
+For a process without a clock on this machine, its own metrics are used; see `scraped_cpu`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What happened in a phase to that by which it is measured: the control plane, the recorder, its sources, the machine.
+"""Disruptions of a phase's measurement: of the control plane, the recorder, its sources, or the machine.
 
-An operator that is stopped counts, too: no program stops itself. One that is restarted does not: that is the test's
-doing or its own, and a figure of what is tested.
+A stopped operator counts, too: no program stops itself. A restarted one does not: the test or the operator itself
+restarts it, which is part of the measurement.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ CONTROL_PLANE = (
     "kubelet",
     "containerd",
 )
-"""Processes whose end disrupts whatever is measured. In a node that is a container, containerd runs the rest."""
+"""Processes whose exit disrupts every measurement. In a node that is a container, containerd runs the others."""
 
 RECORDER, MACHINE, OPERATOR, HARNESS, AUDIT = "recorder", "machine", "operator", "harness", "audit log"
 _STALLING = (*CONTROL_PLANE, RECORDER, MACHINE, OPERATOR, HARNESS)
-"""Whose stalls count; a Prometheus that is stopped, say, changes no figure."""
+"""Processes whose stalls count; a stopped Prometheus, for example, changes no figure."""
 
 _RECOVERY_NS = 10_000_000_000
-"""A server that begins so soon after its restart not to answer is still starting."""
+"""A server that stops answering this soon after its restart is still starting."""
 
 SEEN_WITHIN_NS = 300_000_000
-"""What was read so soon after a stall of the recorder was due in it."""
+"""A read this soon after a stall of the recorder was due during the stall."""
 
 _SPEAKS_FOR = {"etcd": ("etcd", "kube-apiserver")}
-"""Process → whose answers tell that it works; otherwise its own."""
+"""Process → processes whose answers show that it works; by default its own."""
 
 _ALL = ("duration", "CPU", "API traffic", "reconciles", "samples")
 _CLOCK_SLACK_NS = 1_000_000_000
 
 
 class _Span(NamedTuple):
-    """Something that lasted, ns of the recorder's clock; ``end`` None: it was not over when the recording ended."""
+    """An interval, ns of the recorder's clock; ``end`` None: it lasted beyond the recording."""
 
     start: int
     end: int | None
     kind: DisruptionKind
     subject: str
     how: StallKind | Literal[""] = ""
-    """How it has stalled, if it is that."""
+    """Kind of a stall; empty for all others."""
     length_ns: int = 0
 
 
 def disruptions_of_phase(
     contents: Contents, phase: PhaseSpan, milestones: Sequence[MilestoneResult], *, hole: str
 ) -> tuple[Disruption, ...]:
-    """Return what disrupted a phase, from its first edge to its last, in order. ``hole``: see `gaps.audit_hole`."""
+    """Return the disruptions of a phase, from its first edge to its last, in order. ``hole``: see `gaps.audit_hole`."""
     first = min([phase.start, *(read.at for read in phase.cpu_start.values())])
     last = max([contents.end_of(phase), *(snapshot.at for snapshot in phase.scrape_end.values())])
     outages = list(_outages(contents))
@@ -73,11 +73,11 @@ def disruptions_of_phase(
     return tuple(found)
 
 
-# ---- what happened in the recording
+# ---- in the recording
 
 
 def _outages(contents: Contents) -> Iterator[_Span]:
-    """Yield when a component of the control plane was not there, from each end of its process to the next begin."""
+    """Yield the outages of control plane components, from each exit of a process to its next start."""
     for process in CONTROL_PLANE:
         lives: dict[int, list[int]] = {}
         for read in contents.reads.get(process, ()):
@@ -97,16 +97,17 @@ def _outages(contents: Contents) -> Iterator[_Span]:
 
 
 def _restarts_in_metrics(contents: Contents) -> Iterator[_Span]:
-    """Yield restarts of components whose processes are none of this machine's, by the start time that they serve."""
+    """Yield restarts of components without processes on this machine, by the start time that they serve."""
     for before, after, name in restarts_in_metrics(contents):
         if name in CONTROL_PLANE:
             yield _Span(before, after, "component-restart", name)
 
 
 def _stalls(contents: Contents, outages: Sequence[_Span]) -> Iterator[_Span]:
-    """Yield what has stalled; silence that a stop or a restart explains is left out.
+    """Yield stalls, except those that a stop or a restart explains.
 
-    That of the same process, or, for etcd, of the API server: it hands on what etcd is asked.
+    It explains stalls of the same process and, where etcd is stopped, of the API server, which forwards requests to
+    etcd.
     """
     stalls = [one for one in contents.stalls.values() if one.process in _STALLING]
     stopped = [(one.process, one.began, _end(one)) for one in stalls if one.kind == "stopped"]
@@ -130,9 +131,9 @@ def _end(stall: Stalled) -> int:
 
 
 def _gaps(contents: Contents, phase: PhaseSpan) -> Iterator[_Span]:
-    """Yield the gaps of watches in which something may have been missed that a milestone of the phase waited for.
+    """Yield the gaps of watches that may have hidden events that a milestone of the phase waited for.
 
-    One that was met before stays met, whatever was missed afterwards.
+    A milestone met before the gap is not affected.
     """
     for story in contents.watches.values():
         for gap in story.gaps:
@@ -157,7 +158,7 @@ def _covers(opened: WatchSpec, spec: WatchSpec) -> bool:
 
 
 def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, gap: WatchGap) -> bool:
-    """Return whether objects may have changed while the watch was away: yes, unless a whole audit log has no write."""
+    """Return whether objects may have changed during a watch's gap: yes, unless a complete audit log shows no write."""
     if audit_hole(contents, phase):
         return True
     resource = story.opened.spec.resource
@@ -184,7 +185,7 @@ def _audit_gap(contents: Contents, phase: PhaseSpan, hole: str) -> Disruption:
     )
 
 
-# ---- as it stands in the phase
+# ---- in the phase
 
 
 def _disruption(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> Disruption:
@@ -221,7 +222,7 @@ def _text(span: _Span, phase: PhaseSpan, *, over: bool) -> str:
 
 
 def stall_text(process: str, kind: StallKind | Literal[""]) -> str:
-    """Return in words what a stall of a process is: ``kube-apiserver did not answer``."""
+    """Return a process's stall in words: ``kube-apiserver did not answer``."""
     subject = f"the {process}" if process in (RECORDER, MACHINE, OPERATOR, HARNESS) else process
     match kind:
         case "late":
@@ -237,7 +238,7 @@ def stall_text(process: str, kind: StallKind | Literal[""]) -> str:
 
 
 def _uncertain(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> tuple[str, ...]:
-    """Return which figures of the phase a disruption may have changed."""
+    """Return the figures of the phase that a disruption may have changed."""
     end = last if span.end is None else span.end
     if span.kind == "watch-gap":
         return tuple(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones))

@@ -1,4 +1,4 @@
-"""Figures of a phase, as a test asks for them. What was not measured raises NotMeasuredError; it is never zero."""
+"""Figures of a phase for tests. Figures that were not measured raise NotMeasuredError; they are never zero."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 class ApiFigures:
     """API traffic of one identity in one phase, complete by the audit log.
 
-    ``rows`` are its requests by verb, resource and status code; the rest are sums of them. Writes are counted as
-    attempts, whatever the answer: a write that was refused was still made. Dry runs change nothing and count as
-    requests only.
+    ``rows`` are its requests by verb, resource and status code; the other figures are sums of them. Writes are counted
+    as attempts, whatever the answer: a 4xx/5xx write counts. Dry runs change nothing and count as requests only.
     """
 
     identity: str
@@ -37,7 +36,7 @@ class ApiFigures:
 
     @property
     def object_writes(self) -> int:
-        """Create, update, patch and delete of anything but Leases, Events and reviews; refused ones included."""
+        """Create, update, patch and delete of anything but Leases, Events and reviews, 4xx/5xx included."""
         return self._count_of(OBJECT_WRITES, dry_run=False)
 
     @property
@@ -71,7 +70,7 @@ class ApiFigures:
         return {verb: count / n for verb, count in self.by_verb.items()}
 
     def count(self, *, verb: str | None = None, resource: str | None = None, code: int | None = None) -> int:
-        """Return how many requests there were, of all categories, that fit what is given.
+        """Return how many requests there were, of all categories, that match the given arguments.
 
         ``resource`` is as in the rows: ``pods``, ``podcliquesets.grove.io/status``.
         """
@@ -104,15 +103,16 @@ METHODS: dict[str, str] = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
-"""Verb → HTTP method, as the API server takes it.
+"""Verb → HTTP method, as the API server maps it.
+
 https://kubernetes.io/docs/reference/access-authn-authz/authorization/#determine-the-request-verb"""
 
 
 @dataclass(frozen=True)
 class ClientFigures:
-    """The operator's requests in one phase, all that its own client counted.
+    """The operator's requests in one phase, as counted by its own client.
 
-    Of any method it made no more requests for objects than this, as Leases, Events and reviews are counted, too.
+    The counts are upper bounds of the requests for objects, as Leases, Events and reviews are counted, too.
     """
 
     rows: tuple[ClientRow, ...]
@@ -131,14 +131,14 @@ class ClientFigures:
         return dict(sorted(found.items()))
 
     def at_most(self, verbs: Iterable[str]) -> int:
-        """Return how many requests for objects with these verbs there were at most."""
+        """Return the upper bound of requests for objects with these verbs."""
         methods = {METHODS[verb] for verb in verbs}
         return sum(row.count for row in self.rows if row.method in methods)
 
     def ever_counted(self, verbs: Iterable[str]) -> bool:
         """Return whether it has counted any request of these verbs' methods by the phase's end.
 
-        Where it has not, its client may be one that does not count them, and its silence proves nothing.
+        Where it has not, its client may not count them, and a count of zero proves nothing.
         """
         methods = {METHODS[verb] for verb in verbs}
         return any(row.total for row in self.rows if row.method in methods)
@@ -152,7 +152,7 @@ class CpuFigures:
 
     @property
     def seconds(self) -> float:
-        """CPU seconds in the phase. Raises NotMeasuredError when only a part of them was seen."""
+        """CPU seconds in the phase. Raises NotMeasuredError when only a part of them was measured."""
         if self.result.lower_bound:
             raise NotMeasuredError(
                 f"{self.result.process} was not measured from the phase's start to its end: it used at least"
@@ -163,7 +163,7 @@ class CpuFigures:
 
     @property
     def at_least(self) -> float:
-        """CPU seconds that were seen: all of them, or fewer when the process ended or was restarted."""
+        """CPU seconds that were measured: all of them, or fewer when the process ended or was restarted."""
         return self.result.seconds
 
     @property
@@ -173,7 +173,7 @@ class CpuFigures:
 
     @property
     def cores(self) -> float:
-        """How many cores it kept busy on average. Raises as `seconds` does."""
+        """Cores used on average. Raises as `seconds` does."""
         return self.seconds / self.result.window_s if self.result.window_s > 0 else 0.0
 
     @property
@@ -195,7 +195,7 @@ class MilestoneFigures:
 
     @property
     def seconds(self) -> float:
-        """By the best clock there is: the API server's (the end of its interval), else the watch's."""
+        """By the best clock available: the API server's (the end of its interval), else the watch's."""
         found = self.result.seconds
         if found is None:
             raise NotMeasuredError(f"milestone {self.result.name!r} was not met in its phase")
@@ -203,14 +203,14 @@ class MilestoneFigures:
 
     @property
     def observed(self) -> float:
-        """When the recorder heard of it."""
+        """When the recorder observed it."""
         if self.result.observed_s is None:
             raise NotMeasuredError(f"milestone {self.result.name!r} was not met in its phase")
         return self.result.observed_s
 
     @property
     def server(self) -> tuple[float, float]:
-        """The write that tipped it was committed between these two. Raises NotMeasuredError if it can't be named."""
+        """The write that met it was committed between these two. Raises NotMeasuredError if that write is unknown."""
         if self.result.server_s is None:
             why = self.result.why_not_server or "it was not met in its phase"
             raise NotMeasuredError(f"milestone {self.result.name!r} has no server time: {why}")
@@ -237,7 +237,7 @@ class NoopEvidence:
     why: tuple[str, ...]
     """Why it is inconclusive; empty otherwise."""
     object_writes: int | None
-    """None when not measured; by the operator's own count it is known only where there were none."""
+    """None when not measured; from the operator's own count it is known only where it is 0."""
     object_reads: int | None
     triggers: int
     reconciles: dict[str, int]
@@ -259,8 +259,8 @@ class NoopEvidence:
 def api(phase: PhaseResult, identity: str) -> ApiFigures:
     """Return the API traffic of an identity: a role as ``operator``, or a full user name.
 
-    Raises NotMeasuredError when the audit log does not cover the phase, or when it has never named that identity:
-    then the identity is wrong, and its silence proves nothing.
+    Raises NotMeasuredError when the audit log does not cover the phase, or when it has never named that identity: then
+    the identity is wrong, and the absence of requests proves nothing.
     """
     if not phase.audit_complete:
         raise NotMeasuredError(
@@ -291,7 +291,7 @@ def client_requests(phase: PhaseResult) -> ClientFigures:
 def cpu(phase: PhaseResult, process: str) -> CpuFigures:
     """Return CPU time and memory of a process.
 
-    Raises NotMeasuredError when it was not read in the phase, or when what was read holds a profiler's cost.
+    Raises NotMeasuredError when it was not read in the phase, or when the reads include a profiler's cost.
     """
     if phase.profiled:
         raise NotMeasuredError(
@@ -318,8 +318,8 @@ def rss(phase: PhaseResult, process: str) -> int:
 def reconciles(phase: PhaseResult, controller: str, *, result: str | None = None) -> int:
     """Return a controller's reconciles in the phase, of one result or of all, by the operator's own metrics.
 
-    Raises NotMeasuredError when a scrape at the phase's edges is missing, the counter began anew, or the operator
-    has no such controller or result.
+    Raises NotMeasuredError when a scrape at the phase's edges is missing, the counter was reset, or the operator has no
+    such controller or result.
     """
     if why := phase.missing.get("reconciles", ""):
         raise NotMeasuredError(f"reconciles in phase {phase.name!r} were not measured: {why}")
@@ -354,9 +354,9 @@ def milestone(phase: PhaseResult, name: str) -> MilestoneFigures:
 def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
     """Return whether a phase proves that an identity's no-op reconciles made no object writes.
 
-    "No writes" needs: an audit log without a hole, that names the identity before; a trigger, and its own write in
-    the log; at least one reconcile since. A write that was made proves the opposite whatever else is missing.
-    Without an audit log, an operator that counts its writes and counted none in the phase made none.
+    "No writes" needs: an audit log without a gap, that names the identity before; a trigger, and its own write in the
+    log; at least one reconcile since. An object write proves the opposite whatever else is missing. Without an audit
+    log, an operator that counts its writes and counted none in the phase made none.
     """
     why: list[str] = []
     writes: int | None = None
@@ -384,7 +384,7 @@ def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
 
 
 def wrote_nothing(phase: PhaseResult) -> bool:
-    """Return whether the operator's own count proves that it wrote nothing in a phase: no object, nor anything else."""
+    """Return whether the operator's own count proves that it wrote nothing in a phase: no objects, Leases or Events."""
     try:
         counted = client_requests(phase)
     except NotMeasuredError:
@@ -393,9 +393,9 @@ def wrote_nothing(phase: PhaseResult) -> bool:
 
 
 def trigger_doubts(phase: PhaseResult) -> list[str]:
-    """Return why a phase may not show what its no-op triggers cause; empty when nothing speaks against it.
+    """Return why a phase may not show the effects of its no-op triggers; empty if there is no reason.
 
-    Whether the audit log covers the phase is not looked at: `api` says so.
+    Coverage by the audit log is not checked here: `api` checks it.
     """
     doubts: list[str] = []
     if not phase.triggers:
@@ -427,7 +427,7 @@ class Late(Protocol):
 
 
 def late_text(late: Late) -> str:
-    """Return a late object in one line: which, whose, and why as far as the API tells."""
+    """Return a late object in one line: milestone, name, owner, and the reason as far as the API shows one."""
     where = f"{late.object.namespace}/" if late.object.namespace else ""
     owner = f" (of {late.owner})" if late.owner else ""
     told = [part for part in (late.reason, *late.events[-1:]) if part]
@@ -437,6 +437,6 @@ def late_text(late: Late) -> str:
 
 
 def as_plain(phase: PhaseResult) -> dict[str, Any]:
-    """Return a phase's result as dicts, lists and scalars, as it stands in result.json."""
+    """Return a phase's result as dicts, lists and scalars, as in result.json."""
     plain: dict[str, Any] = msgspec.to_builtins(phase)
     return plain

@@ -1,4 +1,4 @@
-"""Floors of milestones: what a test measured for them by itself, and told with ``scale.floor``."""
+"""Floors of milestones, which a test measured itself and declared with ``scale.floor``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def floor_detail(milestone: str, seconds: float) -> str:
 
 
 def floors_of(contents: Contents) -> dict[str, float]:
-    """Return milestone, or ``phase/milestone``, → seconds; the last one told for each."""
+    """Return milestone, or ``phase/milestone``, → seconds; the last declaration of each."""
     details = (mark.detail.rpartition(" ") for mark in contents.marks if mark.label == FLOOR)
     return {milestone: float(seconds) for milestone, _, seconds in details}

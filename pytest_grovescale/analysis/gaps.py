@@ -1,4 +1,4 @@
-"""Where a recording has holes: watches that were cut, sources that broke off, clocks that were set. In words."""
+"""Gaps of a recording, in words: watch disconnects, interrupted sources, clock steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS_BEFORE = "the recording ends before the phase does"
 
 
 def early_end(closed: str, message: str) -> str:
-    """Return that a recording ends early since it could not be written, and why; empty for any other end.
+    """Return a sentence that a recording ends early since it could not be written, and why; empty for any other end.
 
     ``closed`` and ``message`` are those of its ``Closed`` record.
     """
@@ -30,7 +30,7 @@ def early_end(closed: str, message: str) -> str:
 
 
 def after_early_end(contents: Contents, phase: PhaseSpan, missing: Mapping[str, str]) -> dict[str, str]:
-    """Return figure → why it was not measured; where a recording's early end has cut the phase, that first.
+    """Return figure → why it was not measured; first, if so, that the recording's early end truncated the phase.
 
     The other reasons mostly follow from it.
     """
@@ -61,8 +61,8 @@ def watch_results(contents: Contents) -> tuple[WatchResult, ...]:
 def audit_hole(contents: Contents, phase: PhaseSpan) -> str:
     """Return why the audit log does not cover a phase from end to end; empty when it does.
 
-    The recorder reads the log up to a request of its own at each phase's end, and journals a failure when that
-    request never shows up. So silence about the log means that all of it was read.
+    The recorder reads the log up to a request of its own at each phase's end, and journals a failure when that request
+    never shows up. So the absence of a failure means that all of the log was read.
     """
     if not contents.opened.audited:
         return "this cluster's audit log is no source of the recording"
@@ -79,7 +79,7 @@ def audit_hole(contents: Contents, phase: PhaseSpan) -> str:
 
 
 def warnings(contents: Contents) -> tuple[str, ...]:
-    """Return everything that a reader of the figures must know, each once, in the order of the recording."""
+    """Return all warnings that a reader of the figures needs, each once, in the order of the recording."""
     found: list[str] = []
     if contents.closed is None:
         found.append("the recording does not say how it ended: it is still running, or its recorder was killed")

@@ -1,7 +1,6 @@
-"""A steady-state phase next to its idle twin: what its triggers cost over what the process uses anyway.
+"""A steady-state phase and its idle twin: the cost of its triggers beyond the idle baseline.
 
-A process that does nothing uses CPU too: leases, watches, metrics. The twin, as long and without a trigger, says how
-much.
+An idle process uses CPU too: leases, watches, metrics. The twin, as long and without a trigger, measures how much.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from .result import PhaseResult, TestResult
 
 
 class OverIdle(NamedTuple):
-    """A process's CPU seconds in a phase, and in as long a time of its idle twin."""
+    """A process's CPU seconds in a phase, and in the same time of its idle twin."""
 
     phase: PhaseResult
     twin: PhaseResult
@@ -31,7 +30,7 @@ class OverIdle(NamedTuple):
 
     @property
     def difference_s(self) -> float:
-        """What the triggers cost, s; below zero when that is less than the noise."""
+        """CPU cost of the triggers, s; below zero when that is less than the noise."""
         return self.busy_s - self.idle_s
 
     def per_reconcile_s(self, controller: str = "") -> float:
@@ -42,7 +41,7 @@ class OverIdle(NamedTuple):
         return self.difference_s / self.reconciles(controller)
 
     def reconciles(self, controller: str = "") -> int:
-        """Return the reconciles that the triggers caused: those of the twin, which happen anyway, are left out.
+        """Return the reconciles that the triggers caused: all of the phase's less those of the idle twin.
 
         Raises NotMeasuredError when the triggers caused none.
         """
@@ -57,7 +56,7 @@ class OverIdle(NamedTuple):
 def over_idle(test: TestResult, phase: PhaseResult, process: str = "operator") -> OverIdle:
     """Return a process's CPU time in a phase and in its idle twin.
 
-    Raises NotMeasuredError without a completed twin, without a clock that was read, and for a run with profilers.
+    Raises NotMeasuredError without a completed twin, without a CPU clock, and for a run with profilers.
     """
     refuse_profiled(test)
     twin = idle_twin(test, phase)
@@ -69,7 +68,7 @@ def over_idle(test: TestResult, phase: PhaseResult, process: str = "operator") -
 
 
 def idle_twin(test: TestResult, phase: PhaseResult) -> PhaseResult:
-    """Return a steady-state phase's idle twin. Raises NotMeasuredError when it has none, or one that broke off."""
+    """Return a steady-state phase's idle twin. Raises NotMeasuredError when it has none, or an incomplete one."""
     twin = next((other for other in test.phases if phase.idle_twin and other.name == phase.idle_twin), None)
     if twin is None:
         raise NotMeasuredError(
@@ -93,7 +92,7 @@ def reconciles_of(phase: PhaseResult, controller: str = "") -> int:
 
 
 def refuse_profiled(test: TestResult) -> None:
-    """Raise NotMeasuredError for a recording in which profilers were attached: its CPU times hold what they cost."""
+    """Raise NotMeasuredError for a recording with profilers attached: its CPU times include their cost."""
     if test.profiled:
         raise NotMeasuredError(
             "profilers were attached in this run: its CPU times hold what they cost",

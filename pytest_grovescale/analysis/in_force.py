@@ -1,4 +1,4 @@
-"""What was in force in the runs of two variants: what both share, and in what they differ."""
+"""Parameters and limits in force in the runs of two variants: shared ones and differing ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 from .result import Scalar
 
 Facts = tuple[Scalar, ...]
-"""The values that a fact had in the runs, each once, in the order in which they came."""
+"""Distinct values of a fact in the runs, in order of appearance."""
 
 _MEASURED = frozenset({"api_server_ready_s", "nodes_ready_s", "start_s"})
-"""Facts about a cluster that say how long its start took: no two starts are alike, and no run depends on it."""
+"""Cluster facts that are durations of its start: they vary from start to start and affect no run."""
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What happened in a phase to what is measured: as it was journaled, and as processes and metrics tell of it."""
+"""Incidents of a phase, from journaled events, from processes and from metrics."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .metrics.counters import PROCESS_START, restarts
 from .result import IncidentResult
 
 _KINDS: dict[str, IncidentKind] = {"kube-apiserver": "api-server-restart", "containerd": "node-restart"}
-"""Process → what it means that it is another one. In a node that is a container, containerd is what runs the rest: it
-ends with the node alone."""
+"""Process → the kind of incident that its restart is. In a node that is a container, containerd runs the others: it
+ends only with the node."""
 
 _TOLD_WITHIN_NS = 5_000_000_000
-"""The API tells of a container's restart some time after its process is there: a kubelet looks once a second."""
+"""The API reports a container's restart some time after its process has started: a kubelet looks once a second."""
 
 
 class Happened(NamedTuple):
@@ -37,7 +37,7 @@ def incidents_of(contents: Contents) -> list[Happened]:
 def incidents_of_phase(
     contents: Contents, phase: PhaseSpan, happened: Sequence[Happened]
 ) -> tuple[IncidentResult, ...]:
-    """Return those from a phase's start to its end; its last scrapes still tell of what happened in it.
+    """Return the incidents from a phase's start to its end; its last scrapes may still reveal some.
 
     ``happened``: all of the recording.
     """
@@ -50,7 +50,7 @@ def incidents_of_phase(
 
 
 def _of_processes(contents: Contents) -> Iterator[Happened]:
-    """Yield each process that was measured under the name of another one before it."""
+    """Yield each process that was measured under the name of an earlier one."""
     for process, reads in contents.reads.items():
         for before, after in pairwise(reads):
             if before.pid != after.pid and not _told(contents, process, before.at, after.at):
@@ -58,7 +58,7 @@ def _of_processes(contents: Contents) -> Iterator[Happened]:
 
 
 def _of_targets(contents: Contents) -> Iterator[Happened]:
-    """Yield each restart that only the metrics of a target tell of, when it was first scraped again."""
+    """Yield each restart that only a target's metrics reveal, at the first scrape after it."""
     for before, after, name in restarts_in_metrics(contents):
         if not _told(contents, name, before, after):
             yield Happened(after, _kind(name), name, "by the time of its start in its metrics")
@@ -74,7 +74,7 @@ def restarts_in_metrics(contents: Contents) -> Iterator[tuple[int, int, str]]:
 
 
 def _told(contents: Contents, name: str, before: int, after: int) -> bool:
-    """Return whether what was journaled of a program's pods already says why it is another process."""
+    """Return whether journaled events of a program's pods already explain the process change."""
     return any(
         one.subject.partition("/")[0] == name and before - _TOLD_WITHIN_NS <= one.at <= after + _TOLD_WITHIN_NS
         for one in contents.incidents

@@ -1,4 +1,4 @@
-"""Which code is not the operator's own: the standard libraries of Go and Python, and what operators are built with."""
+"""Code that is not the operator's own: the standard libraries of Go and Python, and libraries for operators."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ GO_LIBRARIES = (
     *("sigs.k8s.io/controller-runtime/", "sigs.k8s.io/json/", "sigs.k8s.io/structured-merge-diff/"),
     *("sigs.k8s.io/yaml/", "vendor/"),
 )
-"""How the packages begin of what operators in Go are built with."""
+"""Prefixes of library packages used by operators in Go."""
 
 _PYTHON_LIBRARIES = re.compile(
     "(?:aiohttp|aiosignal|anyio|certifi|charset_normalizer|click|frozenlist|google|h11|h2|httpcore|httpx|idna|jinja2"
     "|kopf|kr8s|kubernetes|kubernetes_asyncio|lightkube|msgspec|multidict|oauthlib|orjson|prometheus_client|propcache"
     "|pydantic|pydantic_core|requests|sniffio|structlog|urllib3|uvloop|websocket|websockets|yaml|yarl)"
 )
-"""First parts of the modules of what operators in Python are built with."""
+"""First parts of library modules used by operators in Python."""
 
 
 def is_library(module: str) -> bool:
-    """Return whether a module is of a standard or other library; what is not known for either is the program's own.
+    """Return whether a module belongs to a standard or other library; unknown modules are the program's own.
 
     ``module``: a Python file as seen from its place in ``sys.path`` (``asyncio/events.py``), or a Go package's path
-    (``net/http``). What a profiler cannot name (``[unknown]``, ``<frozen runpy>``) counts as library.
+    (``net/http``). Names that a profiler cannot resolve (``[unknown]``, ``<frozen runpy>``) count as library.
     """
     if not module or module.startswith(("[", "<")):
         return True

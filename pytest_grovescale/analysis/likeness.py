@@ -1,4 +1,4 @@
-"""In what two sets of runs are unlike beside what is compared: figures of unlike runs are not just better or worse."""
+"""Comparability of two sets of runs: differences between them beside the compared one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .result import Scalar, TestResult
 from .run_metrics import OPERATOR
 
 NO_OPERATOR = "none"
-"""Stands in place of an operator where a test runs on the bare cluster."""
+"""Name used instead of an operator's where a test runs on the bare cluster."""
 
 _OPERATOR = "operator"
 """Parameter of a test: the name of its operator's definition."""
@@ -19,12 +19,12 @@ RUNS_AS = "operator_runs_as"
 
 
 def backend_of(test: TestResult) -> str:
-    """Return the backend of a run's cluster; empty for one that does not say."""
+    """Return the backend of a run's cluster; empty if unknown."""
     return str(test.cluster.get("backend", ""))
 
 
 def unlike(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
-    """Return in what the runs of A and of B differ that is not to be compared: ``backend: local and kind``."""
+    """Return the differences between the runs of A and of B that prevent a comparison: ``backend: local and kind``."""
     sides = [[_facts(test) for test in side] for side in (a, b)]
     found = []
     for what in _facts(a[0]) if a else ():
@@ -35,9 +35,9 @@ def unlike(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
 
 
 def differences(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
-    """Return in which parameters, sizes and machines the runs of A and of B differ: ``replicas: 100 and 1000``.
+    """Return the parameters, sizes and machines that differ between the runs of A and of B: ``replicas: 100 and 1000``.
 
-    Which operator it was is no difference: that is what is compared. A parameter that was not given has no value there.
+    The operator is left out: it is what is compared. A parameter that was not set has no value there.
     """
     found = in_force(*([_conditions(test) for test in side] for side in (a, b))).differing
     return [
@@ -60,7 +60,7 @@ def _conditions(test: TestResult) -> dict[str, Scalar]:
 
 
 def _facts(test: TestResult) -> dict[str, str]:
-    """Return what should be alike in runs that are compared, and where their figures are from."""
+    """Return facts that should be equal in compared runs, and those of the machine they ran on."""
     sources = {row.source for phase in test.phases for row in phase.cpu if row.process == OPERATOR}
     clocks = {one.clock for phase in test.phases for one in phase.milestones if one.met and one.clock != "recorder"}
     logged = all(phase.audit_complete for phase in test.phases)

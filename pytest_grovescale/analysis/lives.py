@@ -1,7 +1,7 @@
-"""A target's scrapes as the lives of the processes behind it: a counter's growth is told within each, never across.
+"""Process lifetimes of a target, from its scrapes: a counter's growth is computed within each, never across.
 
-A process that is started anew begins at zero, and another replica that takes over has counted on its own all along.
-What a process did after its last scrape is lost with it, so that growth over several lives is a lower bound.
+A restarted process begins at zero, and another replica that takes over has its own counts. Counts after the last scrape
+of a process are lost, so that growth over several lifetimes is a lower bound.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .metrics.counters import PROCESS_START
 from .metrics.history import TargetHistory
 
 _BORN_EARLY_NS = 1_000_000_000
-"""A process's start is told up to a second too early: it counts from the machine's boot, which is known to the second
+"""A process's start time may be up to a second early: it counts from the machine's boot, which is known to the second
 (``btime`` in /proc/stat, proc(5))."""
 
 
@@ -22,7 +22,7 @@ class Life(NamedTuple):
 
     scrapes: tuple[int, ...]
     from_zero: bool
-    """Whether it was started after the scrape before, so that all that it shows was counted since."""
+    """Whether it started after the scrape before, so that all of its counts are since then."""
 
     @property
     def first(self) -> int:
@@ -34,9 +34,9 @@ class Life(NamedTuple):
 
 
 def lives(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Life]:
-    """Return the lives in some consecutive scrapes of a target, in order.
+    """Return the lifetimes in some consecutive scrapes of a target, in order.
 
-    Told by the time of the process's start; a process that does not serve it, by ``marker``, a counter that falls.
+    Separated by the process's start time; for a process that does not serve it, by a reset of the counter ``marker``.
     """
     found: list[list[int]] = []
     for scrape in scrapes:
@@ -48,12 +48,12 @@ def lives(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_S
 
 
 def grown(target: TargetHistory, series: str, found: Sequence[Life]) -> float:
-    """Return by how much a counter grew in some lives; one that came in a life has grown by all that it shows."""
+    """Return the growth of a counter over some lifetimes; a series that appears in one has grown by its whole value."""
     return sum(_grown(target, series, life) for life in found)
 
 
 def values(target: TargetHistory, series: str, life: Life) -> Iterator[float]:
-    """Yield a series' values in a life; those at which it was not there are left out."""
+    """Yield a series' values in a lifetime, without scrapes that lack it."""
     for scrape in life.scrapes:
         if (value := target.value(series, scrape)) is not None:
             yield value
@@ -76,6 +76,6 @@ def _same(target: TargetHistory, before: int, after: int, marker: str) -> bool:
 
 
 def _began_after(target: TargetHistory, scrape: int) -> bool:
-    """Return whether a process was started after the scrape before its first; a counter that fell says the same."""
+    """Return whether a process started after the scrape before its first one; a counter that fell shows the same."""
     born = target.value(PROCESS_START, scrape)
     return born is None or born * 1e9 + _BORN_EARLY_NS > target.moments[scrape - 1].at

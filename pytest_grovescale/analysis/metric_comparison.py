@@ -1,4 +1,4 @@
-"""One metric of two variants: its figures, its interval, and what they amount to at one look."""
+"""One metric of two variants: its figures, its interval, and its verdict at one interim analysis."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None = None
     """Geometric mean of the pairs' ratios."""
     low: float | None = None
-    """Interval of the ratio that the verdict is made from, at this look. The ends of a gated metric have the levels
-    that Holm's procedure gives it among the gated, except for an upper end that decides about ``ok``, which is
-    not adjusted."""
+    """Interval of the ratio that the verdict is made from, at this interim analysis. The ends of a gated metric have
+    the levels that Holm's procedure gives it among the gated, except for an upper end that decides about ``ok``, which
+    is not adjusted."""
     high: float | None = None
     difference: float | None = None
     """Mean of B - A."""
@@ -46,14 +46,14 @@ class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two-sided, of the exact signed-rank test of the same: a check that no outlier made the result."""
     method: Method = "ratio"
     verdict: MetricVerdict
-    """Also of a metric that is not gated: then by its own interval, and the comparison's verdict is not about it."""
+    """Of a metric that is not gated: by its own interval, without effect on the comparison's verdict."""
     more_pairs: int | None = None
-    """How many more pairs would decide an inconclusive one in four of five comparisons, by the noise seen so far."""
+    """How many more pairs would decide an inconclusive one in four of five comparisons, by the noise so far."""
     pairs: int = 0
     """Pairs that the figures come from, without the warm-up."""
     gated: bool = False
     note: str = ""
-    """What to know before it is believed: the machine was saturated, or why it was not measured."""
+    """Caveats: the machine was saturated, or why it was not measured."""
 
     @property
     def exact(self) -> bool:
@@ -78,7 +78,7 @@ class MetricLevels(msgspec.Struct, frozen=True):
 
 
 def method_of(key: str, a: Floats, b: Floats) -> Method:
-    """Return how a metric is compared, by its figures; the same choice as `statistics.paired.evidence` makes."""
+    """Return the method that compares a metric, chosen by its figures as `statistics.paired.evidence` chooses."""
     if units_of(key) in COUNTS and bool(never_varies(a, b)):
         return "exact"
     return "ratio" if bool(np.isfinite(log_ratio(a, b)).all()) else "difference"
@@ -97,7 +97,7 @@ def describe_metric(
 ) -> MetricComparison:
     """Return a metric with all its figures; ``a`` and ``b`` are of the same pairs, at least one.
 
-    ``next_look`` is how many more pairs the next planned look takes: fewer cannot decide anything.
+    ``next_look`` is how many more pairs the next interim analysis takes: fewer cannot decide anything.
     """
     method = method_of(key, a, b)
     shared = MetricComparison(
@@ -119,7 +119,7 @@ def describe_metric(
 
 
 def _as_fact(metric: MetricComparison) -> MetricComparison:
-    """Give a count that never varies its ratio, which is its own interval; none where A has none of it."""
+    """Give a count that never varies its ratio, which is its own interval; none where A's count is 0."""
     a, b = metric.a or 0.0, metric.b or 0.0
     ratio = 1.0 if a == b else b / a if a else None
     return msgspec.structs.replace(
@@ -160,7 +160,7 @@ def _high_level(metric: MetricComparison, tested: Floats, levels: MetricLevels, 
     """Return the level of the upper end that the verdict is made from.
 
     ``ok`` is decided without an adjustment. Holm's bound is further out: where it lies below the bound of ``ok`` too,
-    it says of an ``ok`` also why it is no ``improvement``.
+    it also shows why the metric is ``ok`` but no ``improvement``.
     """
     if levels.adjusted_high is None:
         return levels.alone
@@ -193,7 +193,7 @@ def _two_sided(values: Floats) -> float | None:
 def _more_pairs(
     a: Floats, b: Floats, method: Method, levels: MetricLevels, bounds: Bounds, next_look: int
 ) -> int | None:
-    """Return how many more pairs would clear the nearer of the two bounds; None where the noise is not known."""
+    """Return how many more pairs would clear the nearer of the two bounds; None where the noise is unknown."""
     if a.size < 2 or method == "exact":
         return None
     if method == "ratio":
@@ -211,7 +211,7 @@ def _more_pairs(
 
 
 def not_measured(key: str, *, gated: bool, note: str) -> MetricComparison:
-    """Return a metric that one of the variants has no figure of."""
+    """Return a metric that was not measured in one of the variants."""
     return MetricComparison(key=key, unit=units_of(key), verdict="not-measured", gated=gated, note=note)
 
 

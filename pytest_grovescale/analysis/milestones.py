@@ -1,4 +1,4 @@
-"""When each milestone was met, by the watch and, where the audit log can name the write, by the API server."""
+"""Times at which milestones were met, by the watch and, where the audit log can name the write, by the API server."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def watch_lag(contents: Contents, log: WriteLog) -> WatchLag | None:
 def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[str, str], list[Interval]]:
     """Return (namespace, name) → when each change of an object was committed, for those where that is certain.
 
-    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. This is what the clock test holds
-    against a client's own times. Raises RecordingError for a recording without records.
+    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. The clock test compares these with a
+    client's own times. Raises RecordingError for a recording without records.
     """
     contents = Contents()
     for record in records:
@@ -139,12 +139,12 @@ def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: Wr
 
 
 def _is_plain_count(condition: Condition) -> TypeGuard[Count]:
-    """Return whether a condition counts objects as such, so that its N-th is the N-th created."""
+    """Return whether a condition is a plain count of objects, so that its N-th is the N-th created."""
     return isinstance(condition, Count) and not condition.name and condition.where == Predicate()
 
 
 def _tipping_event(story: WatchStory, met: MilestoneMet, ref: ObjectRef) -> ObjectSeen | None:
-    """Return the event at which a milestone was met: the last of its object up to then, unless that was made up."""
+    """Return the event that met a milestone: the last of its object up to then, unless it was synthetic."""
     events = story.objects.get((ref.namespace, ref.name), [])
     found = next((event for event in reversed(events) if event.at <= met.at), None)
     return None if found is None or found.initial else found

@@ -1,7 +1,7 @@
-"""What programs outside a comparison took of the machine's cores while a pair of its runs was measured.
+"""Contention of a pair of runs: the machine's cores used by programs outside the comparison.
 
-Runs in parallel share a machine, so each recording counts the processes of the other run among "other programs". What
-those used in the same wall time, by their own recording, is taken out here.
+Runs in parallel share a machine, so each recording counts the processes of the other run among "other programs". Their
+CPU time in the same wall time, by their own recording, is subtracted here.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from .result import PhaseResult
 
 MAX_CONTENTION = 0.25
 """Share of the cores that programs outside a comparison, and steal, may take in a phase before its pair is discarded.
-
-More than what counts as contention of a single run (`contention.OTHERS_LIMIT`): the ratio of a pair takes out what
-inflates both of its runs alike."""
+Higher than the limit for a single run (`contention.OTHERS_LIMIT`): the ratio of a pair cancels what inflates both of
+its runs alike."""
 
 OF_CONTENTION = (Opened, PhaseStarted, PhaseEnded, CpuRead, MachineRead, Closed)
 """The records that contention is measured by."""
@@ -33,7 +32,7 @@ _SHOWN_STEAL = 0.01
 def limit_of(text: str) -> float:
     """Return the limit of contention that ``--max-contention`` gives, as ``25%``; the default where it is empty.
 
-    Raises UsageError for what is no share of the cores.
+    Raises UsageError for an invalid share of the cores.
     """
     if not text:
         return MAX_CONTENTION
@@ -51,7 +50,7 @@ class RunContention(msgspec.Struct, frozen=True, kw_only=True):
     """Contention of one run of a pair: that of its most contended phase."""
 
     share: float | None
-    """Share of the cores that programs that belong to neither run of the pair took, with steal. None: not measured."""
+    """Share of the cores that programs outside both runs of the pair took, with steal. None: not measured."""
     steal_share: float = 0.0
     """The part of it that the hypervisor took."""
     phase: str = ""
@@ -63,12 +62,12 @@ class PairContention(msgspec.Struct, frozen=True, kw_only=True):
     """Contention of one pair of a comparison, that of its more contended run."""
 
     pair: int
-    """From 1, the warm-up included. One that was repeated has an entry for each time that it was made."""
+    """From 1, the warm-up included. A repeated pair has one entry for each repeat."""
     contention: RunContention
     contended: bool
     """Whether the share is above the plan's limit."""
     discarded: bool = False
-    """Whether its figures were left out and its runs made again."""
+    """Whether its figures were left out and its runs repeated."""
 
 
 def worst_of(runs: Iterable[RunContention | None]) -> RunContention:
@@ -78,7 +77,7 @@ def worst_of(runs: Iterable[RunContention | None]) -> RunContention:
 
 
 def is_contended(contention: RunContention, limit: float | None) -> bool:
-    """Return whether a pair is above a limit; what was not measured is not known to be."""
+    """Return whether a pair is above a limit; False where contention was not measured."""
     return limit is not None and contention.share is not None and contention.share > limit
 
 
@@ -91,7 +90,7 @@ def described(contention: RunContention) -> str:
 
 
 def remarks(found: Sequence[PairContention], *, limit: float | None, repeats: int, warmup: int) -> list[str]:
-    """Return which pairs were discarded, which stay although they are contended, and what was not measured.
+    """Return remarks: pairs that were discarded, pairs kept although contended, and pairs not measured.
 
     ``limit``, ``repeats`` and ``warmup`` are the plan's.
     """
@@ -139,7 +138,7 @@ def contention_of_run(contents: Contents, phases: Collection[str], partners: Seq
 
 
 def contention_of_phases(phases: Sequence[PhaseResult]) -> RunContention:
-    """Return the contention of a finished run that is compared by itself: all other programs are outside of it."""
+    """Return the contention of a finished run that is compared by itself: all other programs are outside it."""
     found = [
         RunContention(share=None, why_not=phase.missing.get("contention", "recorded before contention was measured"))
         if phase.contention is None or phase.contention.others_share is None
@@ -173,7 +172,7 @@ def _of_phase(contents: Contents, phase: PhaseSpan, partners: Sequence[Contents]
 def _window(contents: Contents, phase: PhaseSpan, partners: Sequence[Contents], reads: Sequence[MachineRead]) -> Window:
     """Return the part of a phase in which the machine's counters were read, and the partners' CPU clocks, too.
 
-    A run that is through sooner closes its recording; what its harness does then would count as another program's.
+    A run that finishes sooner closes its recording; what its harness does then would count as another program's.
     """
     if not reads:
         return Window(0, 0)
@@ -183,7 +182,7 @@ def _window(contents: Contents, phase: PhaseSpan, partners: Sequence[Contents], 
 
 
 def _used_ns(recordings: Sequence[Contents], window: Window) -> float:
-    """Return what the processes of all recordings used in a window; one that several of them measure counts once."""
+    """Return the CPU time of the processes of all recordings in a window; a process in several of them counts once."""
     used = {
         reads[-1].pid: demands(reads, [window])[0].used_s * 1e9
         for contents in recordings
@@ -193,7 +192,7 @@ def _used_ns(recordings: Sequence[Contents], window: Window) -> float:
 
 
 def _counters(reads: Sequence[MachineRead], at: int) -> tuple[int, float, float]:
-    """Return (cores, busy ns, steal ns) at a moment from the first read to the last, between two of them evenly."""
+    """Return (cores, busy ns, steal ns) at a moment from the first read to the last, interpolated between two."""
     index = min(max(1, bisect_right(reads, at, key=lambda read: read.at)), len(reads) - 1)
     before, after = reads[index - 1], reads[index]
     low, high = _times(before), _times(after)

@@ -1,4 +1,4 @@
-"""Paths of the machine that a run was made on, taken out of its result, which others read, commit and paste."""
+"""Removal of absolute paths from a result, which users share, commit and paste."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _API = (
     "apis?|readyz|livez|healthz|metrics|openapi|openid|version|debug|logs|configz|statusz|flagz|scale"
     "|spec|status|metadata|data|stringData|proc|sys|dev"
 )
-"""First parts of paths that name no file of anybody's: those of the API server, JSON pointers, the kernel's."""
+"""First parts of paths that are not local files: those of the API server, JSON pointers, the kernel's."""
 
 _PATH = re.compile(rf"(?<![\w.~/:\]-])/(?!(?:{_API})(?:/|\b))(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
 
 
 def hide(text: str) -> str:
-    """Return text in which an absolute file path keeps its last part only: ``…/operator.log``."""
+    """Return the text with each absolute file path reduced to its last part: ``…/operator.log``."""
     return _PATH.sub("…/", text) if "/" in text else text
 
 
 def without_paths(result: T) -> T:
-    """Return a result whose texts name no file by its absolute path."""
+    """Return a result whose texts contain no absolute file paths."""
     return msgspec.convert(_hidden(msgspec.to_builtins(result)), type(result))
 
 

@@ -1,4 +1,4 @@
-"""A phase's result, put together from its parts."""
+"""Assembly of a phase's result from its parts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def series_of(phase: PhaseSpan) -> int | None:
 
 
 def idle_twin_of(contents: Contents, phase: PhaseSpan) -> str:
-    """Return the name of the phase that was recorded as this one's idle twin, or nothing."""
+    """Return the name of the phase that was recorded as this one's idle twin; empty without one."""
     twins = (other.name for other in contents.phases if other.started and other.started.twin_of == phase.name)
     return next(twins, "")
 
@@ -118,7 +118,7 @@ def late_of_phase(phase: PhaseSpan) -> tuple[LateResult, ...]:
 
 
 def marks_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[MarkResult, ...]:
-    """Return what the harness did in a phase; a begin and the next end of the same label are one entry."""
+    """Return the harness's actions in a phase; a begin and the next end of the same label are one entry."""
     end = contents.end_of(phase)
     marks = [mark for mark in contents.marks if phase.start <= mark.at <= end]
     return tuple(

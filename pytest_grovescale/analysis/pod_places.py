@@ -1,4 +1,4 @@
-"""On which nodes the run's pods were put, where a cluster has nodes beside the simulated ones."""
+"""Placement of the run's pods, on a cluster that has other nodes beside the simulated ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRAYS_SHOWN = 10
 
 
 def pod_places(contents: Contents) -> PodPlaces | None:
-    """Return where pods were put, as watches told; None where every node is simulated, and where none told."""
+    """Return the placement of pods by the watches; None where every node is simulated, or no watch shows it."""
     made = contents.opened.simulated_nodes
     told = [
         story for story in contents.watches.values() if _tells(story.opened.spec.resource, story.opened.spec.fields)
@@ -26,7 +26,7 @@ def pod_places(contents: Contents) -> PodPlaces | None:
 
 
 def simulated(node: str, made: Mapping[str, int]) -> bool:
-    """Return whether a node is one of those that were made: ``<prefix>-<n>``, n below the prefix's number."""
+    """Return whether a node is one of the run's simulated nodes: ``<prefix>-<n>``, n below the prefix's number."""
     prefix, _, number = node.rpartition("-")
     return number.isdecimal() and str(int(number)) == number and int(number) < made.get(prefix, 0)
 

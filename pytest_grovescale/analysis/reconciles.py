@@ -12,14 +12,14 @@ OPERATOR = "operator"
 
 _RECONCILES = "controller_runtime_reconcile_total"
 _WORK_ITEMS = "workqueue_work_duration_seconds_count"
-# Best first: an operator built with controller-runtime has both, and only the first tells how a reconcile ended.
+# Best first: an operator built with controller-runtime has both, and only the first has the results of reconciles.
 _FAMILIES: tuple[tuple[str, str, ReconcileSource], ...] = (
     (_RECONCILES, "controller", "controller-runtime"),
     (_WORK_ITEMS, "name", "work-queue"),
 )
 # Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
-# operator that serves with its help. They look at certificates once a minute: that is no reconcile of anything, and
-# taken for one it would prove that a trigger was answered.
+# operator that serves with its help. They check certificates once a minute: that is no reconcile, and counting it would
+# falsely prove that the operator handled a trigger.
 LIBRARY_QUEUES = (
     "DynamicCABundle-",
     "DynamicConfigMapCABundle-",
@@ -70,7 +70,7 @@ def _rows(
 
 
 def counter_of_phase(phase: PhaseSpan, family: str) -> int | None:
-    """Return how much all series of a counter grew together, on all targets; None where no target has it."""
+    """Return the total growth of all series of a counter, on all targets; None where no target has it."""
     grown = [
         _increase(start.samples.get(series, 0.0), value, anew=False)[0]
         for target, end in phase.scrape_end.items()
@@ -103,7 +103,7 @@ def why_not_scraped(
 
 
 def _began_anew(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snapshot) -> bool:
-    """Return whether the operator was restarted between two scrapes, even if its counters have overtaken again."""
+    """Return whether the operator was restarted between two scrapes, whatever its counters show."""
     born = [name for name in start.samples if name.startswith("process_start_time_seconds")]
     if any(start.samples[name] != end.samples.get(name) for name in born):
         return True
@@ -114,7 +114,7 @@ def _began_anew(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snap
 
 
 def _increase(before: float, after: float, *, anew: bool) -> tuple[float, bool]:
-    """Return a counter's growth and whether it began anew, so that it grew by at least that much."""
+    """Return a counter's growth and whether it was reset, which makes the growth a lower bound."""
     if anew or after < before:
         return after, True
     return after - before, False

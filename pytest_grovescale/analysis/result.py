@@ -1,7 +1,7 @@
-"""The result of a run: one typed tree, what analysis returns and every report renders.
+"""The result of a run: the typed tree that analysis returns and every report renders.
 
-Figures that were not measured are ``None`` or left out, never zero, and `missing` of their phase says why. The
-tree is written as ``result.json``; `schema.py` keeps the JSON Schema that is shipped beside this file.
+Figures that were not measured are ``None`` or left out, never zero, and `missing` of their phase says why. The tree is
+written as ``result.json``; `schema.py` keeps the JSON Schema that is shipped beside this file.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from ..recording.records import CheckDeclared, IncidentKind, Machine, ObjectRef,
 SCHEMA_VERSION = 2
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted", "unfinished"]
-"""``unfinished``: the recording ends before this did (still running, or killed)."""
+"""``unfinished``: the recording ends before the phase did (still running, or killed)."""
 
 TestVerdict = Literal["passed", "failed", "inconclusive", "interrupted", "error"]
-"""What became of a test, by pytest's outcome and its checks together; `verdict.verdict_of` derives it.
+"""Verdict of a test, from pytest's outcome and its checks together; `verdict.verdict_of` derives it.
 
 ``failed``: the test or an enforced check failed. ``inconclusive``: one of them could not be decided, and none failed.
-``interrupted``: the test never came to its end (Ctrl-C, killed, still running). ``error``: something other than the
-operator under test ended it, or its recording broke off."""
+``interrupted``: the test did not finish (Ctrl-C, killed, still running). ``error``: something other than the operator
+under test ended it, or its recording is incomplete."""
 
 Category = Literal["object", "lease", "event", "review", "nonresource"]
-"""What a request is about. ``review``: authentication and authorization (TokenReview, SubjectAccessReview,
-TokenRequest), which store nothing; ``object`` is everything else that names a resource."""
+"""Category of a request. ``review``: authentication and authorization (TokenReview, SubjectAccessReview, TokenRequest),
+which store nothing; ``object`` is everything else that names a resource."""
 
 Clock = Literal["server", "watch", "recorder"]
-"""``server``: the API server's audit log names the write; ``watch``: when the recorder heard of it;
-``recorder``: nobody's event (a timer, or a condition that held from the start)."""
+"""``server``: the API server's audit log names the write; ``watch``: when the recorder received the event;
+``recorder``: without an event (a timer, or a condition that held from the start)."""
 
 Scalar = str | int | float | bool
 
@@ -42,21 +42,21 @@ class MilestoneResult(msgspec.Struct, frozen=True, kw_only=True):
     """The condition in words."""
     met: bool
     observed_s: float | None = None
-    """Seconds from the phase's start until the recorder saw it hold for the first time."""
+    """Seconds from the phase's start until the recorder first saw it hold."""
     server_s: tuple[float, float] | None = None
-    """Seconds from the phase's start; the write that tipped it was committed between these two."""
+    """Seconds from the phase's start; the write that met it was committed between these two."""
     clock: Clock = "watch"
-    """The better clock of the two that this milestone has; see `seconds`."""
+    """The better clock of the two available; see `seconds`."""
     held_to_end: bool | None = None
     """Whether it still held when the phase ended; None when it was not met or the phase did not end."""
     uncertainty_s: float = 0.0
-    """How far the time may be off beyond its interval: cut or gap of the watch, or a step of the wall clock."""
+    """How far the time may be off beyond its interval: watch disconnect or gap, or a step of the wall clock."""
     why_not_server: str = ""
     """Why there is no ``server_s``."""
     object: ObjectRef | None = None
-    """The object whose event tipped it."""
+    """The object whose event met it."""
     reached: int | None = None
-    """For a count: how many there were when it was met, when the phase ended, or when the recording ends."""
+    """For a count: the number of objects when it was met, when the phase ended, or when the recording ends."""
     wanted: int | None = None
 
     @property
@@ -66,7 +66,7 @@ class MilestoneResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CpuSource = Literal["clock", "scrape"]
-"""``clock``: the process's own CPU clock, read on its machine, exact to the ns; ``scrape``: what it serves of itself,
+"""``clock``: the process's own CPU clock, read on its machine, exact to the ns; ``scrape``: the process's own metrics,
 ``process_cpu_seconds_total`` and ``process_resident_memory_bytes``, scraped at the phase's edges."""
 
 
@@ -78,21 +78,21 @@ class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """CPU seconds used between the phase's edges, children included where the source is its clock."""
     resolution_s: float = 0.0
-    """How far `seconds` may be off either way: the steps in which the counter is told, and what the process may have
-    used in the time by which `window_s` is longer than the phase. 0 for a clock."""
+    """How far `seconds` may be off either way: the resolution of the counter, and the process's possible use in the
+    time by which `window_s` is longer than the phase. 0 for a clock."""
     lower_bound: bool = False
     """The process ended or was restarted, or an edge could not be read: it used at least `seconds`."""
     window_s: float
-    """Seconds between the two reads that `seconds` is the difference of."""
+    """Seconds between the two reads whose difference is `seconds`."""
     cores: float
-    """`seconds` / `window_s`: how many cores it kept busy on average."""
+    """`seconds` / `window_s`: cores used on average."""
     rss_bytes: int
     """At the last read of the phase."""
     peak_rss_bytes: int
-    """Highest since the process started, as the kernel kept it, or of the reads in this phase where it did not."""
+    """Peak since the process started, as kept by the kernel; else the peak of the reads in this phase."""
     rss_resolution_bytes: int = 0
-    """By how much memory rose or fell at most between two scrapes: a peak between them may be as much higher. 0 for a
-    process whose peak the kernel keeps."""
+    """Largest change of memory between two scrapes: a peak between them may be higher by as much. 0 for a process whose
+    peak the kernel keeps."""
     restarts: int = 0
     waiting_s: float | None = None
     """Seconds that its threads were runnable without a core, all together and children included: ten threads that wait
@@ -100,7 +100,7 @@ class CpuResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contention(msgspec.Struct, frozen=True, kw_only=True):
-    """Who had the cores of the machine in one phase: averages over the phase, in cores.
+    """Use of the machine's cores in one phase: averages over the phase, in cores.
 
     None is "not measured". Where the cluster runs elsewhere, only `throttled_s` may be known.
     """
@@ -110,7 +110,7 @@ class Contention(msgspec.Struct, frozen=True, kw_only=True):
     run_cores: float | None = None
     """Used by the processes of the run, recorder and harness included."""
     others_cores: float | None = None
-    """Used by other programs: the rest of what was busy, the kernel's own work included."""
+    """Used by other programs: the rest of the busy time, the kernel's own work included."""
     steal_cores: float | None = None
     """Taken by the hypervisor."""
     iowait_cores: float | None = None
@@ -121,10 +121,10 @@ class Contention(msgspec.Struct, frozen=True, kw_only=True):
     pressure_share: float | None = None
     """Share of the phase in which some runnable thread of the machine had no core (``some`` of /proc/pressure/cpu)."""
     quota_cores: float | None = None
-    """CPU quota of the recorder's cgroup; None without one too, where `throttled_s` is 0."""
+    """CPU quota of the recorder's cgroup; None also without a quota, where `throttled_s` is 0."""
     throttled_s: float | None = None
-    """Seconds that the quota kept the cgroup from running, all cores together; of a cluster elsewhere the containers'
-    that were scraped (``container_cpu_cfs_throttled_seconds_total``)."""
+    """Seconds that the quota throttled the cgroup, all cores together; for a cluster elsewhere, the scraped containers'
+    (``container_cpu_cfs_throttled_seconds_total``)."""
     throttled_share: float | None = None
     """`throttled_s` / (`cores` × seconds of the phase), of this machine's cgroup."""
     waited_s: float | None = None
@@ -136,7 +136,8 @@ class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of one kind by one identity that the API server received in one phase."""
 
     identity: str
-    """Role (``operator``, ``harness`` …); the user name for a user without one; ``a+b`` for roles that share one."""
+    """Role (``operator``, ``harness`` …); the user name for a user without a role; ``a+b`` for roles that share one
+    user."""
     user: str
     verb: str
     resource: str
@@ -146,57 +147,57 @@ class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     count: int
     p50_ms: float
-    """Median of the server's time for one, received to complete; to the first byte for a watch."""
+    """Median of the server's time per request, from received to complete; to the first byte for a watch."""
     p99_ms: float
 
 
 TrafficSource = Literal["audit", "metrics", ""]
-"""Where a phase's API traffic is known from: the API server's audit log, by identity, verb and resource; the operator's
-own ``rest_client_requests_total``, by HTTP method; or nowhere."""
+"""Source of a phase's API traffic: the API server's audit log, by identity, verb and resource; the operator's own
+``rest_client_requests_total``, by HTTP method; or none."""
 
 
 class ClientRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests that the operator's client counted in one phase, of one HTTP method and answer.
+    """Requests that the operator's client counted in one phase, of one HTTP method and status code.
 
-    Everything that it sent: objects, Leases, Events and reviews alike, watches as GET.
+    All of its requests: objects, Leases, Events and reviews alike, watches as GET.
     """
 
     method: str
     """``GET``, ``POST``, ``PUT``, ``PATCH``, ``DELETE``."""
     code: str
-    """The answer's status code; ``<error>`` where none came."""
+    """The answer's status code; ``<error>`` without an answer."""
     count: int
     """From the scrape before the phase to the one after it."""
     total: int
-    """By then, since the operator started. A method that was never counted may be one that its client doesn't count."""
+    """Since the operator's start. A method with a total of 0 may be one that its client doesn't count."""
 
 
 class IncidentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened in a phase to what is measured, or to the cluster under it."""
+    """An incident in a phase: of a measured process, or of the cluster under it."""
 
     kind: IncidentKind
     subject: str
     detail: str = ""
     after_s: float
-    """Seconds from the phase's start to when it was noticed."""
+    """Seconds from the phase's start until it was noticed."""
 
 
 DisruptionKind = Literal["component-restart", "component-exit", "stall", "busy-recorder", "watch-gap", "audit-gap"]
-"""``component-restart``: a component of the control plane was another process, or not there, for a part of the phase;
-``component-exit``: it did not come back in it; ``stall``: a process that the figures depend on did not run or did not
-answer, or the machine was suspended; ``busy-recorder``: the recorder saw everything late, and nothing else was wrong;
-``watch-gap``: events that a milestone counts may have been missed; ``audit-gap``: lines of the audit log are
-missing."""
+"""``component-restart``: a component of the control plane was replaced by another process, or absent, for a part of the
+phase; ``component-exit``: it did not come back in the phase; ``stall``: a process that the figures depend on did not
+run or did not answer, or the machine was suspended; ``busy-recorder``: the recorder saw everything late, and nothing
+else was wrong; ``watch-gap``: events that a milestone counts may have been missed; ``audit-gap``: lines of the audit
+log are missing."""
 
 
 WHOLE_PHASE: tuple[DisruptionKind, ...] = ("component-restart", "component-exit", "stall")
-"""Disruptions that may have changed every figure of their phase; the others touch some of them."""
+"""Disruptions that may have changed every figure of their phase; the others affect some of them."""
 
 
 class Disruption(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in a phase to that by which it is measured, so that figures may be wrong and look right.
+    """A disruption of a phase's measurement, so that figures may be wrong and look right.
 
-    Checks of the phase are inconclusive, but for those that it cannot have touched; see `checks.judge`.
+    Checks of the phase are inconclusive, except for those that it cannot affect; see `checks.judge`.
     """
 
     kind: DisruptionKind
@@ -221,70 +222,70 @@ class StrayPod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the run's pods were put, on a cluster that has nodes beside the simulated ones."""
+    """Placement of the run's pods, on a cluster that has other nodes beside the simulated ones."""
 
     simulated: int
-    """Pods on nodes that were made for the run."""
+    """Pods on the run's simulated nodes."""
     elsewhere: int
     strays: tuple[StrayPod, ...] = ()
-    """The first 10 of those elsewhere."""
+    """The first 10 pods on other nodes."""
 
 
 ReconcileSource = Literal["controller-runtime", "work-queue"]
-"""Which of the operator's counters a reconcile was counted by: ``controller_runtime_reconcile_total``, or
+"""The operator's counter of reconciles: ``controller_runtime_reconcile_total``, or
 ``workqueue_work_duration_seconds_count``: items that workers have taken from a client-go queue and given back."""
 
 
 class ReconcileRow(msgspec.Struct, frozen=True, kw_only=True):
     controller: str
-    """The controller, or the work queue, which bears its name."""
+    """The controller, or the work queue that is named after it."""
     result: str
-    """How it ended; empty where the operator's counters do not tell (work queues)."""
+    """How it ended; empty where the operator's counters do not show it (work queues)."""
     count: int
     lower_bound: bool = False
-    """The counter started anew in the phase: at least so many."""
+    """The counter was reset in the phase: the count is a lower bound."""
     source: ReconcileSource = "controller-runtime"
 
 
 class BlockedSpell(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which a controller's workers waited inside reconciles while keys waited for a worker."""
+    """An interval in which a controller's workers waited inside reconciles while keys waited for a worker."""
 
     start_s: float
-    """Seconds from the phase's start; as exact as the scrapes are close."""
+    """Seconds from the phase's start; as exact as the scrape interval."""
     end_s: float
     starved: bool = False
-    """No reconcile ended in all that time."""
+    """No reconcile ended in the whole interval."""
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What one controller's workers did in one phase, by the operator's own metrics and its CPU clock.
+    """One controller's workers in one phase, by the operator's own metrics and its CPU clock.
 
-    Rates are over the phase's scrapes, from the first to the last; None where the operator's metrics do not tell.
+    Rates are over the phase's scrapes, from the first to the last; None where the operator's metrics do not show them.
     """
 
     controller: str
-    """The controller, or the work queue, which bears its name."""
+    """The controller, or the work queue that is named after it."""
     workers: int | None = None
-    """Reconciles that it may have at a time; None where only its queue's metrics are served."""
+    """Maximum concurrent reconciles; None where only its queue's metrics are served."""
     active_share: float | None = None
     """S: active workers / `workers`, on average over the scrapes."""
     unfinished_growth: float | None = None
-    """B: seconds per second by which the work in progress grew old: how many workers are stuck."""
+    """B: seconds per second by which the unfinished work grows older: how many workers are stuck."""
     busy_workers: float | None = None
     """W: seconds per second that workers spent in reconciles, ended or not."""
     finished_per_s: float | None = None
-    """μ: reconciles that ended, a second."""
+    """μ: reconciles that ended, per second."""
     cores_per_worker: float | None = None
     """κ: CPU seconds of the whole operator per second that one of this controller's workers was busy."""
     depth_max: int | None = None
-    """Keys that waited in its queue, at most."""
+    """Peak number of keys that waited in its queue."""
     longest_s: float | None = None
-    """What the reconcile that had run longest at any scrape had taken by then."""
+    """Longest age of a running reconcile at any scrape."""
     scrapes: int = 0
     blocked: tuple[BlockedSpell, ...] = ()
     """As `no_blocked_workers()` finds them with its defaults."""
     problem: str = ""
-    """Why it cannot be told whether workers were blocked: too few scrapes."""
+    """Why blocked workers cannot be detected: too few scrapes."""
 
     @property
     def blocked_s(self) -> float:
@@ -297,20 +298,20 @@ class Saturation(msgspec.Struct, frozen=True, kw_only=True):
     """CPU seconds of all processes whose clocks were read / (cores × seconds of the phase); 1 is all cores all the
     time."""
     saturated: bool
-    """At least 95 %: wall times of this phase measure the machine."""
+    """At least 95 %: wall times of this phase reflect the machine, not the operator."""
     saturated_s: float | None = None
-    """Seconds of the phase in which that was so, from the 1 s timeline."""
+    """Saturated seconds of the phase, from the 1 s timeline."""
     busiest: tuple[str, ...] = ()
     """Processes by CPU, busiest first."""
     terminated_watchers: int | None = None
-    """Watches that the API server cut because it could not keep up (apiserver_terminated_watchers_total)."""
+    """Watch disconnects because a watcher could not keep up (apiserver_terminated_watchers_total)."""
 
 
 class MarkResult(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     started_s: float
     ended_s: float | None = None
-    """None for a moment, and for something that had not ended when the recording did."""
+    """None for a moment, and for an action that had not ended when the recording did."""
     detail: str = ""
     count: int = 0
 
@@ -329,7 +330,7 @@ class FunctionRow(msgspec.Struct, frozen=True, kw_only=True):
     """One function in a profile: a row of its function table."""
 
     function: str
-    """As a reader of the source would write it: ``reconcile (podclique/reconciler.py)``, ``pkg.(*Type).Method``."""
+    """Display name, as in source code: ``reconcile (podclique/reconciler.py)``, ``pkg.(*Type).Method``."""
     module: str
     """File or package, for filters."""
     self_samples: int
@@ -342,7 +343,7 @@ class FunctionRow(msgspec.Struct, frozen=True, kw_only=True):
     """Wilson's 95 % interval of `share`."""
     share_high: float
     cpu_s: float | None = None
-    """`share` × the exact CPU seconds of the process in this phase, of the run without a profiler; None without it."""
+    """`share` × the process's exact CPU seconds in this phase, from the pass without a profiler; None without it."""
 
 
 class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,8 +354,8 @@ class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     """The raw file, relative to the run's folder; empty where there is none."""
     more_files: tuple[str, ...] = ()
-    """Raw files of further captures in the same phase, in order, added up with the first: the process was restarted,
-    or its profile came in slices."""
+    """Raw files of further captures in the same phase, in order, summed with the first: the process was restarted, or
+    its profile came in slices."""
     folded: str = ""
     """The same as folded stacks (``a;b;c 12`` a line)."""
     speedscope: str = ""
@@ -362,21 +363,21 @@ class ProfileResult(msgspec.Struct, frozen=True, kw_only=True):
     samples: int | None = None
     """On-CPU samples."""
     independent: float | None = None
-    """How many independent ones they are worth, which the intervals are computed with: fewer where the process had
-    to wait for a core, and was sampled while it stood in one place."""
+    """Number of independent samples they are worth, from which the intervals are computed: fewer where the process
+    waited for a core and was sampled repeatedly in one place."""
     errors: int | None = None
     coverage: float = 0.0
-    """Share of the phase's time that it covers."""
+    """Share of the phase's time that the profile covers."""
     cpu_s: float | None = None
-    """Exact CPU seconds that the functions' shares are shares of, from the pass without a profiler."""
+    """Exact CPU seconds of the pass without a profiler, the base of the functions' shares."""
     profiled_cpu_s: float | None = None
-    """The same of the pass with it: what the profiler costs is the difference."""
+    """The same of the profiling pass: the difference is the profiler's cost."""
     repeated: float = 1.0
-    """Triggers of the profiled pass for each of the measured one's; they are repeated to get samples enough."""
+    """Triggers of the profiling pass for each of the measuring pass's; they are repeated to get enough samples."""
     functions: tuple[FunctionRow, ...] = ()
     """By `samples`, most first, of CPU profiles; empty where `problem` says why."""
     problem: str = ""
-    """Why there is no profile or no table: too few samples, too many errors, the profiler's own words."""
+    """Why there is no profile or no table: too few samples, too many errors, the profiler's own message."""
 
 
 Suspect = Literal[
@@ -396,43 +397,43 @@ Suspect = Literal[
     "machine",
     "unattributed",
 ]
-"""What a phase's time went to: the operator's CPU use; its keys waiting for a worker; its client-side rate limit; its
-requests at the API server; the API server's CPU; pods waiting for the scheduler or for kwok; deletions waiting for the
-garbage collector; a saturated machine; nothing known (idle gaps). ``…-core-wait``: the same, while the process that was
-waited for was runnable without a core; ``api-server-core-wait`` is that of API server and etcd, while requests of any
-of them were under way."""
+"""What a phase's time is attributed to: the operator's CPU use; its keys waiting for a worker; its client-side rate
+limit; its requests at the API server; the API server's CPU; pods waiting for the scheduler or for kwok; deletions
+waiting for the garbage collector; a saturated machine; unattributed time (idle gaps). ``…-core-wait``: the same, while
+the process that was waited for was runnable without a core; ``api-server-core-wait`` is that of API server and etcd,
+while requests of any suspect were under way."""
 
 
 class BottleneckRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a phase's wall time had one suspect at work, or waited for."""
+    """Share of a phase's wall time attributed to one suspect, working or waited for."""
 
     suspect: Suspect
     seconds: float
     share: float
-    """Of the phase. Several may be at work at once: shares need not add up to 1."""
+    """Of the phase. Contributing factors overlap: shares need not add up to 1."""
     evidence: str
-    """Where the figure comes from, in words."""
+    """Source of the figure, in words."""
 
 
 Verdict = Literal["pass", "fail", "inconclusive"]
 
 CheckVerdict = Literal["pass", "fail", "inconclusive", "not enforced"]
-"""``not enforced``: a budget that did not hold, in a run with ``--grovescale-budgets=off``."""
+"""``not enforced``: an exceeded budget in a run with ``--grovescale-budgets=off``."""
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one check says of one run."""
+    """The result of one check of one run."""
 
     check: str
-    """The check with its arguments, as a reader would write it: ``noop_writes(max=0)``."""
+    """The check with its arguments, as in code: ``noop_writes(max=0)``."""
     subject: str = ""
-    """What was judged, in words: ``operator CPU``. `text` begins with it; empty where nothing could be judged."""
+    """The judged figure in words: ``operator CPU``. `text` begins with it; empty where nothing could be judged."""
     id: str = ""
     """The same in every run with this check: ``cpu.deploy``; see `checks.check.id_of`."""
     phase: str = ""
     verdict: CheckVerdict
     figure: float | None = None
-    """What was measured; None when it was not."""
+    """The measured value; None when not measured."""
     bound: float | None = None
     unit: str = ""
     text: str
@@ -454,20 +455,20 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     milestones: tuple[MilestoneResult, ...] = ()
     cpu: tuple[CpuResult, ...] = ()
     api: tuple[ApiRow, ...] = ()
-    """Without `audit_complete` these are what was read: at least so many."""
+    """Without `audit_complete`, the requests that were read: a lower bound."""
     traffic_source: TrafficSource = ""
-    """The best that there is of the phase's API traffic; with ``metrics`` it is `client_requests`, of the operator
-    alone."""
+    """The best available source of the phase's API traffic; with ``metrics`` the figures are in `client_requests`, for
+    the operator only."""
     client_requests: tuple[ClientRow, ...] = ()
     """The operator's requests by its own count; empty where `missing` says why."""
     reconciles: tuple[ReconcileRow, ...] = ()
     workers: tuple[WorkerRow, ...] = ()
-    """Of each controller that did anything, or had anything to do; empty where `missing` says why."""
+    """Of each controller that reconciled or had keys in its queue; empty where `missing` says why."""
     saturation: Saturation | None = None
     contention: Contention | None = None
-    """Who had the machine's cores; None where `missing` says why."""
+    """Use of the machine's cores; None where `missing` says why."""
     audit_complete: bool = False
-    """Whether the audit log was read without a break from the phase's start to its end."""
+    """Whether the audit log was read without a gap from the phase's start to its end."""
     series: int | None = None
     """Series that the operator's metrics endpoint served at the phase's end; None when it was not scraped."""
     identities_seen: tuple[str, ...] = ()
@@ -484,7 +485,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     disruptions: tuple[Disruption, ...] = ()
     """In the order in which they began."""
     profiled: bool = False
-    """As of its test: no CPU budget is judged by it."""
+    """As of its test: CPU budgets are not judged."""
     profiles: tuple[ProfileResult, ...] = ()
     bottlenecks: tuple[BottleneckRow, ...] = ()
     """Largest first; empty where `missing` says why."""
@@ -502,11 +503,11 @@ class WatchResult(msgspec.Struct, frozen=True, kw_only=True):
     watch: str
     resource: str
     objects: int
-    """When its initial events were in."""
+    """Number of objects in the initial list."""
     events: int
     cuts: int
     cut_s: float
-    """Sum of the cuts' lengths."""
+    """Sum of the disconnects' lengths."""
     gaps: int
     gap_s: float
 
@@ -523,17 +524,18 @@ class WatchLag(msgspec.Struct, frozen=True, kw_only=True):
 class RecorderCost(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
     share: float | None
-    """Of the CPU seconds of all measured processes; None when nothing else was measured."""
+    """Of the CPU seconds of all measured processes; None when no other was measured."""
     peak_rss_bytes: int
 
 
 VerdictKind = Literal["collision", "duplicate", "refinement", "novel", "unmoved"]
-"""``collision``: the name of a built-in family with another type or labels; ``duplicate``: what another says, or less;
-``refinement``: adds up to it over labels of its own; ``unmoved``: it never changed, so nobody can tell."""
+"""``collision``: the name of a built-in family with another type or labels; ``duplicate``: the same information as
+another family, or less; ``refinement``: adds up to another family over labels of its own; ``unmoved``: it never
+changed, so it is undetermined."""
 
 
 class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A family of the program's own on a metrics endpoint: none that its libraries bring."""
+    """A family of the program's own on a metrics endpoint, which none of its libraries defines."""
 
     family: str
     type: MetricType = "unknown"
@@ -544,26 +546,26 @@ class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FamilyVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a family of the program's own is next to the others that its endpoint serves, by value over the run."""
+    """Relation of a family of the program's own to the others of its endpoint, by value over the run."""
 
     family: str
     kind: VerdictKind
     other: str = ""
-    """The family that it says the same as, refines, or whose name it takes."""
+    """The family that it duplicates, refines, or collides with."""
     of_own: bool = False
-    """Whether that is one of the program's own, too, and no built-in one."""
+    """Whether that family is the program's own, too, not a built-in one."""
     query: str = ""
     """PromQL that gives the same from the other."""
     why: str = ""
 
     @property
     def refused(self) -> bool:
-        """Whether it is at fault. Next to another of the program's own that is likely, no more."""
+        """Whether it is at fault. A duplicate of another of the program's own is only a likely fault."""
         return self.kind in ("collision", "duplicate") and not self.of_own
 
 
 class RetypedFamily(msgspec.Struct, frozen=True, kw_only=True):
-    """A family that an endpoint described with another type than before: what counted until then may have fallen."""
+    """A family that an endpoint described with another type than before: a former counter may have decreased."""
 
     family: str
     before: MetricType
@@ -573,17 +575,17 @@ class RetypedFamily(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a metrics endpoint served during a recording. Series are counted as a Prometheus would store them."""
+    """One metrics endpoint during a recording. Series are counted as a Prometheus would store them."""
 
     target: str
     scrapes: int
-    """That succeeded."""
+    """Successful ones."""
     failures: int = 0
-    """Failures that the recording tells of; one that goes on may be told once."""
+    """Failures in the recording; a continuing one may be recorded once."""
     failure: str = ""
-    """Why the last of them failed."""
+    """Reason of the last failure."""
     up_share: float
-    """Share of the time from the first scrape to the last, well or ill, in which the one before had succeeded."""
+    """Share of the time from the first scrape to the last (failed ones included) in which the latest had succeeded."""
     series_first: int | None = None
     """None where no scrape succeeded; so are the next two."""
     series_last: int | None = None
@@ -591,10 +593,10 @@ class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     families: int = 0
     """At the last scrape."""
     own: tuple[FamilySummary, ...] = ()
-    """Most series first; no more than `own_families` tells of."""
+    """Most series first; possibly fewer than `own_families`."""
     own_families: int = 0
     verdicts: tuple[FamilyVerdict, ...] = ()
-    """Of each family of the operator's own, by name; none where nobody looked, as at other endpoints."""
+    """Of each family of the operator's own, by name; empty where they were not analysed, as for other endpoints."""
     retyped: tuple[RetypedFamily, ...] = ()
     """The first of `type_changes`, in their order."""
     type_changes: int = 0
@@ -609,35 +611,35 @@ class StackGroup(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["reconcile worker", "goroutine", "task", "thread"]
     count: int
     of: int
-    """All of that kind in the dump."""
+    """Total of that kind in the dump."""
     waits_for_key: bool = False
-    """Whether they are workers that have nothing to do."""
+    """Whether they are idle workers, waiting for a key."""
     function: str
-    """Where they are: the innermost function of the operator's own code, ``recorder.RecordErrors``."""
+    """Innermost function of the operator's own code: ``recorder.RecordErrors``."""
     place: str
     """Its file and line."""
     state: str = ""
-    """Of the first one: ``chan receive``; empty where the dump does not say."""
+    """State of the first one: ``chan receive``; empty where the dump has none."""
     frames: tuple[str, ...]
     """The whole stack, ``function (file:line)``, innermost first."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """Text kept for the reader: a process's last log lines, a stack dump."""
+    """Text kept as evidence: a process's last log lines, a stack dump."""
 
     source: str
     """``log:operator``, ``stacks:operator``."""
     phase: str
     """The last phase that had begun; empty before the first."""
     lines: tuple[str, ...]
-    """As they were recorded. Of a dump that was read into ``stacks`` in a run whose phases passed only its remarks; all
-    of it is in the recording."""
+    """As recorded. Of a dump that was read into ``stacks`` in a run whose phases passed, only its remarks; the
+    recording has all of it."""
     stacks: tuple[StackGroup, ...] = ()
-    """A dump's stacks: those of reconcile workers first, then by how many are equal."""
+    """A dump's stacks: those of reconcile workers first, then by size of the group."""
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one recording holds. A recording is one test's."""
+    """The contents of one recording. A recording belongs to one test."""
 
     __test__: ClassVar[bool] = False  # pytest: not a test class, whatever its name
 
@@ -647,41 +649,41 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     version: str
     verdict: TestVerdict = "interrupted"
-    """By pytest's outcome and the checks. This is what counts; a recording alone knows no more of a test."""
+    """From pytest's outcome and the checks; the verdict that counts. A recording alone has only `scenario_outcome`."""
     scenario_outcome: Outcome
-    """How its phases ended, and the recording with them."""
+    """How its phases and the recording ended."""
     ended: TestOutcome | None = None
-    """What pytest made of it; None when it did not come to that."""
+    """pytest's outcome; None when the test did not get that far."""
     error: str = ""
-    """What ended the test's function, in a phase or between two: ``ApiError: …``. Empty: no error did."""
+    """The error that ended the test's function, in a phase or between two: ``ApiError: …``. Empty: no error did."""
     failure: str = ""
-    """What the test asserted, or was held to, that did not hold; empty: nothing. The phases may well have passed."""
+    """The failed assertion or budget of the test; empty: none failed. The phases may still have passed."""
     started: str
     seconds: float
     machine: Machine
     parameters: dict[str, Scalar] = {}
     command: str = ""
-    """The command that repeats it, to be run in the project's root folder; empty where the recording has none."""
+    """The command that repeats the test, for the project's root folder; empty where the recording has none."""
     cluster: dict[str, Scalar] = {}
     identities: dict[str, str] = {}
     audited: bool = True
     """Whether the API server's audit log is a source of the recording."""
     attempt: int = 1
-    """Which run of the test this is, in one run of pytest: a rerun of what failed or crashed is another one."""
+    """Number of the test's run in one run of pytest: a rerun of a failed or crashed test is another one."""
     attempts: int = 1
-    """How many there are; the last one counts."""
+    """Number of runs; the last one counts."""
     contention_limit: float = 0.10
-    """Share of the cores that other programs and steal may take before what timing can change counts as inflated."""
+    """Share of the cores that other programs and steal may take before timing-dependent figures count as inflated."""
     disturbed: str = ""
-    """Why others may have used the cluster meanwhile: then no check is decided by it. Empty: nobody did."""
+    """Why others may have used the cluster during the test, which makes its checks inconclusive; else empty."""
     closed: str = ""
-    """Why the recorder stopped; empty when it did not say (killed, or still running)."""
+    """Why the recorder stopped; empty when not recorded (killed, or still running)."""
     closed_message: str = ""
     profiled: bool = False
-    """Whether profilers were attached: its CPU times hold what they cost, and no CPU budget is judged by them."""
+    """Whether profilers were attached: its CPU times include their cost, and CPU budgets are not judged by them."""
     phases: tuple[PhaseResult, ...] = ()
     declared: tuple[CheckDeclared, ...] = ()
-    """What it is held to; `checks.judge` says whether it holds."""
+    """The checks that apply to it; `checks.judge` judges them."""
     checks: tuple[CheckResult, ...] = ()
     floors: dict[str, float] = {}
     """Milestone, or ``phase/milestone``, → seconds that the test measured for it where the operator costs nothing."""
@@ -691,9 +693,9 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[TargetSummary, ...] = ()
     """Every endpoint that was scraped, the operator's first."""
     operator_start_s: float | None = None
-    """What the operator's start took until it was ready; None where the test started none, or found one running."""
+    """Duration of the operator's start until it was ready; None where the test started none, or found one running."""
     pod_places: PodPlaces | None = None
-    """None where all nodes of the cluster are simulated, and where no watch told where pods are."""
+    """None where all nodes of the cluster are simulated, and where no watch shows the placement."""
     warnings: tuple[str, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     objects: int | None = None
@@ -702,13 +704,13 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def disrupted(self) -> str:
-        """What first broke beneath a phase so that none of its figures is certain; empty: nothing did."""
+        """The first disruption that makes all figures of a phase uncertain; empty without one."""
         found = (one.text for phase in self.phases for one in phase.disruptions if one.kind in WHOLE_PHASE)
         return next(found, "")
 
     @property
     def superseded(self) -> bool:
-        """Whether a rerun stands for the test: this run is kept, but counts for nothing."""
+        """Whether a rerun replaces it: this run is kept, but does not count."""
         return self.attempt < self.attempts
 
 
@@ -722,9 +724,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None
     """None when its recordings come from different machines; each test has its own."""
     verdict: TestVerdict
-    """The worst of its tests'; of one that was run again, of the last run."""
+    """The worst of its tests' verdicts; of a rerun test, of its last run."""
     scenario_outcome: Outcome
-    """The same of how their phases ended."""
+    """The worst of its tests' `scenario_outcome`, in the same way."""
     started: str
     tests: tuple[TestResult, ...] = ()
     warnings: tuple[str, ...] = ()

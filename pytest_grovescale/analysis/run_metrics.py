@@ -1,7 +1,7 @@
-"""The figures of one run that two runs, or runs of several sizes, are compared by.
+"""Metrics of one run for comparisons of two runs, or of runs of several sizes.
 
-A metric has a key: ``cpu:deploy``, ``milestone:deploy/pods-ready``, ``noop_cpu``. Less is better for all of them. What
-a run did not measure, or measured in part, is left out; it is never zero.
+A metric has a key: ``cpu:deploy``, ``milestone:deploy/pods-ready``, ``noop_cpu``. Less is better for all of them.
+Metrics that a run did not measure, or measured in part, are left out; they are never zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPERATOR = "operator"
 Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
 
 COUNTS: frozenset[Unit] = frozenset({"requests", "writes", "reconciles", "series"})
-"""Units of what is counted, not timed: the same work gives the same figure, often to the last one."""
+"""Units of counts: the same work gives the same figure, often exactly."""
 
 WINDOW = re.compile(r"noop-\d+(-repeat-\d+)?")
 """Names of a no-op comparison's windows, as `window_name` makes them."""
@@ -60,31 +60,31 @@ _WORDS = {
 
 
 def units_of(key: str) -> Unit:
-    """Return the unit of a metric. Raises KeyError for what is no metric."""
+    """Return the unit of a metric. Raises KeyError for an unknown metric."""
     return _UNITS[key.partition(":")[0]]
 
 
 def describe(key: str) -> str:
-    """Return a metric in words: ``CPU of the operator, deploy``. Raises KeyError for what is no metric."""
+    """Return a metric in words: ``CPU of the operator, deploy``. Raises KeyError for an unknown metric."""
     kind, _, what = key.partition(":")
     return _WORDS[kind].format(what.replace("/", ": "))
 
 
 def phase_of(key: str) -> str:
-    """Return the phase that a metric is of; empty for those of no-op triggers."""
+    """Return the phase of a metric; empty for those of no-op triggers."""
     return key.partition(":")[2].partition("/")[0]
 
 
 def is_wall_time(key: str) -> bool:
-    """Whether a metric is a time by the clock on the wall, which is longer where others use the machine."""
+    """Return whether a metric is a wall time, which contention inflates."""
     return key.startswith(("wall:", "milestone:"))
 
 
 def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return the metrics to gate on where none was named: CPU and counts, which do not depend on who else runs.
+    """Return the metrics to gate on by default: CPU and counts, which do not depend on other users of the machine.
 
-    CPU and requests of the phases that have something to get done, and CPU, writes and requests per no-op trigger.
-    Where no audit log was read, requests are the operator's own count.
+    CPU and requests of the phases that have work to do, and CPU, writes and requests per no-op trigger. Where no audit
+    log was read, requests are the operator's own count.
     """
     known = set(keys)
     worked = sorted(phase_of(key) for key in known if key.startswith("wall:"))
@@ -96,8 +96,8 @@ def metrics_of(test: TestResult) -> dict[str, float]:
     """Return a run's metrics by key.
 
     Seconds, bytes and counts of each phase that passed; those of no-op triggers are over all windows together. Windows
-    of a no-op comparison and idle twins have no metrics of their own: see `windows_of`. A run with
-    profilers has no CPU times: what they cost would be in them.
+    of a no-op comparison and idle twins have no metrics of their own: see `windows_of`. A run with profilers has no CPU
+    times: they would include the profilers' cost.
     """
     twins = {phase.idle_twin for phase in test.phases}
     found: dict[str, float] = {}
@@ -109,28 +109,30 @@ def metrics_of(test: TestResult) -> dict[str, float]:
 
 
 def window_name(number: int, repeat: int = 0) -> str:
-    """Return the phase name of a no-op comparison's window; a repeat of a contended one has a name of its own, since
-    both are in one recording."""
+    """Return the phase name of a no-op comparison's window.
+
+    A repeat of a contended window has a name of its own, since both are in one recording.
+    """
     return f"noop-{number}" + (f"-repeat-{repeat}" if repeat else "")
 
 
 def windows_of(test: TestResult) -> list[dict[str, float]]:
     """Return the no-op metrics of each window of a no-op comparison, in their order.
 
-    Windows are phases named as `window_name` says, each with its idle twin. One that failed is an empty dict, so
-    that the windows of two runs stay beside each other.
+    Windows are phases named by `window_name`, each with its idle twin. A failed one is an empty dict, so that the
+    windows of two runs stay aligned.
     """
     windows = [phase for phase in test.phases if WINDOW.fullmatch(phase.name)]
     return [_noop(test, [phase] if phase.outcome == "passed" else []) for phase in windows]
 
 
 def saturated_phases(test: TestResult) -> tuple[str, ...]:
-    """Return the phases in which the machine was saturated: their wall times measure the machine."""
+    """Return the phases in which the machine was saturated: their wall times reflect the machine, not the operator."""
     return tuple(p.name for p in test.phases if p.saturation is not None and p.saturation.saturated)
 
 
 def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
-    # A phase without a milestone lasts as long as it was told to.
+    # A phase without a milestone has a fixed length.
     found = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
     for milestone in phase.milestones:
         if milestone.met and milestone.seconds is not None:
@@ -145,7 +147,7 @@ def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
     if phase.traffic_source == "metrics":
         sources["client_requests"] = lambda: figures.client_requests(phase).requests
     if profiled:
-        # What the profiler cost is in there.
+        # It includes the profiler's cost.
         del sources["cpu"]
     for kind, source in sources.items():
         found |= _measured(f"{kind}:{phase.name}", source)
@@ -183,7 +185,7 @@ def _noop(test: TestResult, windows: Sequence[PhaseResult]) -> dict[str, float]:
 
 
 def _cpu_over_idle(phase: PhaseResult, idle: dict[str, PhaseResult]) -> float:
-    """Return the operator's CPU seconds in a window less those of as long a time without a trigger."""
+    """Return the operator's CPU seconds in a window less those of the same time without a trigger."""
     twin = idle.get(phase.idle_twin)
     if twin is None:
         raise NotMeasuredError(f"phase {phase.name!r} has no idle twin")
@@ -194,7 +196,7 @@ def _cpu_over_idle(phase: PhaseResult, idle: dict[str, PhaseResult]) -> float:
 
 
 def _requests(phase: PhaseResult) -> int:
-    """Return the operator's requests for objects and Events; Leases and reviews come by the clock, not by work."""
+    """Return the operator's requests for objects and Events; Leases and reviews depend on time, not on work."""
     rows = figures.api(phase, OPERATOR).rows
     return sum(row.count for row in rows if row.category in ("object", "event"))
 

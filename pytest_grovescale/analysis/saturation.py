@@ -1,4 +1,4 @@
-"""Whether the machine was the limit in a phase: then its wall times say nothing about the operator."""
+"""CPU saturation of the machine in a phase: if saturated, wall times reflect the machine, not the operator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _STEP_NS = 1_000_000_000
 def saturation_of_phase(
     contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult]
 ) -> tuple[Saturation | None, str]:
-    """Return how busy the measured processes kept the machine, or None and why that is not known."""
+    """Return the machine's CPU use by the measured processes, or None and why that is unknown."""
     cores = contents.opened.machine.cores
     seconds = (contents.end_of(phase) - phase.start) / 1e9
     if not cpu or cores <= 0 or seconds <= 0:
         return None, "no process's CPU clock was read at the phase's edges"
-    # What only its metrics tell of may run on another machine.
+    # A process known from its metrics only may run on another machine.
     here = [row for row in cpu if row.source == "clock"]
     share = sum(row.seconds / row.window_s if row.window_s > 0 else 0.0 for row in here) / cores
     terminated = counter_of_phase(phase, "apiserver_terminated_watchers_total")
@@ -39,9 +39,9 @@ def saturation_of_phase(
 
 
 def _saturated_seconds(contents: Contents, phase: PhaseSpan, cores: int) -> float | None:
-    """Sum the whole seconds of the phase in which all processes together used 95 % of the cores.
+    """Return the number of whole seconds of the phase in which all processes together used 95 % of the cores.
 
-    Reads of a process are about 1 s apart; between two its use is taken as even.
+    Reads of a process are about 1 s apart; its use is interpolated evenly between two.
     """
     start, end = phase.start, contents.end_of(phase)
     steps = max(0, end - start) // _STEP_NS

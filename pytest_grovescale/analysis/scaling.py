@@ -1,7 +1,7 @@
-"""How figures grow with the size of the workload: figure = c × size^exponent, fitted on log-log axes.
+"""Growth of figures with the size of the workload: figure = c × size^exponent, fitted on log-log axes.
 
-An exponent of 1 is work in proportion; one of 2 doubles the cost of each object whenever their number doubles, and
-shows at small sizes, long before it hurts.
+An exponent of 1 is linear; one of 2 doubles the cost of each object whenever their number doubles, and shows at small
+sizes, long before it becomes a problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SizedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a sweep."""
 
     size: float
-    """The value that was swept: replicas, pods."""
+    """The value of the swept parameter: replicas, pods."""
     metrics: dict[str, float]
     """As `run_metrics.metrics_of`."""
     broken: str = ""
@@ -44,7 +44,7 @@ class ScalingFit(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     unit: Unit
     points: tuple[ScalingPoint, ...]
-    """The runs that the fit is of, by size."""
+    """The runs in the fit, by size."""
     exponent: float | None = None
     """None where `why` says why there is no fit."""
     low: float | None = None
@@ -53,10 +53,10 @@ class ScalingFit(msgspec.Struct, frozen=True, kw_only=True):
     factor: float | None = None
     """The figure at size 1, in `unit`: figure = factor × size^exponent."""
     last_exponent: float | None = None
-    """Between the two largest sizes alone (geometric means of their runs). Above `high`, the curve bends upwards: what
-    costs the same at any size hides the true growth at small ones."""
+    """Between the two largest sizes alone (geometric means of their runs). Above `high`, the curve bends upwards: a
+    constant cost hides the true growth at small sizes."""
     left_out: tuple[str, ...] = ()
-    """Runs that are not in it, and why: ``500: not measured``."""
+    """Runs that are not in the fit, and why: ``500: not measured``."""
     always_zero: bool = False
     """It is 0 in all runs, and so has no exponent: it does not grow."""
     why: str = ""
@@ -67,7 +67,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
     schema_version: int = SCHEMA_VERSION
     parameter: str
-    """What was swept: ``replicas``."""
+    """The swept parameter: ``replicas``."""
     runs: tuple[SizedRun, ...]
     fits: tuple[ScalingFit, ...] = ()
     """By key."""
@@ -125,7 +125,7 @@ def fit(key: str, runs: Iterable[SizedRun], *, alpha: float = 0.05) -> ScalingFi
 
 
 def _always_zero(key: str, runs: Sequence[SizedRun]) -> bool:
-    """Whether a metric was measured at enough sizes, and was 0 wherever it was."""
+    """Return whether a metric was measured at enough sizes, and always was 0."""
     measured = [run for run in runs if not run.broken and key in run.metrics]
     return len({run.size for run in measured}) >= LEAST_SIZES and not any(run.metrics[key] for run in measured)
 

@@ -1,6 +1,6 @@
 """The JSON Schema of ``result.json``, shipped beside this file and kept equal to the structs by a test.
 
-``python -m pytest_grovescale.analysis.schema`` writes it anew; with ``--check`` it only says whether it is current.
+``python -m pytest_grovescale.analysis.schema`` writes it; with ``--check`` it only checks that it is current.
 """
 
 from __future__ import annotations

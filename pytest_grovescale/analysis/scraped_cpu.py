@@ -1,7 +1,7 @@
-"""CPU time and memory of processes whose clock cannot be read: by what they serve of themselves, at a phase's edges.
+"""CPU time and memory of processes whose clock cannot be read: from their own metrics, at a phase's edges.
 
-An operator that runs as a pod on somebody's node is such a one. Its counter is read a little before the phase and a
-little after it, and is told in ticks; the result says how far that may be off.
+An operator that runs as a pod on another machine's node is one of them. Its counter is read a little before the phase
+and a little after it, in ticks; the result contains its possible error.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ CPU = "process_cpu_seconds_total"
 RSS = "process_resident_memory_bytes"
 
 REPLICAS = "replica/"
-"""What the targets of an operator's single pods begin with, where it has several."""
+"""Prefix of the targets of an operator's single pods, where it has several."""
 
 COUNTER_S = 0.02
-"""How far a difference of two values of the counter may be off: user and system time, each in whole ticks of 10 ms, as
-/proc/PID/stat tells them (proc(5); the client libraries of Go and Python read them there)."""
+"""Error of a difference of two values of the counter: user and system time, each in whole ticks of 10 ms, as in
+/proc/PID/stat (proc(5); the client libraries of Go and Python read them there)."""
 
 
 def scraped_cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[list[CpuResult], dict[str, str]]:
-    """Return a row for each target that tells its CPU time and memory and has no clock, and why others have none."""
+    """Return a row for each target that serves its CPU time and memory and has no clock, and why others have none."""
     rows: list[CpuResult] = []
     missing: dict[str, str] = {}
     for name, target in contents.metrics.targets.items():
@@ -76,7 +76,7 @@ def _row(contents: Contents, phase: PhaseSpan, target: TargetHistory) -> CpuResu
         process=target.target,
         source="scrape",
         seconds=seconds,
-        # As busy as in the phase, and one core at least: that is the most that most programs use.
+        # Upper bound for most programs: as busy as in the phase, and one core at least.
         resolution_s=COUNTER_S + beyond_s * max(1.0, cores),
         lower_bound=len(found) > 1 or start is None or end is None,
         window_s=window_s,
@@ -89,6 +89,6 @@ def _row(contents: Contents, phase: PhaseSpan, target: TargetHistory) -> CpuResu
 
 
 def _largest_step(target: TargetHistory, found: Sequence[Life]) -> int:
-    """Return by how much memory changed at most from one scrape of a process to its next, bytes."""
+    """Return the largest change of memory from one scrape of a process to its next, bytes."""
     steps = (abs(after - before) for life in found for before, after in pairwise(values(target, RSS, life)))
     return round(max(steps, default=0.0))

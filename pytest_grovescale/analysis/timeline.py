@@ -1,4 +1,4 @@
-"""What happened when: a recording as a few short series, small enough to be drawn whatever the size of the run.
+"""Timeline of a recording: a few short series, small enough to plot whatever the size of the run.
 
 Phases, milestones and marks at their times; objects of each watch over time; CPU and memory of each process and API
 requests of each identity in equal bins. Times are seconds from the start of the recording.
@@ -52,23 +52,23 @@ class MilestoneTime(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     name: str
     at_s: float
-    """By the better clock of the two that it has."""
+    """By the better of the available clocks."""
     clock: Clock
 
 
 class MarkTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the harness did."""
+    """An action of the harness."""
 
     phase: str
     label: str
     start_s: float
     end_s: float | None = None
-    """None for a moment, and for something that had not ended when the recording did."""
+    """None for a moment, and for an action that had not ended when the recording did."""
     detail: str = ""
 
 
 class IncidentTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to what is measured."""
+    """An incident of the measured system."""
 
     at_s: float
     phase: str
@@ -79,7 +79,7 @@ class IncidentTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Points(msgspec.Struct, frozen=True, kw_only=True):
-    """A count over time; it stays as it is until the next point."""
+    """A count over time, constant until the next point."""
 
     name: str
     at_s: tuple[float, ...]
@@ -87,7 +87,7 @@ class Points(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ObjectCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of one watch over time: how many there are, in which states, and how many are gone."""
+    """Objects of one watch over time: how many exist, in which states, and how many were deleted."""
 
     watch: str
     """The resource, with the watch's selector where it has one."""
@@ -123,14 +123,14 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     cores: tuple[Bins, ...] = ()
     """Of each process: CPU seconds per second."""
     rss_bytes: tuple[Bins, ...] = ()
-    """Of each process: the highest in the bin; between two reads it is that of the first."""
+    """Of each process: the peak in the bin; between two reads, the value of the first."""
     requests: tuple[RequestBins, ...] = ()
     """Empty where the audit log was not read."""
     metrics: tuple[Curves, ...] = ()
 
 
 def timeline_of(contents: Contents, result: TestResult) -> Timeline:
-    """Return a recording's timeline. ``result`` is of the same contents: its times are taken, not derived again."""
+    """Return a recording's timeline. ``result`` is of the same contents; its times are reused."""
     start = contents.opened.at
     seconds = (contents.last_at - start) / 1e9
     grid = _Grid(start, seconds)
@@ -175,7 +175,7 @@ class _Grid:
         return index if 0 <= index < self.bins else None
 
     def spread(self, low: int, high: int) -> Iterator[tuple[int, float]]:
-        """Yield (bin, share of the interval that lies in it); all of an interval is in the recording."""
+        """Yield (bin, share of the interval that lies in it); the interval lies within the recording."""
         for index in range((low - self.start) // self.width_ns, (high - 1 - self.start) // self.width_ns + 1):
             begin = self.start + index * self.width_ns
             inside = min(high, begin + self.width_ns) - max(low, begin)
@@ -276,8 +276,8 @@ def _counted(name: str, changes: list[tuple[int, int]], opened: int, start: int)
 def thinned(points: Sequence[tuple[float, int]], limit: int = MAX_POINTS) -> list[tuple[float, int]]:
     """Return at most ``limit`` (≥ 4) of the points, sorted by time: with the first, last, lowest and highest.
 
-    The time is cut into equal columns; of each its first, last, lowest and highest point stay, so that a chart that
-    is no wider than that shows the same line (M4: Jugel et al., "M4: A Visualization-Oriented Time Series Data
+    The time is cut into equal columns; of each its first, last, lowest and highest point stay, so that a chart that is
+    no wider than that shows the same line (M4: Jugel et al., "M4: A Visualization-Oriented Time Series Data
     Aggregation", VLDB 2014).
     """
     if len(points) <= limit:
@@ -302,7 +302,7 @@ def _corners(column: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
 
 
 def _processes(reads: Mapping[str, Sequence[CpuRead]], grid: _Grid) -> tuple[tuple[Bins, ...], tuple[Bins, ...]]:
-    """Return cores and memory of each process, the one that used most CPU first."""
+    """Return cores and memory of each process, by CPU, highest first."""
     cores = {process: _cores(of_process, grid) for process, of_process in reads.items()}
     order = sorted(cores, key=lambda process: (-sum(value or 0.0 for value in cores[process]), process))
     return (
@@ -312,7 +312,7 @@ def _processes(reads: Mapping[str, Sequence[CpuRead]], grid: _Grid) -> tuple[tup
 
 
 def _cores(reads: Sequence[CpuRead], grid: _Grid) -> list[float | None]:
-    """Return CPU seconds per second in each bin; what was used between two reads is spread over the time between."""
+    """Return CPU seconds per second in each bin, interpolated evenly between two reads."""
     used_ns = [0.0] * grid.bins
     covered = [0.0] * grid.bins
     for before, after in pairwise(reads):
@@ -325,7 +325,7 @@ def _cores(reads: Sequence[CpuRead], grid: _Grid) -> list[float | None]:
 
 
 def _rss(reads: Sequence[CpuRead], grid: _Grid) -> list[float | None]:
-    """Return the highest memory in each bin; between two reads of one process it was that of the first."""
+    """Return the peak memory in each bin; between two reads of one process, the value of the first."""
     found: list[float | None] = [None] * grid.bins
     for before, after in pairwise([*reads, reads[-1]]):
         last = grid.bin_of(after.at) if before.pid == after.pid else grid.bin_of(before.at)

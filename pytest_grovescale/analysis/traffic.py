@@ -1,4 +1,4 @@
-"""Which requests of the audit log belong to which phase.
+"""Assignment of the audit log's requests to phases.
 
 A request belongs to the phase in which it was answered: the log is written then, so a phase's requests are complete
 once the log was read up to its end, whatever is still under way.
@@ -22,7 +22,7 @@ WRITTEN_SHOWN = 10
 
 
 class Traffic:
-    """The requests of each phase, and who had been seen by its end."""
+    """The requests of each phase, and the identities seen by its end."""
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
@@ -47,7 +47,7 @@ class Traffic:
         return self._requests[self._contents.phases.index(phase)]
 
     def identities_seen(self, phase: PhaseSpan) -> tuple[str, ...]:
-        """Return the identities that had been answered by the end of a phase, sorted."""
+        """Return the identities whose requests had been answered by the end of a phase, sorted."""
         names = roles(self._contents.opened.identities)
         end = self._contents.end_of(phase)
         return tuple(sorted({names.get(user, user) for user, at in self._first.items() if at <= end}))
@@ -70,7 +70,7 @@ class Traffic:
         )
 
     def written(self, phase: PhaseSpan) -> tuple[ObjectRef, ...]:
-        """Return the first objects that the operator wrote to in a phase; what the log does not name is left out."""
+        """Return the first objects that the operator wrote to in a phase, of those that the log names."""
         user = self._contents.opened.identities.get(OPERATOR)
         writes = [
             request

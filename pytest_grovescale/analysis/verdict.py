@@ -1,4 +1,4 @@
-"""What became of a test: pytest's outcome, its checks and its recording in one word."""
+"""Verdict of a test, from pytest's outcome, its checks and its recording."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _OUTCOMES: tuple[TestOutcome, ...] = ("error", "failed", "inconclusive", "passed
 """Worst first."""
 
 _WORST: tuple[TestVerdict, ...] = ("failed", "error", "interrupted", "inconclusive", "passed")
-"""Of several tests: what the operator did counts before what happened to a test."""
+"""Worst first, over several tests: failures of the operator before failures of a test's environment."""
 
 _BROKEN = ("failed", "journal-full")
-"""Why a recorder stopped that could not go on."""
+"""Reasons for which a recorder stops involuntarily."""
 
 _OF_PHASES: dict[Outcome, TestVerdict] = {"passed": "passed", "interrupted": "interrupted", "unfinished": "interrupted"}
-"""What of a recording stands for pytest's outcome where there is none; the rest is ``failed``."""
+"""Verdict by the phases' outcome where pytest's outcome is missing; all others are ``failed``."""
 
 
 def verdict_of(test: TestResult) -> TestVerdict:
-    """Return a test's verdict, with the checks that it has been judged by so far."""
+    """Return a test's verdict, with the checks that have been judged so far."""
     if test.closed in _BROKEN:
         return "error"
     match test.ended:
         case None:
-            # Something other than a pytest test was recorded if the recorder was stopped in order.
+            # An orderly stop without pytest's outcome means that the recording is not of a pytest test.
             stopped = test.closed == "stopped"
             judged: TestVerdict = "interrupted" if not stopped else _OF_PHASES.get(test.scenario_outcome, "failed")
         case outcome:
@@ -40,7 +40,7 @@ def verdict_of(test: TestResult) -> TestVerdict:
 
 
 def worst_of(verdicts: Iterable[TestVerdict]) -> TestVerdict:
-    """Return the verdict of several tests together."""
+    """Return the combined verdict of several tests."""
     found = set(verdicts)
     return next((verdict for verdict in _WORST if verdict in found), "passed")
 

@@ -1,7 +1,7 @@
-"""Whether running in parallel changed the work: requests and reconciles of a pair's runs beside those of a lone run.
+"""Effect of parallel runs on the work: requests and reconciles of a pair's runs against those of a lone run.
 
-On few cores two runs at the same time take cores from each other. Timing decides how many events fall together before
-an operator gets to them, so it can change how often it reconciles and what it sends, and not only how fast.
+On few cores two parallel runs take cores from each other. Timing decides how many events are coalesced before an
+operator handles them, so it can change how often it reconciles and how many requests it sends, not only how fast.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ KINDS = ("api", "client_requests", "reconciles")
 """Kinds of metrics that count work."""
 
 LIMIT = 0.10
-"""From a difference of this share on, the work counts as changed."""
+"""Relative difference from which the work counts as changed."""
 
 
 class WorkAlone(msgspec.Struct, frozen=True, kw_only=True):
-    """What a variant did in parallel with the other and alone, each divided by the objects of its runs."""
+    """Work of a variant in parallel with the other and alone, each divided by the objects of its runs."""
 
     key: str
     unit: Unit
     arm: Arm
     parallel: float
-    """Median of the pairs' runs, for each object; in all where ``objects`` is None."""
+    """Median of the pairs' runs, per object; the total where ``objects`` is None."""
     alone: float
     """The same of the one run that had the machine to itself."""
     objects: int | None
@@ -40,20 +40,20 @@ class WorkAlone(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float | None:
-        """``parallel`` / ``alone``; None where it did none alone."""
+        """``parallel`` / ``alone``; None where ``alone`` is 0."""
         return self.parallel / self.alone if self.alone else None
 
     @property
     def changed(self) -> bool:
-        """Whether the two differ by more than `LIMIT` of that alone."""
+        """Whether the two differ by more than `LIMIT` of ``alone``."""
         return abs(self.parallel - self.alone) > LIMIT * self.alone
 
 
 def work_alone(pairs: Sequence[Pair], alone: Mapping[str, VariantRun]) -> tuple[WorkAlone, ...]:
     """Return a row for each variant and count that both sides measured.
 
-    ``pairs`` are those that the figures come from, ``alone`` the run of each variant (``a``, ``b``), as far as there is
-    one, that had the machine to itself.
+    ``pairs`` are those that the figures come from, ``alone`` the run of each variant (``a``, ``b``) that had the
+    machine to itself, as far as there is one.
     """
     found = []
     for arm in ARMS:
@@ -81,7 +81,7 @@ def _row(key: str, arm: Arm, beside: Sequence[VariantRun], lone: VariantRun) -> 
 
 
 def changed_work(plan: ComparisonPlan, rows: Sequence[WorkAlone]) -> list[str]:
-    """Return a sentence for each variant whose work was another in parallel, its largest difference first."""
+    """Return a sentence for each variant whose work changed in parallel, its largest difference first."""
     found = []
     for arm, name in zip(ARMS, (plan.a, plan.b), strict=True):
         rows_of_arm = sorted(

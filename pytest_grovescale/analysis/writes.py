@@ -1,16 +1,16 @@
-"""When the API server committed what a watch showed: writes of the audit log, matched with events.
+"""Commit times of watch events: writes of the audit log, matched with events.
 
-At level Metadata the log says of a write who made it, to which object, when it was received and when it was
-answered; not what it changed. A commit lies between the two. What is certain without more:
+At level Metadata the log says of a write who made it, to which object, when it was received and when it was answered;
+not what it changed. A commit lies between the two. What is certain without more:
 
 *Order statistics.* If each of m commits lies in an interval [r, c] of its own, the j-th of them, in the order in which
 they were committed, lies between the j-th smallest r and the j-th smallest c: at most j-1 of them can be committed
 before the j-th smallest r, and j of them are by the j-th smallest c. It takes no assumption about the order in which
-overlapping requests are worked off.
+overlapping requests are processed.
 
-*A named object.* A watch shows each change of an object once, in order. If the log holds as many successful writes
-to that name as the watch showed events, each event is one of them, and the j-th event is the j-th commit. If it holds
-more, some changed nothing (or were not shown), and which ones cannot be told: no server time. The same if a request
+*A named object.* A watch shows each change of an object once, in order. If the log holds as many successful writes to
+that name as the watch showed events, each event is one of them, and the j-th event is the j-th commit. If it holds
+more, some changed nothing (or were not shown), and which ones is undetermined: no server time. The same if a request
 that names no objects (deletecollection), or a create by generateName, may be behind one of the events. And one DELETE
 of a pod that has no grace period left (it was not scheduled, or has ended) is two changes: the mark, and the end.
 
@@ -63,7 +63,7 @@ class Interval(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """No server time, and why."""
+    """No server time, with the reason."""
 
     why: str
 
@@ -135,7 +135,7 @@ def order_statistic(writes: Sequence[Write], j: int, *, spare: int = 0) -> Inter
 
 
 class Pairs(NamedTuple):
-    """An object's events in one watch and the writes behind them: as many of each, orders of their own."""
+    """An object's events in one watch and the writes behind them: as many of each, each in its own order."""
 
     events: list[ObjectSeen]
     writes: list[Write]
@@ -176,8 +176,10 @@ def pair(
 
 
 def pair_what_can_be(log: WriteLog, story: WatchStory, events: Sequence[ObjectSeen]) -> Pairs | Unknown:
-    """Pair all of an object's events, or those that were seen before the first request that may spoil it: one that
-    names no objects, or a DELETE."""
+    """Pair all of an object's events, or those seen before the first ambiguous request.
+
+    Ambiguous is a request that names no objects, or a DELETE.
+    """
     whole = pair(log, story, events)
     scope = (story.opened.spec.resource, events[0].namespace)
     deletions = [write for write in log.named.get((*scope, events[0].name), ()) if write.deletes]
@@ -194,8 +196,8 @@ def time_of_event(log: WriteLog, story: WatchStory, event: ObjectSeen) -> Interv
     events = story.objects[event.namespace, event.name]
     upto = events[: next(index for index, other in enumerate(events, start=1) if other is event)]
     why = Unknown("")
-    # All events and all writes agree once the recording holds what came after, too; those up to this event agree
-    # when nothing else was under way. Either is proof.
+    # With the complete recording, all events and all writes match; those up to this event match when nothing else was
+    # under way. Either is proof.
     for pairs in (pair(log, story, events), pair(log, story, upto, until=event.at)):
         if isinstance(pairs, Unknown):
             why = pairs

@@ -1,1 +1,1 @@
-"""Many runs of one test, and what they say together: comparisons, sweeps and baselines."""
+"""Repeated runs of one test and their evaluation: comparisons, sweeps and baselines."""

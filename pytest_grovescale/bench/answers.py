@@ -1,6 +1,6 @@
-"""An endpoint's answer from wherever it is: a URL, a file with a saved one, or standard input.
+"""Fetches an endpoint's response from a URL, a file with a saved one, or standard input.
 
-In bounded time and memory, whatever is there.
+Time and memory are bounded for any input.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _REFUSALS: dict[int, str] = {
 
 
 class AnswerError(GrovescaleError):
-    """There is no answer, or none that could be read whole."""
+    """There is no response, or none that could be read completely."""
 
 
 class Answer(NamedTuple):
-    """A whole body, unpacked."""
+    """A complete, decompressed body."""
 
     body: bytes
     content_type: str
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits: Limits | None = None) -> Answer:
-    """Return what a URL, a file or ``-`` holds. Raises AnswerError, UsageError."""
+    """Return the contents of a URL, a file or ``-``. Raises AnswerError, UsageError."""
     bounds = limits or Limits()
     try:
         if source.startswith(("http://", "https://")):
@@ -78,14 +78,14 @@ async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer
     session = aiohttp.ClientSession(
         headers={"User-Agent": f"grovescale/{__version__}", **let_in},
         timeout=aiohttp.ClientTimeout(total=timeout_s),
-        # Unpacked here, up to a limit.
+        # Decompressed here, up to a limit.
         auto_decompress=False,
     )
     asking = session.get(
         address.url,
         headers={"Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
         ssl=tls or True,
-        # A redirect may lead anywhere: the token stays with the server that it is for.
+        # A redirect may lead anywhere: the token must not leave its server.
         allow_redirects=False,
     )
     async with session, asking as response:
@@ -98,7 +98,7 @@ async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer
 
 
 def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]:
-    """Return TLS settings and headers to be let in with. Raises UsageError for a file that cannot be used."""
+    """Return TLS settings and credential headers. Raises UsageError for an unreadable or invalid file."""
     try:
         let_in = authorization(address)
     except (OSError, ValueError) as error:
@@ -111,7 +111,7 @@ def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]
 
 
 def _unusable(files: Mapping[str, str], error: Exception) -> UsageError:
-    """Return the error that names the file at fault; all that it may be, where Python does not say which."""
+    """Return the error that names the file at fault; all candidates where Python does not report which one."""
     missing = getattr(error, "filename", None)
     blamed = [f"{option} {file}" for option, file in files.items() if file and missing in (None, file)]
     if missing:
@@ -138,11 +138,11 @@ def _unpacked(pieces: Iterator[bytes], limits: Limits) -> bytes:
 
 
 def _pieces(source: str, timeout_s: float) -> Iterator[bytes]:
-    """Yield what a file or pipe holds. Raises TimeoutError where no end of it comes, and OSError."""
+    """Yield the contents of a file or pipe. Raises TimeoutError when its end does not come in time, and OSError."""
     if source == STDIN:
         yield from _read(sys.stdin.fileno(), timeout_s)
         return
-    # Not to wait for a writer of a named pipe.
+    # Non-blocking: do not wait for a writer of a named pipe.
     descriptor = os.open(Path(source), os.O_RDONLY | os.O_NONBLOCK)
     with closing(os.fdopen(descriptor, "rb", buffering=0)):
         yield from _read(descriptor, timeout_s)
@@ -161,10 +161,10 @@ def _read(descriptor: int, timeout_s: float) -> Iterator[bytes]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in the system's own words, without what the libraries between it and here say of it."""
+    """Return the operating system's error message, without the wrapping messages of the libraries."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, OSError) and cause.errno is not None:
-        # asyncio has words of its own for a refused connection; a name that is not known has a negative number.
+        # asyncio words a refused connection differently; an unknown host has a negative number.
         return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
     return str(cause) or type(cause).__name__
 

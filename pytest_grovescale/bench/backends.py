@@ -1,4 +1,4 @@
-"""``grovescale backends``: results of finished runs of one test in, one table out. Needs no cluster."""
+"""``grovescale backends``: one table from the results of finished runs of one test. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class BackendsWanted(NamedTuple):
     """The arguments of ``grovescale backends``."""
 
     runs: Sequence[str]
-    """Folders of runs or their ``result.json``, with the name of the column before it where it gets one: NAME=RUN."""
+    """Folders of runs or their ``result.json``, optionally with a column name: NAME=RUN."""
     floors: Sequence[str] = ()
     """NAME=RUN: for a column, a run on the same cluster without an operator."""
     test: str = ""
-    """Which of the runs' tests, by the end of its id; needed where they have several in common."""
+    """The test to use, by the end of its id; required when the runs share several."""
     markdown: bool = False
     json: bool = False
 
 
 def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: bool) -> int:
-    """Write the table; return 1 where counts that must be equal are not. Raises UsageError, RecordingError."""
+    """Write the table; return 1 when counts that must be equal are not. Raises UsageError, RecordingError."""
     named = [_named(text) for text in wanted.runs]
     runs = [jsonfile.read(path).tests for _, path in named]
     test = _common(wanted.test, runs, [str(path) for _, path in named])
     floors = dict(_floor(text) for text in wanted.floors)
     found = backends_table([_of(tests, test) for tests in runs], [name for name, _ in named], floors=floors)
     write(_rendered(found, wanted, color=color))
-    # A table in which too few runs tell the counts is no failure.
+    # A table in which too few runs have counts is no failure.
     return ExitCode.FAILED if found.verdict == "unequal" else ExitCode.PASSED
 
 
@@ -47,7 +47,7 @@ def _rendered(found: BackendsTable, wanted: BackendsWanted, *, color: bool) -> s
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Return the name of a column and the file of its run: of ``RUN`` or ``NAME=RUN``."""
+    """Return the column name and the run file of ``RUN`` or ``NAME=RUN``."""
     name, _, rest = text.partition("=")
     # A folder may have any name.
     path = Path(text) if Path(text).exists() or not rest else Path(rest)
@@ -57,7 +57,7 @@ def _named(text: str) -> tuple[str, Path]:
 
 
 def _floor(text: str) -> tuple[str, TestResult]:
-    """Return the name of a column and the run that is its floor: of ``NAME=RUN``, with one test."""
+    """Return the column name and the floor run of ``NAME=RUN``, which has one test."""
     name, path = _named(text)
     if not name:
         raise UsageError(f"--floor {text}: not for any column", next_step="Write it as --floor kind=reports/bare.")
@@ -69,12 +69,12 @@ def _floor(text: str) -> tuple[str, TestResult]:
 
 
 def _usable(tests: Sequence[TestResult]) -> list[TestResult]:
-    """Return what of a run compares: the last run of each test, and no pass with profilers, which cost CPU."""
+    """Return the comparable runs: the last run of each test, without profiling passes, which cost CPU."""
     return [test for test in last(tests) if not test.profiled]
 
 
 def _common(wanted: str, runs: Sequence[Sequence[TestResult]], files: Sequence[str]) -> str:
-    """Return the one test that all runs have, by its id without folders."""
+    """Return the one test that all runs share, by its id without folders."""
     for tests, file in zip(runs, files, strict=True):
         if not any(short(test.test).endswith(wanted) for test in _usable(tests)):
             raise UsageError(

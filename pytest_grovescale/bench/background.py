@@ -1,4 +1,4 @@
-"""What stands behind a comparison's figures, for its page: each run's report, what was in force, one run to look at."""
+"""The context of a comparison's figures, for its page: each run's report, the settings in force, one run over time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PARTS = {NOOP: "no-op windows", DEPLOY: "deploy and delete", PROFILE: "with a p
 
 
 class _Look(NamedTuple):
-    """A run that is to be shown over time."""
+    """A run to be shown over time."""
 
     variant: str
     what: str
@@ -31,7 +31,7 @@ class _Look(NamedTuple):
 
 
 def of_comparison(store: Store, plan: Plan, profiled: Profiled, *, page: Path) -> Background:
-    """Return what stands behind a comparison, with links as seen from its ``page``."""
+    """Return the context of a comparison, with links relative to its ``page``."""
     samples = store.samples()
     measured = {slot: sample for slot, sample in samples.items() if slot.part in plan.comparisons}
     shown = [
@@ -51,7 +51,7 @@ def of_comparison(store: Store, plan: Plan, profiled: Profiled, *, page: Path) -
 def of_recordings(
     pairs: Sequence[RecordedPair], names: tuple[str, str], profiled: Profiled, *, page: Path
 ) -> Background:
-    """Return the same of runs that were recorded before."""
+    """Return the context of runs that were recorded before."""
     links = [
         (number, _link(pair.a.run, Path(), page), _link(pair.b.run, Path(), page)) for number, pair in enumerate(pairs)
     ]
@@ -96,10 +96,10 @@ def _background(
 
 
 def _telling(arm: str, samples: Mapping[Slot, Sample]) -> list[tuple[Slot, Sample]]:
-    """Return the run of a variant that is worth a look, if there is one: of those that deploy and work, the last.
+    """Return the most informative run of a variant, if any: the last one that deploys and works.
 
-    The profiled one before others: it had the machine to itself, in its pass that measures. What a run beside another
-    variant's lacked because of that one, its recording does not tell.
+    Prefers the profiled run, in its measuring pass: it had the machine to itself. The recording of a parallel run does
+    not show the effect of the other variant.
     """
     own = [(slot, sample) for slot, sample in samples.items() if slot.arm == arm and sample.run.recording]
     return sorted(own, key=_worth)[-1:]
@@ -111,7 +111,7 @@ def _worth(one: tuple[Slot, Sample]) -> tuple[bool, bool, bool, int]:
 
 
 def _what(plan: Plan, slot: Slot) -> str:
-    """Return in words which run is shown."""
+    """Return a description of the run that is shown."""
     if slot.part == PROFILE:
         return "the run that was profiled, in its pass without a profiler"
     beside = ", beside the other variant's" if plan.comparisons[slot.part].side_by_side else ""
@@ -119,7 +119,7 @@ def _what(plan: Plan, slot: Slot) -> str:
 
 
 def _shown(look: _Look, page: Path) -> ShownRun:
-    """Read a run over time; raises RecordingError where it cannot be."""
+    """Return a run over time. Raises RecordingError when it cannot be read."""
     folder = look.recording.parents[1]
     run = analyse_run_over_time(folder)
     name = look.recording.relative_to(folder).as_posix()
@@ -140,7 +140,7 @@ def _shown(look: _Look, page: Path) -> ShownRun:
 def _links(
     part: str, samples: Mapping[Slot, Sample], folder: Path, page: Path
 ) -> list[tuple[int, RunLink | None, RunLink | None]]:
-    """Return the runs of each round of a part."""
+    """Return the links to the runs of each round of a part."""
     runs = {(slot.round, slot.arm): _link(one.run, folder, page) for slot, one in samples.items() if slot.part == part}
     return [(number, runs.get((number, "a")), runs.get((number, "b"))) for number in sorted({of for of, _ in runs})]
 
@@ -150,13 +150,13 @@ def _link(run: VariantRun, folder: Path, page: Path) -> RunLink:
 
 
 def _page_of(recording: Path, page: Path) -> str:
-    """Return a run's page as seen from another; empty where it has none."""
+    """Return the link to a run's page from another page; empty where it has none."""
     folder = recording.parents[1]
     return link(pages.NAME, pages.seen_from(page, folder)) if (folder / pages.NAME).is_file() else ""
 
 
 def _rows(part: str, links: Iterable[tuple[int, RunLink | None, RunLink | None]]) -> Iterator[RunRow]:
-    """Yield a row for each two runs; the windows of one process are one run."""
+    """Yield a row for each pair of runs; the windows of one process are one run."""
     for (a, b), group in groupby(links, key=lambda one: one[1:]):
         numbers = [number + 1 for number, *_ in group]
         pairs = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILE = re.compile(r"(?P<number>\d{4,})_(?P<name>.+)\.json")
 
 _MOST_RUNS = 20
-"""Runs of one name that are read: enough to tell how far they vary."""
+"""Maximum number of runs of one name that are read: enough to estimate their noise."""
 
 
 class Baselines:
@@ -57,7 +57,7 @@ class Baselines:
         return self._write(baseline)
 
     def names(self) -> list[str]:
-        """Return the names that any machine's baselines have."""
+        """Return the names of all machines' baselines."""
         matches = (_FILE.fullmatch(file.name) for file in self._folder.glob("*/*.json"))
         return sorted({match["name"] for match in matches if match})
 
@@ -72,11 +72,11 @@ class Baselines:
         return self._read[name]
 
     def is_from_here(self, baseline: Baseline) -> bool:
-        """Return whether absolute figures compare: it was measured on a machine like this one."""
+        """Return whether absolute figures are comparable: it was measured on an equal machine."""
         return baseline.machine.fingerprint == self._here
 
     def metrics(self, name: str, test: str, backend: str = "") -> Mapping[str, float] | None:
-        """Return the metrics of a test in a baseline: all, or counts alone when it is of another machine or backend."""
+        """Return the metrics of a test in a baseline: all, or only counts for another machine or backend."""
         baseline = self.find(name)
         kept = baseline.tests.get(test) if baseline is not None else None
         if baseline is None or kept is None:
@@ -84,10 +84,9 @@ class Baselines:
         return kept.metrics if self.is_from_here(baseline) and same_backend(kept, backend) else portable(kept)
 
     def runs(self, name: str, test: str, backend: str = "") -> list[Mapping[str, float]]:
-        """Return the metrics of a test in all runs that were saved as a baseline, the newest first; empty for none.
+        """Return the metrics of a test in all runs saved under a baseline's name, the newest first; empty for none.
 
-        Older ones of another machine or backend, or with other parameters, are left out: they differ by more than runs
-        of the same do.
+        Leaves out older ones of another machine or backend, or with other parameters: they differ by more than noise.
         """
         newest = self.metrics(name, test, backend)
         if newest is None:
@@ -96,7 +95,7 @@ class Baselines:
         return [newest, *(kept.metrics for kept in same[1:] if kept.parameters == same[0].parameters)]
 
     def _saved_here(self, name: str, test: str) -> Iterator[BaselineTest]:
-        """Yield what was saved of a test on this machine, the newest first."""
+        """Yield the saved runs of a test on this machine, the newest first."""
         mine = [file for file in self._files(name) if file.parent.name == self._here]
         for file in sorted(mine, key=_number, reverse=True)[:_MOST_RUNS]:
             if (kept := _load(file).tests.get(test)) is not None:
@@ -120,7 +119,7 @@ class Baselines:
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError for a name that cannot be part of a file's."""
+    """Raise UsageError for a name that cannot be part of a file name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is no name for a baseline", next_step="Use letters, digits, '.', '_' and '-', as in main-2026.1."
@@ -128,7 +127,7 @@ def check_name(name: str) -> None:
 
 
 def _numbered(temporary: Path, folder: Path, name: str) -> Path:
-    """Give a file the next number, of all names: two runs that save at once get two."""
+    """Give a file the next number, across all names; two runs that save at once get different ones."""
     while True:
         taken = [_number(file) for file in folder.glob("*.json") if _FILE.fullmatch(file.name)]
         path = folder / f"{max(taken, default=0) + 1:04d}_{name}.json"

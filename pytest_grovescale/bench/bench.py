@@ -1,4 +1,4 @@
-"""What every run of a comparison or sweep is started with."""
+"""The common set-up of all runs of a comparison or sweep."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ RUN_OPTIONS = (
     "--grovescale",
     "-p",
     "no:cacheprovider",
-    # Whatever the project's own options say: one process, which the driver talks to, and nothing but figures.
+    # Overrides the project's own options: one process, which the driver communicates with, and only measurements.
     "-n",
     "0",
     "--grovescale-start=test",
     "--grovescale-budgets=off",
-    # Of two runs in parallel each would wait for the other to be quiet; a comparison repeats its contended pairs.
+    # Of two parallel runs each would wait for the other to be quiet; a comparison repeats its contended pairs.
     "--grovescale-wait-quiet=0s",
     "--grovescale-save=",
     "--grovescale-compare=",
 )
-"""What every measuring pytest process is given."""
+"""Arguments of every measuring pytest process."""
 
 
 class Bench(NamedTuple):
-    """One driver at work: its plan, where it keeps what it finds, and the lock on the machine."""
+    """The driver of one comparison or sweep: its plan, its store, and the lock on the machine."""
 
     store: Store
     plan: Plan
     lock: MachineLock
     screen: Screen
     checkouts: Mapping[str, Path] = {}
-    """Arm → folder of its revision; empty where the arms are no revisions."""
+    """Arm → folder of its revision; empty where the arms are not revisions."""
 
     def arguments(self, arm: str, reports: Path, *, hold_s: float, profile: str = "off") -> list[str]:
         """Return pytest's arguments for one run of an arm; ``profile``: as ``--grovescale-profile``."""
@@ -56,7 +56,7 @@ class Bench(NamedTuple):
         operator = Path(variant.operator)
         inside = []
         if (checkout := self.checkouts.get(arm)) is not None:
-            # Only the operator is of the revision: pytest, the test and all that it imports are the working tree's.
+            # Only the operator is taken from the revision: pytest, the test and its imports are the working tree's.
             operator = checkout / operator
             inside = [f"--grovescale-workdir={checkout}"]
         return [
@@ -72,7 +72,7 @@ class Bench(NamedTuple):
         ]
 
     def keep(self, slot: Slot, began: float, test: TestResult, run: VariantRun) -> Sample:
-        """Write down what a slot gave; ``began``: when, by the monotonic clock."""
+        """Save the sample of a slot; ``began``: its start, by the monotonic clock."""
         sample = Sample(
             slot=slot,
             run=run,
@@ -87,7 +87,7 @@ class Bench(NamedTuple):
 
 
 def cluster_definition(subject: Subject) -> ClusterDefinition:
-    """Return the cluster that a test asks for; raises DefinitionError for a wrong file."""
+    """Return the cluster that a test requests. Raises DefinitionError for an invalid file."""
     definition = load_definition(subject.cluster, base=(Path(subject.path).parent, Path.cwd()))
     if subject.kubernetes:
         definition = definition.with_version(subject.kubernetes)
@@ -97,7 +97,7 @@ def cluster_definition(subject: Subject) -> ClusterDefinition:
 def refuse_unfit(subject: Subject, arms: Iterable[Variant]) -> None:
     """Raise UsageError for operators that a test's cluster cannot run, and for a cluster that may not be used.
 
-    Operators of a revision are not there yet. Raises ClusterError for a context that is not there.
+    Operators of a revision do not exist yet and are not checked. Raises ClusterError for a missing context.
     """
     if handle.is_running(subject.cluster):
         return
@@ -118,7 +118,7 @@ def shared_cluster(bench: Bench) -> Cluster:
 
 
 def new_cluster(bench: Bench, name: str) -> Cluster:
-    """Start a cluster as the test asks for, under this name."""
+    """Start a cluster as the test requests, under this name."""
     subject = bench.plan.subject
     return handle.acquire(
         cluster_definition(subject), name=name, allowed_contexts=subject.allowed_contexts, progress=bench.screen.say
@@ -126,7 +126,7 @@ def new_cluster(bench: Bench, name: str) -> Cluster:
 
 
 def own_cluster_arguments(subject: Subject) -> Sequence[str]:
-    """Return the options by which a run starts a cluster of its own, as the test asks for."""
+    """Return the options by which a run starts its own cluster, as the test requests."""
     return cluster_options(
         subject.cluster,
         kubernetes=subject.kubernetes,

@@ -1,4 +1,4 @@
-"""One pytest process that measures for a driver: started, followed, interrupted; it does not outlive the driver."""
+"""A pytest process that measures for a driver: started, followed, interrupted; it ends with the driver."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..scenario import barrier as barriers
 from ..scenario import windows
 
 DRIVER = "GROVESCALE_DRIVER_FD"
-"""Environment variable: number of the descriptor that is at its end when the driver is."""
+"""Environment variable: number of the descriptor that reaches EOF when the driver ends."""
 
 _INTERRUPTED_S = 120.0
 _LOOK_S = 0.25
 _TAIL_LINES = 25
 
 Follow = Callable[[str], None]
-"""Hears the last line that the process has written."""
+"""Receives the last line that the process has written."""
 
 
 class Child:
-    """A running pytest process. Its output goes to a file, which lives on if this process does not."""
+    """A running pytest process. Its output goes to a file that outlives this process."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.log = log
@@ -53,7 +53,7 @@ class Child:
         return self._process.poll() is not None
 
     def look(self, follow: Follow) -> None:
-        """Tell the last line of what it has written since the last look, if there is one."""
+        """Report the last line of output since the previous call, if any."""
         with self.log.open("rb") as file:
             file.seek(self._read)
             new = file.read()
@@ -63,13 +63,13 @@ class Child:
             follow(redaction.text(written[-1]))
 
     def interrupt(self) -> None:
-        """Have it clean up and end, as Ctrl-C would; told again it is left to that."""
+        """Make it clean up and end, as Ctrl-C would. Further calls have no effect."""
         if not self._interrupted and not self.has_ended():
             self._process.send_signal(signal.SIGINT)
         self._interrupted = True
 
     def end(self) -> None:
-        """Interrupt it as Ctrl-C would, and return once it has cleaned up and ended; killed after 2 minutes."""
+        """Interrupt it as Ctrl-C would, and return once it has cleaned up and ended; kill it after 2 minutes."""
         self.interrupt()
         try:
             self._process.wait(_INTERRUPTED_S)
@@ -91,10 +91,10 @@ def running(
     line: socket.socket | None = None,
     barrier: socket.socket | None = None,
 ) -> Iterator[Child]:
-    """Start ``python -m pytest ARGUMENTS``; it has ended when the block has.
+    """Start ``python -m pytest ARGUMENTS``; it has ended when the block ends.
 
-    ``lock``: descriptor of the machine lock, which the process shares. ``line``: its end of a line on which it is
-    told to measure no-op windows; ``barrier``: of one over which its phases may begin. Should this process die, even
+    ``lock``: descriptor of the machine lock, which the process shares. ``line``: its end of the socket that carries
+    commands for no-op windows; ``barrier``: its end of the socket that releases its phases. If this process dies, even
     by SIGKILL, the other interrupts itself (`end_with`).
     """
     theirs, ours = os.pipe()
@@ -127,7 +127,7 @@ def running(
 def end_with(descriptor: int) -> None:
     """Interrupt this process, once, when the driver that holds the other end of a pipe is gone.
 
-    Not by the kernel's death signal: that comes again for each thread that the driver had, amid the cleaning up.
+    The kernel's death signal is unsuitable: it repeats for each thread of the driver, during the cleanup.
     """
 
     def listen() -> None:
@@ -139,7 +139,7 @@ def end_with(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let what is started be interrupted even where we can't be: a shell's background job ignores SIGINT."""
+    """Make child processes interruptible even where this one is not: a shell's background job ignores SIGINT."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

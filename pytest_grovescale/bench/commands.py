@@ -1,4 +1,4 @@
-"""What ``grovescale compare | sweep`` do: values in, exit code out."""
+"""``grovescale compare | sweep``: from arguments to exit code."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from .variant import Pairing
 from .whole_files import told
 
 Write = Callable[[str], None]
-"""Takes the command's result."""
+"""Receives the command's output."""
 
 DEFAULT_OPERATOR = "reference"
 
-# Of the bundled scenario; another test's size is its own affair.
+# Of the bundled scenario; other tests define their own size.
 _QUICK_REPLICAS = "50"
 
 
 class Environment(NamedTuple):
-    """Where a command runs its test, and where it leaves what it finds."""
+    """Where a command runs its test, and where it stores its output."""
 
     reports: Path
     cluster: str = ""
     nodes: int | None = None
     kubernetes: str = ""
     allowed_contexts: Sequence[str] = ()
-    """Contexts of a kubeconfig that may be used although they are not on this machine."""
+    """Non-local contexts of a kubeconfig that may be used."""
 
     @property
     def options(self) -> list[str]:
-        """The same as options of pytest."""
+        """The same settings as options of pytest."""
         return subject.cluster_options(
             self.cluster, kubernetes=self.kubernetes, nodes=self.nodes, allowed_contexts=self.allowed_contexts
         )
@@ -61,46 +61,46 @@ class CompareWanted(NamedTuple):
     """The arguments of ``grovescale compare``."""
 
     names: Sequence[str]
-    """Definition files, folders of runs, and a test (a name with ``.py`` in it), in any number that makes sense."""
+    """Definition files, folders of runs, and a test (a name that contains ``.py``), in any meaningful combination."""
     values: Sequence[str] = ()
     other: Sequence[str] = ()
     parameters: Sequence[str] = ()
     git: Sequence[str] = ()
     build: str = ""
     what: str | None = None
-    """The parts, as ``noop,deploy``; None: both."""
+    """The parts, such as ``noop,deploy``; None: both."""
     pairs: int | None = None
     one_look: bool = False
-    """Whether all pairs are made, whatever the first ones say."""
+    """Whether all pairs are run, without early stopping."""
     in_turn: bool = False
-    """Whether deploy runs are made one after the other, not side by side."""
+    """Whether deploy runs are sequential, not parallel."""
     same_process: bool = False
-    """Whether all windows of a variant are of one process."""
+    """Whether all windows of a variant use one process."""
     quick: bool = False
     window: str = ""
-    """Length of a no-op window, as ``10s``."""
+    """Length of a no-op window, such as ``10s``."""
     triggers: int | None = None
     profiles: bool | None = None
-    """Whether profiles are taken at the end; None: unless it is to be quick."""
+    """Whether profiles are taken at the end; None: unless a quick comparison is requested."""
     gated: Sequence[str] = ()
     fail_on: FailOn = "regression"
     max_contention: str = ""
-    """As ``25%``; empty: the default."""
+    """Such as ``25%``; empty: the default."""
     allow_different: bool = False
     """Whether finished runs may differ in parameters, size or machine."""
     yes: bool = False
-    """Whether it runs although nothing says what is compared."""
+    """Whether it runs although no argument names what is compared."""
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing says what is compared."""
+        """Whether no argument names what is compared."""
         return not (self.names or self.values or self.other or self.git)
 
 
 def run_compare(
     wanted: CompareWanted, environment: Environment, *, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
-    """Compare two variants, or two folders of finished runs; return the exit code. ``json``: write that, no tables."""
+    """Compare two variants, or two folders of finished runs; return the exit code. ``json``: write JSON, no tables."""
     names, test = _split(wanted.names)
     if len(names) == 2 and all(recorded.is_folder_of_runs(name) for name in names):
         return _compare_recorded(
@@ -123,9 +123,9 @@ def run_compare(
 
 
 def _show_plan(plan: Plan, reports: Path, write: Write, *, other: str) -> int:
-    """Show what a command without arguments would run, and how long that takes; return the exit code: nothing was run.
+    """Show what a command without arguments would run, and its duration; return the exit code for "nothing was run".
 
-    ``other``: how to say what is to be run.
+    ``other``: how to specify what to run.
     """
     earlier = _earlier(plan, reports)
     sizes = {name: len(plan.part(name)) for name in dict.fromkeys(slot.part for slot in plan.slots)}
@@ -152,10 +152,10 @@ def _show_plan(plan: Plan, reports: Path, write: Write, *, other: str) -> int:
 
 
 def _earlier(plan: Plan, reports: Path) -> dict[str, float]:
-    """Return part → seconds that a run of this test took here, the median of all; empty for none."""
+    """Return part → median seconds of earlier runs of this test here; empty for none."""
     took: dict[str, list[float]] = {}
     for folder in sorted(reports.glob(f"{plan.command}-*")):
-        # One of another version of grovescale says nothing here.
+        # Ignore runs of another version of grovescale.
         with contextlib.suppress(RecordingError):
             store = Store(folder)
             if store.plan().subject.argument == plan.subject.argument:
@@ -195,7 +195,7 @@ def _compare_recorded(
 def resume_compare(
     folder: str, reports: Path, *, fail_on: FailOn, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
-    """Go on with a comparison that was interrupted: the one in ``folder``, or the newest."""
+    """Continue an interrupted comparison: the one in ``folder``, or the newest."""
     store = Store(Path(folder)) if folder else Store.latest(reports, "compare")
     return _compare(store, store.plan(), fail_on=fail_on, json=json, stream=stream, write=write, color=color)
 
@@ -236,7 +236,7 @@ def _tell(
     write: Write,
     color: bool,
 ) -> int:
-    """Show a comparison, leave its files in a folder, and return the exit code."""
+    """Show a comparison, write its files into a folder, and return the exit code."""
     write(json_text(found) if json else comparison_table.render(found.parts, found.profiles, color=color))
     _say_files(screen, outcome.write_comparison(folder, found, behind))
     return outcome.exit_code(found.parts, fail_on)
@@ -319,18 +319,18 @@ class SweepWanted(NamedTuple):
     """METRIC or METRIC=EXPONENT: the metric may grow at most with this power of the size."""
     fail_on: SweepFailOn = "inconclusive"
     yes: bool = False
-    """Whether it runs although nothing says what is swept."""
+    """Whether it runs although no argument names what is swept."""
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing says what is swept."""
+        """Whether no argument names what is swept."""
         return not (self.names or self.values or self.parameters)
 
 
 def run_sweep(
     wanted: SweepWanted, environment: Environment, *, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
-    """Run a test at several sizes; return the exit code. ``json``: write that, no tables."""
+    """Run a test at several sizes; return the exit code. ``json``: write JSON, no tables."""
     checks = [sweep_checks.of_option(text) for text in wanted.checks]
     names, test = _split(wanted.names)
     if len(names) > 1:
@@ -364,7 +364,7 @@ def resume_sweep(
     write: Write,
     color: bool,
 ) -> int:
-    """Go on with a sweep that was interrupted: the one in ``folder``, or the newest."""
+    """Continue an interrupted sweep: the one in ``folder``, or the newest."""
     wanted = [sweep_checks.of_option(text) for text in checks]
     store = Store(Path(folder)) if folder else Store.latest(reports, "sweep")
     return _sweep(store, store.plan(), wanted, fail_on=fail_on, json=json, stream=stream, write=write, color=color)
@@ -402,7 +402,7 @@ def _say_files(screen: Screen, files: Sequence[Path]) -> None:
 
 
 def _split(names: Sequence[str]) -> tuple[list[str], str]:
-    """Return the names of definitions or folders, and the test among them: that with ``.py`` in it."""
+    """Return the names of definitions or folders, and the test among them: the name that contains ``.py``."""
     tests = [name for name in names if Path(name.partition("::")[0]).suffix == ".py"]
     others = [name for name in names if name not in tests]
     if len(tests) > 1 or len(others) > 2:
@@ -414,6 +414,6 @@ def _split(names: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _found(test: str, environment: Environment, parameters: Mapping[str, str]) -> Subject:
-    """Return the test that is meant, which reads these parameters."""
+    """Return the requested test, which reads these parameters."""
     given = [f"--grovescale-param={name}={value}" for name, value in parameters.items()]
     return subject.find(test, [*environment.options, *given])

@@ -1,4 +1,4 @@
-"""``grovescale compare``: two variants of an operator, side by side or in turn, and whether the second is slower."""
+"""``grovescale compare``: two variants of an operator, parallel or sequential, and whether B is a regression."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=15)
 
 
 class Wanted(NamedTuple):
-    """What is to be compared, and how much of it."""
+    """What to compare, and how many runs to make."""
 
     pairing: Pairing
     subject: Subject
     parts: tuple[str, ...] = PARTS
     pairs: Mapping[str, int] = PAIRS
-    """Part → its pairs, with the warm-up."""
+    """Part → number of its pairs, including the warm-up."""
     one_look: bool = False
-    """Whether the figures are looked at only when all pairs are there."""
+    """Whether the figures are evaluated only once all pairs are complete."""
     in_turn: bool = False
-    """Whether deploy runs are made one after the other also where both variants' could be made side by side."""
+    """Whether deploy runs are sequential even where both variants' runs could be parallel."""
     windows: WindowPlan = WindowPlan()
     gated: tuple[str, ...] = ()
-    """Empty: the default ones, of what the runs measure."""
+    """Empty: the default metrics, of those measured."""
     max_contention: float = MAX_CONTENTION
     """Share of the cores that programs outside the comparison, and steal, may take; above it a pair is repeated."""
     profiles: bool = True
-    """One run more of each variant, with a profiler in a second pass."""
+    """One additional run of each variant, with a profiling pass."""
     repository: str = ""
 
 
 def plan_of(wanted: Wanted) -> Plan:
-    """Return the whole plan; raises UsageError and DefinitionError for what cannot be, before anything starts."""
+    """Return the whole plan. Raises UsageError and DefinitionError for invalid requests, before anything starts."""
     if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
         raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
     shared = handle.is_running(wanted.subject.cluster) or cluster_definition(wanted.subject).backend == "existing"
@@ -69,7 +69,7 @@ def plan_of(wanted: Wanted) -> Plan:
         )
     gated = {part: _gated(wanted.gated, part) for part in wanted.parts}
     if wanted.gated:
-        # Nobody waits for runs that decide nothing.
+        # Runs that decide nothing are skipped.
         gated = {part: keys for part, keys in gated.items() if keys}
     if unheeded := set(wanted.gated) - {key for keys in gated.values() for key in keys}:
         raise UsageError(
@@ -87,10 +87,10 @@ def plan_of(wanted: Wanted) -> Plan:
             pairs=wanted.pairs[part],
             looks=(wanted.pairs[part],) if wanted.one_look else looks(wanted.pairs[part]),
             alpha=ALPHA / len(gated),
-            # Side by side, the wall times of one variant would hold what the other does.
+            # In parallel runs, the wall times of one variant depend on the other.
             side_by_side=part == NOOP or not (wanted.in_turn or shared or any(is_wall_time(key) for key in keys)),
             max_contention=wanted.max_contention,
-            # On a machine that others use all the time, a comparison takes twice as long at most.
+            # On a machine with constant other load, a comparison takes at most twice as long.
             repeats=wanted.pairs[part],
         )
         for part, keys in gated.items()
@@ -118,17 +118,17 @@ def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:
 
 
 class Finished(NamedTuple):
-    """A comparison whose runs have all been made."""
+    """A comparison whose runs are complete."""
 
     parts: list[Comparison]
     not_profiled: tuple[NotProfiled, ...]
-    """Profiled runs that failed; they are tried again by ``--resume``."""
+    """Profiled runs that failed; ``--resume`` retries them."""
 
 
 def run(store: Store, plan: Plan, screen: Screen) -> Finished:
-    """Make all runs that are still to be made, and return what each part says.
+    """Make all remaining runs, and return the result of each part.
 
-    Whatever happens, everything that was started has ended when this returns or raises.
+    All started processes have ended when this returns or raises.
     """
     not_profiled: tuple[NotProfiled, ...] = ()
     if not _is_finished(store, plan):
@@ -149,14 +149,14 @@ def _is_finished(store: Store, plan: Plan) -> bool:
 
 
 def results(store: Store, plan: Plan) -> list[Comparison]:
-    """Return what the finished runs of each part say."""
+    """Return the results of the finished runs of each part."""
     samples = store.samples()
     return [so_far(plan, samples, part, store.discarded(plan.slots, part)) for part in plan.comparisons]
 
 
 @contextlib.contextmanager
 def checkouts(store: Store, plan: Plan, screen: Screen) -> Iterator[dict[str, Path]]:
-    """Have every arm that is a revision checked out and built while the block runs; yields their folders."""
+    """Check out and build every arm that is a revision for the duration of the block; yields their folders."""
     with contextlib.ExitStack() as stack:
         folders = {}
         for arm, variant in plan.arms.items():
@@ -182,7 +182,7 @@ def _run_part(bench: Bench, part: str) -> None:
 
 
 def _yield_to_waiting(bench: Bench, part: str) -> None:
-    """Between two pairs of a part, pass the machine on to processes that wait for it."""
+    """Between two pairs of a part, release the machine to waiting processes."""
     samples = bench.store.samples()
     coming = left(bench.plan.part(part), samples)
     if coming and not any(slot.round == coming[0].round and slot.part == part for slot in samples):
@@ -193,7 +193,7 @@ def _yield_to_waiting(bench: Bench, part: str) -> None:
 
 
 def _discard_contended(bench: Bench, part: str) -> None:
-    """Discard the pairs of a part that are to be made again, and say why."""
+    """Discard the contended pairs of a part that are to be repeated, and report why."""
     plan = bench.plan.comparisons[part]
     while (round_ := _to_discard(bench.store, bench.plan, part)) is not None:
         samples = bench.store.samples()

@@ -33,8 +33,8 @@ def selftest_defects(
 ) -> int:
     """Run the bundled operator clean and with each defect, and judge every run by every check.
 
-    ``again``: a defect of which a cell differs is measured a second time, and that time counts. Returns PASSED when all
-    say what the matrix expects, else FAILED. Raises UsageError for a defect in ``only`` that is none.
+    ``again``: a defect with an unexpected cell is measured a second time, and that result counts. Returns PASSED when
+    all cells match the matrix, else FAILED. Raises UsageError for an unknown defect in ``only``.
     """
     expected = matrix.read()
     if unknown := sorted({*only} - {*expected.defects, CLEAN}):
@@ -64,7 +64,7 @@ def selftest_defects(
 
 
 def _cells(runs: Runs, asked: Mapping[str, Sequence[Asked]], names: Sequence[str], screen: Screen) -> list[Cell]:
-    """Return what every check says of these defects."""
+    """Return the results of all checks for these defects."""
     cells: list[Cell] = []
     with contextlib.closing(matrix_runs.make(runs, [REFERENCE, *names], screen)) as made:
         _, clean = next(made)

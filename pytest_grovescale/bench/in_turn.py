@@ -1,4 +1,4 @@
-"""Runs of the whole test, one after the other on one cluster: each has the machine to itself."""
+"""Sequential runs of the whole test on one cluster: each has the machine to itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .schedule import Slot
 
 
 class InTurn:
-    """Makes one run after the other, on one cluster that stays until ``stack`` is closed."""
+    """Makes sequential runs, on one cluster that lives until ``stack`` is closed."""
 
     def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False, profile: str = "off") -> None:
         """``noop``: no-op phases count too. ``profile``: each run has a second pass, with a profiler."""
@@ -24,7 +24,7 @@ class InTurn:
         self._cluster: Cluster | None = None
 
     def __call__(self, slot: Slot) -> None:
-        """Make one run, and keep what it gave."""
+        """Make one run, and save its sample."""
         if self._cluster is None:
             self._cluster = shared_cluster(self._bench)
             self._stack.callback(self._cluster.release)
@@ -36,4 +36,4 @@ class InTurn:
         self._bench.keep(slot, began, test, found)
 
     def finish(self) -> None:
-        """Nothing is left running but the cluster, which ends with the stack."""
+        """Nothing to do: only the cluster still runs, which ends with the stack."""

@@ -1,4 +1,4 @@
-"""``grovescale lint-metrics``: an endpoint's answer in, faults out. Needs no cluster."""
+"""``grovescale lint-metrics``: reports the faults in an endpoint's response. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .answers import STDIN, AnswerError, answer_of
 
 
 class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look at, and how."""
+    """The arguments of ``grovescale lint-metrics``."""
 
     source: str
     """URL, file, or ``-``."""
     against: str = ""
-    """The same before a change, to be had without credentials; empty: nothing to compare with."""
+    """The endpoint before a change, available without credentials; empty: no comparison."""
     budgets: str = ""
-    """A file of checks as ``budgets.yaml``, of whatever tests; empty: none."""
+    """A file of checks like ``budgets.yaml``, of any tests; empty: none."""
     rules: LintRules = LintRules()
     credentials: Credentials = Credentials()
     timeout_s: float = 10.0
@@ -40,14 +40,15 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
-    """Write the faults of an endpoint; return 0 where there are none, 1 for faults.
+    """Write the faults of an endpoint; return 0 for none, 1 for faults.
 
-    Raises AnswerError for what cannot be fetched or read, UsageError and DefinitionError for what cannot be wanted.
+    Raises AnswerError for a source that cannot be fetched or read, UsageError and DefinitionError for invalid
+    arguments.
     """
     declared = _declared(wanted.budgets)
     surface, faults = _read(wanted.source, wanted.credentials, wanted.timeout_s)
     _refuse_unknown(wanted.rules, surface)
-    # The token is for the endpoint alone.
+    # The token is sent to the endpoint only.
     before = _read(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
     found = report.Found(
         lint=lint(surface, wanted.rules, syntax=faults),
@@ -67,9 +68,9 @@ def _declared(file: str) -> list[budgets.Declared]:
 
 
 def _refuse_unknown(wanted: LintRules, surface: Surface) -> None:
-    """Raise UsageError for what is to be let off and is neither a rule nor a family, and for a family without a bound.
+    """Raise UsageError for an exclusion that is neither a rule nor a family, and for a family without a bound.
 
-    Patterns may fit nothing: they are for what may come.
+    Patterns may match nothing: they are for future families.
     """
     if wanted.max_series_family and wanted.max_series is None:
         raise UsageError("--family is whose series are counted", next_step="Say how many there may be: --max-series N.")
@@ -80,7 +81,7 @@ def _refuse_unknown(wanted: LintRules, surface: Surface) -> None:
 
 
 def _read(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surface, list[Problem]]:
-    """Return what a source serves, and its wrong lines. Raises AnswerError."""
+    """Return what a source serves, and its invalid lines. Raises AnswerError."""
     name = "standard input" if source == STDIN else source
     answer = answer_of(source, credentials, timeout_s=timeout_s)
     try:

@@ -1,7 +1,7 @@
-"""Which check must say what of which defect: data, written down before it is run, and what a run made of it.
+"""The expected result of every check for every defect, written down before a run, and the actual results.
 
-The checks are judged by a defect that each of them is there for, and the defects by the checks: a check that no defect
-trips proves nothing when it passes, and a defect that no check sees is a gap.
+Checks and defects verify each other: a check that no defect trips proves nothing when it passes, and a defect that no
+check detects is a gap.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ CLEAN = "clean"
 """The operator without a defect: every check must pass."""
 
 Expectation = Literal["fires", "undecided", "may", "silent"]
-"""``fires``: it must fail. ``undecided``: it must be inconclusive, since the defect takes away what it needs, and
-nothing passes in doubt. ``may``: whatever it says is right. ``silent``: it must pass."""
+"""``fires``: it must fail. ``undecided``: it must be inconclusive, since the defect removes its input, and nothing
+passes in doubt. ``may``: any result is right. ``silent``: it must pass."""
 
 _REST = "*"
 _SAYS: Mapping[Expectation, frozenset[CheckVerdict]] = {
@@ -39,30 +39,30 @@ _SAYS: Mapping[Expectation, frozenset[CheckVerdict]] = {
 KINDS = tuple(
     str(kind.__struct_config__.tag) for kind in kinds().values() if kind is not SimulatedNodesOnly and not kind.of_sweep
 )
-"""Names of all checks of an operator in one run: where its pods are put is its cluster's affair, and no defect of its
-own."""
+"""Names of all checks of an operator in one run. Pod placement belongs to the cluster, and is no defect of the
+operator."""
 
 
 class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is expected of one defect: check → reason, by expectation. Checks that are named nowhere stay silent.
+    """Expectations for one defect: check → reason, by expectation. Checks that are not listed stay silent.
 
-    ``*`` stands for all checks that are named nowhere else.
+    ``*`` stands for all checks that are not listed elsewhere.
     """
 
     argument: str = ""
-    """For the operator's ``--defect``, where it is not the bare name."""
+    """Value of the operator's ``--defect``, where it is not the bare name."""
     parameters: dict[str, int | str] = {}
-    """Of the scenario, beside those of all."""
+    """Parameters of the scenario, in addition to the common ones."""
     fires: dict[str, str] = {}
     undecided: dict[str, str] = {}
     may: dict[str, str] = {}
     caught_by: str = ""
-    """The check that names it: of those that fire or are undecided."""
+    """The check that identifies the defect, among those that fire or are undecided."""
     elsewhere: str = ""
-    """What sees it instead, where no check of a single small run can."""
+    """What detects it instead, where no check of a single small run can."""
 
     def expected(self, check: str) -> tuple[Expectation, str]:
-        """Return what a check must say, and why; no reason is given for silence."""
+        """Return what a check must report, and the reason; silence has none."""
         named: Mapping[Expectation, Mapping[str, str]] = {
             "fires": self.fires,
             "undecided": self.undecided,
@@ -76,30 +76,30 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SecondPass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A check that needs more than the one run, and takes as long again: not every defect is worth it."""
+    """A check that needs a second run, and doubles the time: only for some defects."""
 
     check: str
     of: list[str]
-    """Defects that it is made for, and ``clean``. For the others the check is undecided."""
+    """Defects that it runs for, and ``clean``. For the others the check is undecided."""
     why: str
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`Scales`, which judges runs of several sizes: made for the clean operator, and where growth is the defect."""
+    """`Scales`, which judges runs of several sizes: for the clean operator, and where growth is the defect."""
 
     metric: str
     exponent_max: float
     replicas: list[int]
     """Sizes of the bundled scenario of `grovescale sweep`."""
     parameters: dict[str, int | str] = {}
-    """Its others."""
+    """Its other parameters."""
     hold_s: float
-    """How long a no-op is watched. What the operator uses anyway is subtracted, but its noise stays."""
+    """How long a no-op is observed, s. The idle baseline is subtracted, but its noise stays."""
     repeats: int
-    """Runs of each size; more where they leave the bound in doubt, until it is decided."""
+    """Runs of each size; further runs until the bound is decided."""
     most_repeats: int
     of: list[str]
-    """Defects that it is made for, and ``clean``. For the others the check is undecided."""
+    """Defects that it runs for, and ``clean``. For the others the check is undecided."""
     why: str
 
     @property
@@ -108,22 +108,22 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Scales(self.metric, exponent_max=self.exponent_max)
 
     def decided(self, sweep: Sweep) -> bool:
-        """Whether these runs tell on which side of the bound the exponent is.
+        """Return whether these runs show on which side of the bound the exponent is.
 
-        Looked at again after each round, the interval has less than its 95 %; what is judged here lies far from it.
+        Evaluated after each round, the interval has less than its 95 % coverage; the cases judged here lie far from it.
         """
         runs = self.repeats * len(self.replicas)
         return len(sweep.runs) >= runs and self.check.judge_sweep(sweep).verdict != "inconclusive"
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is expected."""
+    """All expectations."""
 
     parameters: dict[str, int | str]
-    """Of the scenario."""
+    """Parameters of the scenario."""
     checks: dict[str, list[dict[str, Any]]]
-    """Check → its arguments, once for each time that it is asked. A bound may be ``{times_clean: 1.5}``: so many times
-    what the operator without a defect needed in the same selftest, for figures that depend on the machine."""
+    """Check → its arguments, once per invocation. A bound may be ``{times_clean: 1.5}``: a multiple of the figure of
+    the operator without a defect in the same selftest, for figures that depend on the machine."""
     second_pass: SecondPass
     growth: Growth
     defects: dict[str, Defect]
@@ -134,7 +134,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [*self.checks, SCALES]
 
     def expected(self, defect: str, check: str) -> tuple[Expectation, str]:
-        """Return what a check must say of a defect, or of the clean operator, and why."""
+        """Return what a check must report for a defect, or for the clean operator, and the reason."""
         found: tuple[Expectation, str] = ("silent", "") if defect == CLEAN else self.defects[defect].expected(check)
         for named, more in ((self.second_pass.check, self.second_pass), (SCALES, self.growth)):
             if found[0] == "silent" and check == named and defect not in more.of:
@@ -142,14 +142,14 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return found
 
     def arguments(self, defect: str) -> tuple[str, dict[str, int | str]]:
-        """Return what the operator is given as its defect (nothing for none), and the scenario's parameters."""
+        """Return the operator's ``--defect`` arguments (empty for none), and the scenario's parameters."""
         of = self.defects.get(defect)
         parameters = {**self.parameters, "untracked": int(defect in self.second_pass.of)}
         return ("", parameters) if of is None else (of.argument or defect, {**parameters, **of.parameters})
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """What one check said of one defect, and what it should have said."""
+    """The actual and the expected result of one check for one defect."""
 
     defect: str
     check: str
@@ -159,12 +159,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     asked: str
     """The check with its arguments."""
     text: str
-    """Its answer."""
+    """Its message."""
     evidence: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        """Whether it said what it should."""
+        """Whether the result is as expected."""
         return self.said in _SAYS[self.expected]
 
 

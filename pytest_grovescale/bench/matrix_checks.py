@@ -1,4 +1,4 @@
-"""One run judged by every check of the matrix, some of them by what the clean operator needed."""
+"""Judges one run by every check of the matrix; some bounds are multiples of the clean operator's figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..errors import DefinitionError, NotMeasuredError
 from .matrix import Cell, Matrix
 
 _BEYOND_ALL = 10**15
-"""A bound that nothing exceeds: the figure is what is asked for."""
+"""A bound that no figure exceeds; used to obtain the figure."""
 
 OPERATOR_SOURCE = Path(__file__).parents[1] / "reference_operator"
 
@@ -37,15 +37,15 @@ class _Relative(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Asked(NamedTuple):
-    """A check as the matrix asks it."""
+    """A check as the matrix invokes it."""
 
     kind: str
     arguments: Mapping[str, Any]
     relative: Mapping[str, float] = {}
-    """Argument → how many times the clean operator's figure it is."""
+    """Argument → multiple of the clean operator's figure."""
 
     def bounded(self, clean: Measured) -> Check:
-        """Return the check with all its bounds. Raises NotMeasuredError where the clean run has no figure."""
+        """Return the check with all its bounds. Raises NotMeasuredError where the clean run lacks the figure."""
         if not self.relative:
             return decode({"check": self.kind, **self.arguments})
         beyond = decode({"check": self.kind, **self.arguments, **dict.fromkeys(self.relative, _BEYOND_ALL)})
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
 
 
 def asked(matrix: Matrix) -> dict[str, list[Asked]]:
-    """Return check → all the times that it is asked. Raises DefinitionError for arguments that cannot be."""
+    """Return check → all of its invocations. Raises DefinitionError for invalid arguments."""
     return {kind: [_asked(kind, arguments) for arguments in times] for kind, times in matrix.checks.items()}
 
 
@@ -83,19 +83,19 @@ def _placed(value: Any) -> Any:
 
 
 def bounded(wanted: Mapping[str, Sequence[Asked]], clean: Measured) -> dict[str, list[Check]]:
-    """Return check → all the times that it is asked, bounds and all."""
+    """Return check → all of its invocations, with bounds."""
     return {kind: [one.bounded(clean) for one in times] for kind, times in wanted.items()}
 
 
 def cells(matrix: Matrix, checks: Mapping[str, Sequence[Check]], defect: str, measured: Measured) -> Iterator[Cell]:
-    """Yield a cell for each check; of several answers the worst counts."""
+    """Yield a cell for each check; of several invocations the worst result counts."""
     for kind, times in checks.items():
         answers = [judge(check, Run(measured.test, metrics=measured.metrics)) for check in times]
         yield cell(matrix, defect, kind, min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict)))
 
 
 def cell(matrix: Matrix, defect: str, kind: str, said: CheckResult) -> Cell:
-    """Return what a check said of a defect, beside what it should have said."""
+    """Return the actual and the expected result of a check for a defect."""
     expected, why = matrix.expected(defect, kind)
     return Cell(
         defect=defect,
@@ -110,6 +110,6 @@ def cell(matrix: Matrix, defect: str, kind: str, said: CheckResult) -> Cell:
 
 
 def _rounded(bound: float) -> float:
-    """Return a bound that reads well: three significant digits, whole bytes."""
+    """Return a bound rounded to three significant digits, or whole bytes."""
     digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 0
     return round(bound, digits) if digits > 0 else int(round(bound, digits))

@@ -1,4 +1,4 @@
-"""The operator of the selftest, run clean and with each defect, one after the other on one cluster."""
+"""The selftest's operator, run clean and with each defect, sequentially on one cluster."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from .whole_files import told, write_json
 OPERATOR = "reference"
 SCENARIO = "test_defects.py"
 SCRAPE_INTERVAL = "400ms"
-"""A small deployment lasts for seconds, and growth shows at several numbers of objects."""
+"""A small deployment lasts only seconds, and growth checks need several object counts."""
 SCHEMA_VERSION = 1
 
 REFERENCE = "clean-first"
-"""The run that bounds are multiples of; the one that is judged as clean is another."""
+"""The run whose figures bounds are multiples of; the run judged as clean is another one."""
 
 _RUNS, _SWEEPS, _DONE = "runs", "sweeps", "done.json"
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished run, as it stands in its folder."""
+    """A finished run, as stored in its folder."""
 
     schema_version: int = SCHEMA_VERSION
     arguments: tuple[str, ...]
-    """What tells it from the other runs."""
+    """The arguments that distinguish it from the other runs."""
     seconds: float
 
 
@@ -68,17 +68,17 @@ class Runs(NamedTuple):
         return None
 
     def sweeps(self, name: str) -> Path:
-        """Return the folder of a defect's runs of several sizes."""
+        """Return the folder of a defect's runs at several sizes."""
         return self.folder / _SWEEPS / name
 
     def forget(self, name: str) -> None:
-        """Let a defect be measured anew."""
+        """Discard a defect's run, so that it is measured again."""
         with told(self.folder):
             (self.reports(name) / _DONE).unlink(missing_ok=True)
             shutil.rmtree(self.sweeps(name), ignore_errors=True)
 
     def run(self, name: str, cluster: Cluster, lock: MachineLock, screen: Screen) -> Measured:
-        """Make one run. Raises NothingMeasured for one that ended before its first phase, or was cut short."""
+        """Make one run. Raises NothingMeasured for a run that ended before its first phase, or was cut short."""
         began = time.monotonic()
         reports = self.reports(name)
         with told(reports):
@@ -97,7 +97,7 @@ class Runs(NamedTuple):
         return found
 
     def _given(self, name: str) -> tuple[str, ...]:
-        """Return what tells this run from the others."""
+        """Return the arguments that distinguish this run from the others."""
         defect, parameters = self.matrix.arguments(name)
         return (
             *([f"--grovescale-set=defect={defect}"] if defect else []),
@@ -108,7 +108,7 @@ class Runs(NamedTuple):
         return [
             *RUN_OPTIONS,
             "--grovescale-profile=off",
-            # What is held to its expectation is the check, not the machine.
+            # The selftest judges the check, not the machine.
             "--grovescale-contention-limit=100%",
             f"--grovescale-scrape-interval={SCRAPE_INTERVAL}",
             f"--grovescale-operator={OPERATOR}",
@@ -126,9 +126,9 @@ class Runs(NamedTuple):
 
 
 def folder_of(reports: Path, resume: str | None) -> Path:
-    """Return a new folder; or the one that is gone on with: that of this name, or, with an empty one, the newest.
+    """Return a new folder, or one to resume: that of this name, or, for an empty name, the newest.
 
-    Raises UsageError where there is none.
+    Raises UsageError when it does not exist.
     """
     if resume is None:
         now = datetime.datetime.now(datetime.UTC)
@@ -140,7 +140,7 @@ def folder_of(reports: Path, resume: str | None) -> Path:
 
 
 def make(runs: Runs, names: Sequence[str], screen: Screen) -> Generator[tuple[str, Measured]]:
-    """Yield each run, in order; those that are there already are not made again. The cluster ends with the iterator."""
+    """Yield each run, in order; existing ones are reused. The cluster ends with the iterator."""
     with told(runs.folder):
         runs.folder.mkdir(parents=True, exist_ok=True)
     own = locks.take(runs.folder / ".lock", wait=False)

@@ -16,9 +16,9 @@ from .store import Plan, Store
 
 
 def cell(runs: Runs, defect: str, screen: Screen) -> Cell:
-    """Return what `scales` says of a defect; where the matrix asks for no runs of several sizes, it is undecided.
+    """Return the result of `scales` for a defect; undecided where the matrix requests no runs of several sizes.
 
-    Runs that are there already are not made again.
+    Reuses existing runs.
     """
     matrix = runs.matrix
     if defect in matrix.growth.of:
@@ -32,7 +32,7 @@ def cell(runs: Runs, defect: str, screen: Screen) -> Cell:
 
 
 def _store(matrix: Matrix, defect: str, reports: Path) -> Store:
-    """Return the sweep that was begun with the same plan, or a new one."""
+    """Return the existing sweep with the same plan, or a new one."""
     growth = matrix.growth
     plan = sweep.plan_of(
         OPERATOR,

@@ -44,7 +44,7 @@ class MatrixFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def render(matrix: Matrix, cells: Sequence[Cell], *, width: int = 110, color: bool = False) -> str:
-    """Return the matrix, the cells that differ, and what catches each defect."""
+    """Return the matrix, the unexpected cells, and which check catches each defect."""
     sheet = Sheet(width=width, color=color)
     checks = matrix.kinds
     for start in range(0, len(checks), 4):
@@ -84,7 +84,7 @@ def render_markdown(matrix: Matrix, cells: Sequence[Cell]) -> str:
 
 
 def caught(matrix: Matrix, cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
-    """Return (defect, check, what the check says) for each defect that was run."""
+    """Return (defect, check, the check's message) for each defect that was run."""
     found = []
     for defect, by_check in _rows(cells).items():
         expected = matrix.defects.get(defect)
@@ -96,14 +96,14 @@ def caught(matrix: Matrix, cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
 
 
 def _says(cell: Cell) -> str:
-    """Return a check's answer; where that is but a figure, with the first line of what it rests on."""
+    """Return a check's message; a bare figure is followed by the first line of its evidence."""
     if len(cell.text) > _TELLS_ENOUGH or not cell.evidence:
         return cell.text
     return f"{cell.text} ({shorten(cell.evidence[0], _EVIDENCE, placeholder=' …')})"
 
 
 def document(cells: Sequence[Cell]) -> MatrixFile:
-    """Return the cells as they are written to a file."""
+    """Return the cells in their file format."""
     return MatrixFile(holds=all(cell.holds for cell in cells), cells=tuple(cells))
 
 

@@ -1,4 +1,4 @@
-"""From the result of one pytest process to what a comparison or sweep keeps of it."""
+"""Reduces the result of one pytest process to the data that a comparison or sweep keeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .child import Child
 from .subject import Subject
 
 LATEST = "latest"
-"""Link in a folder of reports to the run that was begun last."""
+"""Link in a folder of reports to the most recently started run."""
 
 
 class NothingMeasured(RecordingError):
@@ -29,7 +29,7 @@ class NothingMeasured(RecordingError):
 
 
 def result_in(reports: Path, subject: Subject) -> TestResult | None:
-    """Return the result of the subject's newest run in a folder of reports; None where there is none."""
+    """Return the result of the target test's newest run in a folder of reports; None where there is none."""
     file = reports / LATEST / jsonfile.NAME
     if not file.is_file():
         return None
@@ -39,8 +39,8 @@ def result_in(reports: Path, subject: Subject) -> TestResult | None:
 def broken(test: TestResult) -> str:
     """Return why the variant does not work: the first phase that did not pass, or an error between two phases.
 
-    Empty where there is neither: what the test asserts does not count. Raises NothingMeasured for a run that was cut
-    short, whose recording was (a full disk), or whose cluster ended or broke: that is not the variant's doing.
+    Empty where there is neither; the test's own assertions do not count. Raises NothingMeasured for a run that was cut
+    short, whose recording was (a full disk), or whose cluster ended or failed: the variant is not the cause.
     """
     if test.closed not in ("", "stopped"):
         raise NothingMeasured(
@@ -68,13 +68,13 @@ def broken(test: TestResult) -> str:
 
 
 def _refuse_of_cluster(error: str) -> None:
-    """Raise NothingMeasured for the end of a phase or test, as the recording has it, that the cluster has caused."""
+    """Raise NothingMeasured when the recording shows that the cluster ended a phase or test."""
     if error.startswith(f"{ClusterError.__name__}: "):
         raise NothingMeasured(f"the run was cut short: {error}", next_step="Go on where it was with --resume.")
 
 
 def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> tuple[TestResult, VariantRun]:
-    """Return the result of a finished process and what it says; ``base``: the folder that paths are relative to.
+    """Return the result and the figures of a finished process; ``base``: the folder that paths are relative to.
 
     Raises NothingMeasured, with the last lines of its output, when no phase began.
     """
@@ -100,7 +100,7 @@ def deploy_run(test: TestResult, run: VariantRun) -> dict[str, float]:
 
 
 def deploy_phases(test: TestResult) -> list[str]:
-    """Return the names of the phases that `deploy_run` has metrics of."""
+    """Return the names of the phases whose metrics `deploy_run` keeps."""
     cut = _cut_phases(test)
     return [phase.name for phase in test.phases if phase.name not in cut]
 
@@ -111,9 +111,9 @@ def _cut_phases(test: TestResult) -> set[str]:
 
 
 def with_contention(runs: Sequence[tuple[VariantRun, Collection[str]]], *, base: Path) -> list[VariantRun]:
-    """Return runs that were made at the same time, or one alone, with their contention.
+    """Return runs that were made at the same time, or a single one, with their contention.
 
-    Each run comes with the names of the phases that count of it. ``base``: the folder that their recordings' paths are
+    Each run comes with the names of its phases that count. ``base``: the folder that their recordings' paths are
     relative to.
     """
     recordings = [_core_use(base / run.recording) if run.recording else "it has no recording" for run, _ in runs]
@@ -128,7 +128,7 @@ def with_contention(runs: Sequence[tuple[VariantRun, Collection[str]]], *, base:
 
 
 def _core_use(recording: Path) -> Contents | str:
-    """Return what a recording says of who had the cores, or why it cannot be read."""
+    """Return the use of the cores from a recording, or why it cannot be read."""
     try:
         return contents_of(record for record in journal.read(recording) if isinstance(record, OF_CONTENTION))
     except RecordingError as error:
@@ -136,7 +136,7 @@ def _core_use(recording: Path) -> Contents | str:
 
 
 def window_run(test: TestResult, reports: Path, *, base: Path) -> VariantRun:
-    """Return what one no-op window says; ``test`` holds it and its idle twin."""
+    """Return the figures of one no-op window; ``test`` holds it and its idle twin."""
     (metrics,) = windows_of(test)
     return VariantRun(
         metrics=metrics,
@@ -147,7 +147,7 @@ def window_run(test: TestResult, reports: Path, *, base: Path) -> VariantRun:
 
 
 def nothing_measured(child: Child) -> NothingMeasured:
-    """Return the error for a process that measured nothing, with what it said."""
+    """Return the error for a process that measured nothing, with its output."""
     lines = "".join(f"\n  {line}" for line in child.tail())
     return NothingMeasured(
         f"the run ended before anything was measured, with these lines:{lines}",

@@ -1,7 +1,7 @@
-"""Run-to-run noise as it was recorded: the pairs of finished comparisons, in one file that is kept.
+"""Recorded run-to-run noise: the pairs of finished comparisons, kept in one file.
 
-It holds two kinds of comparisons: of an operator with itself, whose differences are noise and nothing else, and with a
-variant that is slower by a known defect.
+It holds two kinds of comparisons: of an operator with itself, whose differences are pure noise, and with a variant
+that is slower by a known defect.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from .whole_files import write_json
 SCHEMA_VERSION = 1
 
 RECORDED = Path(__file__).with_name("recorded_noise.json")
-"""The noise that comes with the package."""
+"""The recorded noise that the package includes."""
 
 
 class NoisePair(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pair measured, by metric: those that both runs have."""
+    """The figures of a pair, by metric: those that both runs have."""
 
     a: dict[str, float]
     b: dict[str, float]
@@ -39,12 +39,12 @@ class NoisePair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoiseBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """One comparison: pairs of the same two clusters, one after the other, without the warm-up."""
+    """One comparison: successive pairs on the same two clusters, without the warm-up."""
 
     part: str
     """``noop`` or ``deploy``."""
     plan: ComparisonPlan
-    """With the gated metrics by name, also where they are the default ones."""
+    """With the gated metrics by name, also for the default ones."""
     pairs: tuple[NoisePair, ...]
     started: str
     """ISO 8601, UTC."""
@@ -53,10 +53,10 @@ class NoiseBlock(msgspec.Struct, frozen=True, kw_only=True):
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     how: str
-    """How it was recorded, in words: commands, workload, what else the machine did."""
+    """How it was recorded, as text: commands, workload, other load on the machine."""
     machine: Machine
     facts: dict[str, str] = {}
-    """The cluster's, and the workload's parameters."""
+    """Facts about the cluster, and the workload's parameters."""
     blocks: tuple[NoiseBlock, ...]
 
     def of(self, part: str, *, alike: bool) -> tuple[NoiseBlock, ...]:
@@ -69,7 +69,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def block_of(part: str, plan: ComparisonPlan, recorded: Sequence[Pair], *, started: str) -> NoiseBlock:
-    """Return a finished comparison's pairs as noise; pairs with a broken run tell nothing and are left out."""
+    """Return a finished comparison's pairs as noise; leaves out pairs with a broken run."""
     kept = [pair for pair in recorded[plan.warmup :] if not (pair.a.broken or pair.b.broken)]
     return NoiseBlock(
         part=part,
@@ -90,8 +90,8 @@ def _noise_pair(pair: Pair) -> NoisePair:
 
 
 def from_comparisons(folders: Sequence[Path], *, how: str) -> Noise:
-    """Return the noise of comparisons by their folders. Raises UsageError where they are not from one machine, or one
-    has discarded pairs: what is left of it is not what the machine did."""
+    """Return the noise of comparisons by their folders. Raises UsageError when they are from different machines, or one
+    has discarded pairs: the remainder would not represent the machine."""
     blocks: list[NoiseBlock] = []
     machines: dict[str, Machine] = {}
     facts: dict[str, str] = {}
@@ -108,7 +108,7 @@ def from_comparisons(folders: Sequence[Path], *, how: str) -> Noise:
             facts |= {name: str(value) for name, value in sample.facts.items()}
         for part, comparison in plan.comparisons.items():
             block = block_of(part, comparison, pairs(samples, plan.slots, part), started=plan.started)
-            # A part that was not begun, or has its warm-up only, is no noise yet.
+            # A part without pairs besides its warm-up holds no noise yet.
             blocks += [block] if block.pairs else []
     if len(machines) != 1:
         raise UsageError(
@@ -119,13 +119,13 @@ def from_comparisons(folders: Sequence[Path], *, how: str) -> Noise:
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a metric varies in what was recorded, from one comparison to another."""
+    """How much a metric varies in recorded noise, from one comparison to another."""
 
     metric: str
     runs: tuple[float, ...]
-    """Of the runs of one variant in one comparison: standard deviation by mean, smallest first."""
+    """Coefficient of variation of one variant's runs in each comparison, smallest first."""
     ratios: tuple[float, ...]
-    """Of the ratios of one comparison's pairs: standard deviation of their logarithms, smallest first."""
+    """Standard deviation of the log ratios of each comparison's pairs, smallest first."""
 
 
 def spread(blocks: Sequence[NoiseBlock], metric: str) -> Spread | None:

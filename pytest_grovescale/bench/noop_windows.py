@@ -1,8 +1,8 @@
-"""No-op windows: one deployed workload for each variant, on clusters of their own, measured side by side.
+"""No-op windows: one deployed workload for each variant, on separate clusters, measured in parallel.
 
-Both variants' windows are open at the same time, and their triggers alternate, A B B A …, each when the one before is
-dealt with. A machine's speed changes within seconds, most of all a virtual one's with neighbours: windows one after the
-other differed by 15 % for the same work, and every process on the machine with them.
+Both variants' windows are open at the same time, and their triggers alternate, A B B A …, each when the previous one is
+processed. A machine's speed changes within seconds, in particular that of a virtual machine with neighbours: sequential
+windows differed by 15 % for the same work, as did every process on the machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .schedule import Slot
 
 _LOOK_S = 0.25
 _LEAST_S = 5.0
-"""So long, at least, a trigger is waited for, also the last one of a window: what it causes belongs to it."""
+"""Minimum wait after a trigger, also the last one of a window, s: its effects belong to the window."""
 
 T = TypeVar("T", Ready, Done, Rested, Measured)
 
@@ -68,9 +68,9 @@ class Windows:
         self._sessions: dict[str, Session] = {}
 
     def __call__(self, slot: Slot) -> None:
-        """Measure the windows of a slot's round that are still to be measured, this one's first.
+        """Measure the remaining windows of a slot's round, this slot's first.
 
-        A variant whose deployment or window breaks has a broken run in this round instead.
+        A variant whose deployment or window fails has a broken run in this round instead.
         """
         began = time.monotonic()
         done = self._bench.store.samples()
@@ -87,7 +87,7 @@ class Windows:
             del self._sessions[broken.arm]
 
     def _measure(self, slots: Sequence[Slot], began: float) -> None:
-        """Measure one window of each slot's arm, all at the same time, and keep what they gave."""
+        """Measure one window of each slot's arm, all at the same time, and save their samples."""
         plan = self._bench.plan.windows
         sessions = [self._sessions[slot.arm] for slot in slots]
         name = self._name(slots[0])
@@ -97,7 +97,7 @@ class Windows:
         with _open(sessions, Begin(name=idle_twin_name(name), twin_of=name)):
             _pass(sessions, plan.seconds)
         with _open(sessions, Begin(name=name)):
-            # Twice as long for two: each has its share of the time.
+            # Two variants take twice as long: each gets its share of the time.
             _trigger(sessions, plan.triggers, plan.seconds * len(sessions))
         tests = [session.report(name) for session in sessions]
         each = (time.monotonic() - began) / len(slots)
@@ -118,7 +118,7 @@ class Windows:
         return window_name(slot.round + 1, times)
 
     def _deployed(self, slot: Slot) -> bool:
-        """Deploy an arm's workload where that has not been done; return whether it is there."""
+        """Deploy an arm's workload if necessary; return whether it is deployed."""
         if slot.arm in self._sessions:
             return True
         began = time.monotonic()
@@ -133,7 +133,7 @@ class Windows:
         return True
 
     def finish(self) -> None:
-        """Let the tests go on to their ends, both at the same time."""
+        """Let the tests continue to their ends, both at the same time."""
         for session in self._sessions.values():
             session.finish()
         for session in self._sessions.values():
@@ -142,7 +142,7 @@ class Windows:
 
 @contextlib.contextmanager
 def _open(sessions: Sequence[Session], begin: Begin) -> Iterator[None]:
-    """Have a phase open in all sessions while the block runs."""
+    """Keep a phase open in all sessions during the block."""
     for session in sessions:
         session.ask(begin, Done)
     yield
@@ -151,7 +151,7 @@ def _open(sessions: Sequence[Session], begin: Begin) -> Iterator[None]:
 
 
 def _pass(sessions: Sequence[Session], seconds: float) -> None:
-    """Let time pass."""
+    """Wait."""
     ends = time.monotonic() + seconds
     while (left := ends - time.monotonic()) > 0:
         time.sleep(min(left, _LOOK_S))
@@ -160,7 +160,7 @@ def _pass(sessions: Sequence[Session], seconds: float) -> None:
 
 
 def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None:
-    """Trigger all sessions in turn, so many times each: fewer where that would take longer than ``seconds``."""
+    """Trigger all sessions alternately, this many times each: fewer where that would exceed ``seconds``."""
     ends = time.monotonic() + seconds
     for number in range(triggers):
         for session in sessions if number % 2 == 0 else reversed(sessions):
@@ -170,7 +170,7 @@ def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None
 
 
 class Session:
-    """A test that has deployed its workload and measures windows when it is told to; made by ``opened``."""
+    """A test that has deployed its workload and measures windows on command; created by ``opened``."""
 
     def __init__(self, bench: Bench, arm: str, process: Child, line: Line[AnyAnswer], name: str) -> None:
         self._bench = bench
@@ -181,11 +181,11 @@ class Session:
         self.reports = bench.store.run_folder(name)
 
     def deployed(self) -> None:
-        """Return when the workload is there and the operator at rest; raises SessionBroken when it never is."""
+        """Return when the workload is deployed and the operator is idle. Raises SessionBroken on failure."""
         self._hear(Ready)
 
     def restart(self) -> None:
-        """Start the operator anew; return when it has caught up."""
+        """Restart the operator; return when it has caught up."""
         rest = self.ask(Restart(), Rested).rest
         if not rest.reached:
             waited = f"{rest.cores:.2f} cores after {rest.seconds:.0f} s"
@@ -196,23 +196,23 @@ class Session:
         return self.ask(Report(name=name), Measured).test
 
     def ask(self, order: AnyOrder, wanted: type[T]) -> T:
-        """Give an order and return its answer. Raises SessionBroken."""
-        # One that has died says so when it is listened to.
+        """Send a command and return its answer. Raises SessionBroken."""
+        # Reading the answer reports a process that has died.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._line.say(order)
         return self._hear(wanted)
 
     def look(self) -> None:
-        """Show what the test has written."""
+        """Show the test's output."""
         self._process.look(self._follow)
 
     def finish(self) -> None:
-        """Let the test go on to its end."""
+        """Let the test continue to its end."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._line.say(Finish())
 
     def ended(self) -> None:
-        """Return when the test has come to its end."""
+        """Return when the test has ended."""
         self._process.wait(self._follow)
 
     def _hear(self, wanted: type[T]) -> T:
@@ -227,7 +227,7 @@ class Session:
         )
         why = run.broken or (answer.message.partition("\n")[0] if isinstance(answer, Failed) else "")
         if not why and code:
-            # The test itself is broken, whatever the operator does.
+            # The test itself is broken, independent of the operator.
             raise measured.nothing_measured(self._process)
         if not why:
             raise UsageError(
@@ -242,11 +242,11 @@ class Session:
 
 @contextlib.contextmanager
 def opened(bench: Bench, arm: str) -> Iterator[Session]:
-    """Start a test that will serve windows of one arm; it has ended when the block has."""
+    """Start a test that serves windows of one arm; it has ended when the block ends."""
     attempt = 1 + len(list((bench.store.folder / "runs").glob(f"noop-{arm}-*")))
     name = f"noop-{arm}-{attempt}"
     reports = bench.store.run_folder(name)
-    # The test's own no-op phase, cut short, is only there to show what it triggers.
+    # The test's own no-op phase, cut short, only shows what it triggers.
     arguments = [*bench.arguments(arm, reports, hold_s=bench.plan.hold_s), *own_cluster_arguments(bench.plan.subject)]
     ours, theirs = socket.socketpair()
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a comparison or sweep leaves in its folder, and the exit code that a CI job is decided by."""
+"""The output files of a comparison or sweep, and its exit code for CI."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ FailOn = Literal["regression", "inconclusive", "never"]
 
 
 class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
-    """``comparison.json``: what was compared, and what each part of it says."""
+    """``comparison.json``: what was compared, and the result of each part."""
 
     schema_version: int = SCHEMA_VERSION
     verdict: ComparisonVerdict
-    """The worst of the parts'."""
+    """The worst verdict of its parts."""
     subject: Subject | None = None
     """The test that was run; None for a comparison of recordings."""
     arms: dict[str, Variant] = {}
     """``a`` and ``b``; empty for a comparison of recordings."""
     parts: tuple[Comparison, ...]
-    """No-op windows and deploy and delete runs, as far as they were asked for."""
+    """No-op windows and deploy and delete runs, as requested."""
     profiles: ProfilesCompared = ProfilesCompared()
-    """Functions of both variants, phase by phase, and why where there is no profile."""
+    """Functions of both variants, phase by phase, and the reasons for missing profiles."""
     in_force: InForce = InForce()
     """Parameters, limits and facts of the runs."""
 
 
 class SweepFile(msgspec.Struct, frozen=True, kw_only=True):
-    """``sweep.json``: all runs, a fit for each metric, and what was asked of them."""
+    """``sweep.json``: all runs, a fit for each metric, and the checks of the sweep."""
 
     schema_version: int = SCHEMA_VERSION
     subject: Subject
@@ -58,7 +58,7 @@ class SweepFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page_of(folder: Path) -> Path:
-    """Return where the page of a comparison is."""
+    """Return the path of a comparison's page."""
     return folder / f"{COMPARISON}.html"
 
 
@@ -87,7 +87,7 @@ def _write(folder: Path, name: str, content: msgspec.Struct, markdown: str) -> l
 
 
 def exit_code(parts: Sequence[Comparison], fail_on: FailOn) -> ExitCode:
-    """Return what a CI job is decided by: a broken variant is as bad as a slower one."""
+    """Return the exit code for CI: a broken variant counts like a regression."""
     verdict = overall(parts)
     if verdict in ("regression", "broken") and fail_on != "never":
         return ExitCode.FAILED

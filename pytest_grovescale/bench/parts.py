@@ -1,4 +1,4 @@
-"""A part of a comparison (no-op windows, or deploy and delete runs): what it says so far, and when it is over."""
+"""A part of a comparison (no-op windows, or deploy and delete runs): its result so far, and when it is over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import UsageError
 from .schedule import PROFILE, Slot, left
 from .store import Plan, Sample, pairs
 
-# A comparison gates on something, also where every run is broken.
+# A comparison gates on something, even where every run is broken.
 _NOTHING_MEASURED = ("noop_cpu",)
 
 _FACTS = ("kubernetes", "nodes")
@@ -23,8 +23,8 @@ _FACTS = ("kubernetes", "nodes")
 def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPlan:
     """Return the plan with the metrics that its verdict is about: those named, else the default ones.
 
-    Which the default ones are depends on what the warm-up run measured at all, on no figure. Raises UsageError for a
-    named one that it did not measure.
+    The default ones depend on which metrics the warm-up run measured, not on their values. Raises UsageError for a
+    named metric that it did not measure.
     """
     known = {key for pair in found for run in (pair.a, pair.b) for key in run.metrics}
     if not plan.gated:
@@ -38,7 +38,7 @@ def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPl
 
 
 def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: Sequence[Discarded] = ()) -> Comparison:
-    """Return what the finished pairs of a part say; ``discarded``: those of it that were made again."""
+    """Return the result of a part's finished pairs; ``discarded``: those of its pairs that were repeated."""
     found = pairs(dict(samples), plan.slots, part)
     machines = {sample.machine.fingerprint: sample.machine for slot, sample in samples.items() if slot.part == part}
     return compare(
@@ -52,7 +52,7 @@ def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: Seq
 
 
 def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
-    """Return whether a part needs no more runs: all made, decided at a planned look, or a variant broken."""
+    """Return whether a part needs no more runs: all made, decided at an interim analysis, or a variant broken."""
     found = pairs(dict(samples), plan.slots, part)
     if len(found) >= plan.comparisons[part].pairs or any(pair.a.broken or pair.b.broken for pair in found):
         return True
@@ -61,10 +61,10 @@ def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
 
 
 def to_discard(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: int) -> int | None:
-    """Return the round of a part that is contended and is to be made again; None where there is none.
+    """Return the round of a part whose contended pair must be repeated; None for none.
 
-    ``discarded``: how many times that was done in this part. The warm-up, which no figure is of, is kept as it is, and
-    so is a pair with a broken run.
+    ``discarded``: number of repeats in this part so far. The warm-up, whose figures are unused, is never repeated, nor
+    is a pair with a broken run.
     """
     comparison = plan.comparisons[part]
     if discarded >= comparison.repeats:
@@ -83,13 +83,13 @@ def to_discard(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded:
 
 
 def to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
-    """Return the runs that are still to be made: of a part that a look has settled none is."""
+    """Return the remaining runs, without those of parts that are decided."""
     over = {part for part in plan.comparisons if is_over(plan, samples, part)}
     return tuple(slot for slot in left(plan.slots, samples) if slot.part not in over)
 
 
 def fewest_to_come(plan: Plan, samples: Mapping[Slot, Sample]) -> tuple[Slot, ...]:
-    """Return those of `to_come` that are still to be made if the next interim analysis settles each part."""
+    """Return the runs of `to_come` that remain if the next interim analysis decides each part."""
     until = {
         part: _next_look(comparison, len(pairs(dict(samples), plan.slots, part)))
         for part, comparison in plan.comparisons.items()

@@ -1,22 +1,22 @@
-"""How often a comparison says the right thing, by comparisons drawn anew from recorded noise.
+"""How often a comparison reaches the right verdict, by comparisons resampled from recorded noise.
 
-Each drawn comparison goes through the whole rule, as `analysis.comparison.compare` does it and by the same functions:
-evidence, Holm's steps, planned looks, the stop at a look that settles it.
+Each resampled comparison applies the complete rule, with the same functions as `analysis.comparison.compare`: evidence,
+Holm's steps, interim analyses, early stopping.
 
-What may be drawn with what. A block is one recorded comparison: two clusters side by side, each pair of runs right
-after one another. A drawn comparison takes all its pairs from one block, since two clusters may differ a little for as
-long as they live, and a comparison meets that difference whole. Of two variants that are alike either may be called A,
-so the block's sides are exchanged for half of the comparisons, all of its pairs at once for the same reason. Within a
-block pairs are drawn two at a time, a neighbour with its neighbour (A B, B A), from any place: so both orders come
-equally often, as they are planned, and a drift of the machine within minutes stays in. What is common to the two runs
-of a pair never leaves it, and all metrics of a pair are drawn together.
+Resampling rules. A block is one recorded comparison: two parallel clusters, with successive pairs of runs. A resampled
+comparison takes all its pairs from one block, since two clusters may differ a little for as long as they live, and a
+comparison contains that difference completely. Either of two equal variants may be A, so the sides of the block are
+exchanged for half of the comparisons, for all pairs at once for the same reason. Within a block, pairs are drawn two at
+a time, a pair with its neighbour (A B, B A), from any position: so both orders are equally frequent, as planned, and a
+drift of the machine within minutes is preserved. The two runs of a pair stay together, and all metrics of a pair are
+drawn together.
 
-Contended pairs are discarded and repeated as a comparison does it, where their contention was recorded: by the next
-recorded pair of the same order, two places on, at most as many times as the comparison has pairs. So what comes and
-goes on the machine is met again, or has gone, as it was when it was recorded.
+Contended pairs are discarded and repeated as in a comparison, where their contention was recorded: by the next
+recorded pair of the same order, two positions on, at most as many times as the comparison has pairs. Temporary load on
+the machine so persists or ends as it did when it was recorded.
 
-A block's mean carries the noise of its own pairs, besides what lasts of its clusters, and the drawn comparisons have it
-all: from short blocks the shares come out worse than they are.
+A block's mean contains the noise of its own pairs, besides the lasting difference of its clusters, and all resampled
+comparisons inherit it: short blocks give worse shares than the true ones.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of all drawn comparisons."""
+    """Share of all resampled comparisons."""
 
     count: int
     of: int
     low: float
-    """Wilson's 95 % interval of the share: of the drawing alone, not of the noise that was recorded."""
+    """Wilson's 95 % interval of the share: of the resampling alone, not of the recorded noise."""
     high: float
 
     @property
@@ -62,26 +62,26 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of the comparisons that were drawn from some blocks."""
+    """Results of the comparisons resampled from some blocks."""
 
     differs: str
     blocks: int
     pairs: int
-    """Recorded pairs in these blocks."""
+    """Number of recorded pairs in these blocks."""
     regression: Share
     """With a regression of any gated metric."""
     improvement: Share
-    """With an improvement of any, and no regression."""
+    """With an improvement of any metric, and no regression."""
     ok: Share
-    """With all of them ok or better."""
+    """With all metrics ok or better."""
     by_metric: dict[str, Share]
     """Regressions by metric."""
     stopped_early: Share
-    """Settled at a look before the last."""
+    """Decided at an interim analysis."""
     contended_pairs: int = 0
     """Recorded pairs above the limit."""
     repeats: float = 0.0
-    """Pairs that a comparison discards and repeats, on average, if it makes all its pairs."""
+    """Average number of pairs that a comparison discards and repeats, if it makes all its pairs."""
 
 
 class PartPower(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,34 +90,34 @@ class PartPower(msgspec.Struct, frozen=True, kw_only=True):
     part: str
     gated: tuple[str, ...]
     pairs: int
-    """Of a drawn comparison, with the warm-up."""
+    """Of a resampled comparison, including the warm-up."""
     looks: tuple[int, ...]
     alike: Drawn | None
-    """An operator with itself: its regressions are false alarms. None where none was recorded."""
+    """An operator with itself: regressions are false alarms. None where none was recorded."""
     slower: tuple[Drawn, ...]
-    """With each defect that was recorded: its regressions are detections."""
+    """With each recorded defect: regressions are detections."""
 
 
 class Power(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     comparisons: int
-    """Drawn of each kind."""
+    """Number resampled of each kind."""
     parts: tuple[PartPower, ...]
     max_contention: float | None = None
-    """Share of the cores above which drawn comparisons discard a pair and repeat it; None: no limit."""
+    """Share of the cores above which resampled comparisons discard and repeat a pair; None: no limit."""
 
     @property
     def false_alarms(self) -> float | None:
         """Share of whole comparisons of an operator with itself that raise an alarm in any part; None if not recorded.
 
-        The runs of one part have nothing to do with those of another: the parts' shares are independent.
+        The runs of different parts are independent, and so are the parts' shares.
         """
         alike = [part.alike.regression.share for part in self.parts if part.alike is not None]
         return 1 - math.prod(1 - share for share in alike) if alike else None
 
 
 class _Outcome(NamedTuple):
-    """Of a batch of comparisons, at the look that ended each."""
+    """Outcomes of a batch of comparisons, at the analysis that ended each."""
 
     regression: Flags
     """(comparisons, metrics)"""
@@ -135,12 +135,12 @@ def power(
     pairs: int | None = None,
     max_contention: float | None = MAX_CONTENTION,
 ) -> Power:
-    """Draw so many comparisons of each kind that was recorded. The same noise and seed give the same answer.
+    """Resample comparisons of each recorded kind. Equal noise and seed give equal results.
 
-    ``pairs`` is how many a drawn comparison has, with the warm-up: by default as many as `grovescale compare` makes of
-    each part. Its gated metrics and bounds are those that the recorded ones had, its alpha that of a comparison with
-    all the parts that were recorded. Raises NotMeasuredError for a block that lacks a gated metric or has fewer than
-    two pairs, and UsageError for too few ``pairs``.
+    ``pairs``: number of pairs of a resampled comparison, including the warm-up; default: as in `grovescale compare` for
+    each part. Gated metrics and bounds are those of the recorded comparisons; alpha is that of a comparison with all
+    recorded parts. Raises NotMeasuredError for a block that lacks a gated metric or has fewer than two pairs, and
+    UsageError for too few ``pairs``.
     """
     parts = tuple(_part(noise, part, comparisons, seed, pairs or PAIRS[part], max_contention) for part in noise.parts)
     return Power(seed=seed, comparisons=comparisons, parts=parts, max_contention=max_contention)
@@ -208,7 +208,7 @@ def _sides(block: NoiseBlock) -> tuple[list[dict[str, float]], list[dict[str, fl
 
 
 def contended_of(block: NoiseBlock, limit: float | None) -> Flags:
-    """Return by pair whether it is contended; what was not measured is not."""
+    """Return for each pair whether it is contended; unmeasured pairs are not."""
     return np.array([limit is not None and (pair.contention or 0.0) > limit for pair in block.pairs], dtype=np.bool_)
 
 
@@ -221,8 +221,8 @@ def draw(
     exchange: bool,
     contended: Sequence[Flags] = (),
 ) -> tuple[Floats, int]:
-    """Return comparisons drawn from blocks: (sides, comparisons, metrics, pairs), without a warm-up; and how many pairs
-    were discarded and repeated in all of them. ``contended``: of each block, by pair."""
+    """Return comparisons resampled from blocks: (sides, comparisons, metrics, pairs), without a warm-up; and the total
+    number of discarded and repeated pairs. ``contended``: of each block, by pair."""
     wanted = plan.pairs - plan.warmup
     drawn = np.empty((2, comparisons, blocks[0].shape[1], wanted))
     chosen = generator.integers(len(blocks), size=comparisons)
@@ -240,26 +240,26 @@ def draw(
 
 
 def _repeat(places: Places, contended: Flags, repeats: int) -> int:
-    """Put in the place of each contended pair the next one of its order, in turn, until it is not contended or its
-    comparison's repeats are used up; return how many times that was done."""
+    """Replace each contended pair by the next one of its order, repeatedly, until it is not contended or its
+    comparison's repeats are used up; return the number of repeats."""
     left = np.full(places.shape[0], repeats)
     for column in places.T:
         while (again := contended[column] & (left > 0)).any():
             later = column[again] + 2
-            # Beyond the last pair, on with the first of the same order.
+            # After the last pair, continue with the first of the same order.
             column[again] = np.where(later < contended.size, later, later % 2)
             left[again] -= 1
     return int(repeats * places.shape[0] - left.sum())
 
 
 def _neighbours(pairs: int, wanted: int, comparisons: int, generator: np.random.Generator) -> Places:
-    """Return places in a block by comparison: any pair with the next one, as often as it takes."""
+    """Return positions in a block by comparison: random pairs, each with the next one, as many as needed."""
     starts = generator.integers(pairs - 1, size=(comparisons, (wanted + 1) // 2))
     return np.stack([starts, starts + 1], axis=-1).reshape(comparisons, -1)[:, :wanted]
 
 
 def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
-    """Return what the rule makes of comparisons (sides, comparisons, metrics, pairs) at the look that ends each."""
+    """Return the rule's outcome for comparisons (sides, comparisons, metrics, pairs) at the analysis that ends each."""
     counts = np.array([units_of(key) in COUNTS for key in plan.gated])
     usable = plan.pairs - plan.warmup
     fractions = tuple((look - plan.warmup) / usable for look in plan.looks)

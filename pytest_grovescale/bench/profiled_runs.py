@@ -1,4 +1,4 @@
-"""What comes after the measuring: one run of each variant with profilers, and what their profiles say."""
+"""After the measurement: one profiled run of each variant, and the comparison of their profiles."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .store import Plan, Store
 
 
 class Profiled(NamedTuple):
-    """The profiles of both variants: as tables, and as the page of the comparison has them."""
+    """The profiles of both variants: as tables, and for the page of the comparison."""
 
     compared: ProfilesCompared = ProfilesCompared()
     pairs: tuple[ProfilePair, ...] = ()
 
 
 class ProfiledRun(NamedTuple):
-    """A finished run of a variant, whose profiles are wanted."""
+    """A finished run of a variant whose profiles are requested."""
 
     variant: str
     folder: Path
 
 
 def run_profiled(bench: Bench) -> tuple[NotProfiled, ...]:
-    """Make the profiled runs that the plan asks for and that are still to be made; return those that failed.
+    """Make the remaining profiled runs of the plan; return those that failed.
 
-    A variant that can't be profiled costs its profile, not the comparison.
+    A variant that cannot be profiled lacks its profile; the comparison stands.
     """
     missing = []
     with contextlib.ExitStack() as stack:
@@ -56,9 +56,9 @@ def run_profiled(bench: Bench) -> tuple[NotProfiled, ...]:
 
 
 def of_comparison(store: Store, plan: Plan, missing: Sequence[NotProfiled], *, page: Path) -> Profiled:
-    """Return the profiles of both variants, with links as seen from ``page``; nothing where none were asked for.
+    """Return the profiles of both variants, with links relative to ``page``; empty when none were requested.
 
-    ``missing``: what `run_profiled` could not make.
+    ``missing``: the runs that `run_profiled` could not make.
     """
     made = store.samples()
     runs = [
@@ -70,14 +70,14 @@ def of_comparison(store: Store, plan: Plan, missing: Sequence[NotProfiled], *, p
 
 
 def of_recordings(pairs: Sequence[RecordedPair], names: tuple[str, str], *, page: Path) -> Profiled:
-    """Return the profiles of the last run of each side, where it has some."""
+    """Return the profiles of the last run of each side that has some."""
     last = pairs[-1]
     runs = [ProfiledRun(name, one.folder) for name, one in zip(names, last, strict=True)]
     return of_runs(runs, page=page)
 
 
 def of_runs(runs: Sequence[ProfiledRun], missing: Sequence[NotProfiled] = (), *, page: Path) -> Profiled:
-    """Return what the profiles of two runs say beside each other, and why where there are none; ``missing``: known so.
+    """Return the compared profiles of two runs, and reasons for missing ones; ``missing``: reasons known before.
 
     With fewer than two runs there is nothing to compare.
     """
@@ -95,7 +95,7 @@ def of_runs(runs: Sequence[ProfiledRun], missing: Sequence[NotProfiled] = (), *,
 
 
 def _read(run: ProfiledRun) -> tuple[tuple[PhaseProfile, ...], tuple[NotProfiled, ...]]:
-    """Return a run's CPU profiles with all their functions, and what its recordings say of others."""
+    """Return a run's CPU profiles with all their functions, and its recordings' records of other profiles."""
     try:
         result = jsonfile.read(run.folder / jsonfile.NAME)
     except RecordingError as error:

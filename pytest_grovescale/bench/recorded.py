@@ -1,4 +1,4 @@
-"""Comparisons of what was recorded before: two folders with the results of finished runs."""
+"""Comparisons of existing results: two folders with finished runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEAKER = "these runs were not interleaved: a machine that was slower for a while
 
 
 class RecordedRun(NamedTuple):
-    """A finished run, and what a comparison keeps of it."""
+    """A finished run, and the data that a comparison keeps of it."""
 
     folder: Path
     test: TestResult
@@ -28,7 +28,7 @@ class RecordedRun(NamedTuple):
 
 
 class RecordedPair(NamedTuple):
-    """Runs that are compared with each other."""
+    """Two runs that are compared with each other."""
 
     a: RecordedRun
     b: RecordedRun
@@ -37,8 +37,8 @@ class RecordedPair(NamedTuple):
 def pairs_in(a: Path, b: Path) -> list[RecordedPair]:
     """Return the pairs of the runs in two folders, each a run's own or one with several runs.
 
-    Runs are paired in the order in which they were made; those that one folder has more of are left out, and so are
-    passes with profilers. Raises UsageError for a folder without results, or with those of several tests.
+    Pairs runs in the order in which they were made; leaves out surplus runs of one folder, and profiling passes. Raises
+    UsageError for a folder without results, or with those of several tests.
     """
     sides = [_runs(a), _runs(b)]
     tests = sorted({test.test for side in sides for _, test in side})
@@ -69,7 +69,7 @@ def compare_recorded(
 ) -> Comparison:
     """Return the comparison of the ``pairs`` in two folders (`pairs_in`).
 
-    Those in which other programs took more of the cores than ``max_contention`` are marked as contended.
+    Marks pairs as contended in which other programs took more of the cores than ``max_contention``.
     """
     found = [Pair(a=pair.a.run, b=pair.b.run) for pair in pairs]
     keys = {key for pair in found for key in pair.a.metrics.keys() & pair.b.metrics.keys()}
@@ -90,7 +90,7 @@ def compare_recorded(
 
 
 def is_folder_of_runs(name: str) -> bool:
-    """Return whether an argument means recorded runs."""
+    """Return whether an argument names recorded runs."""
     return Path(name).is_dir() and bool(_files(Path(name)))
 
 

@@ -1,4 +1,4 @@
-"""Two git revisions of an operator, each checked out and built in a folder of its own."""
+"""Two git revisions of an operator, each checked out and built in its own folder."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class BuildError(GrovescaleError):
 
 
 def repository() -> Path:
-    """Return the top folder of the git repository that this process works in."""
+    """Return the top folder of the git repository that contains the working directory."""
     return Path(_git(Path.cwd(), "rev-parse", "--show-toplevel"))
 
 
 def commit(top: Path, revision: str) -> str:
-    """Return the id of the commit that a revision (branch, tag, id) names now."""
+    """Return the id of the commit that a revision (branch, tag, id) currently names."""
     return _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
 
 
@@ -36,7 +36,7 @@ def commit(top: Path, revision: str) -> str:
 def built(top: Path, revision: str, command: str, folder: Path, *, say: Say) -> Iterator[Path]:
     """Check a commit out into ``folder``, build it there by a shell command, and remove it afterwards.
 
-    One that a killed comparison has left is made anew. Raises BuildError with the build's last lines.
+    Replaces a checkout left by a killed comparison. Raises BuildError with the build's last lines.
     """
     remove(top, folder)
     say(f"{revision[:12]}: checked out to {folder}")
@@ -51,7 +51,7 @@ def built(top: Path, revision: str, command: str, folder: Path, *, say: Say) -> 
 
 
 def remove(top: Path, folder: Path) -> None:
-    """Remove a checkout, whatever is left of it."""
+    """Remove a checkout, complete or not."""
     if folder.exists():
         shutil.rmtree(folder)
     _git(top, "worktree", "prune")
@@ -72,7 +72,7 @@ def _build(command: str, folder: Path, revision: str) -> None:
         try:
             code = process.wait()
         except BaseException:
-            # Ctrl-C, or our own end: nothing of the build may stay behind.
+            # Ctrl-C, or our own end: no process of the build may remain.
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
             raise

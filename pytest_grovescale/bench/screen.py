@@ -1,4 +1,4 @@
-"""What a comparison or sweep shows while it runs: lines that stay, and in a terminal one that changes."""
+"""Progress output of a comparison or sweep: permanent lines, and in a terminal one status line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .schedule import Slot
 
 
 class Screen:
-    """Writes to a stream; one that can't be written to any more ends it silently."""
+    """Writes to a stream; stops silently when the stream fails."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -22,11 +22,11 @@ class Screen:
         self._shown = False
 
     def say(self, text: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         self._write(f"{self._clear()}{text}\n")
 
     def now(self, text: str) -> None:
-        """Show what is going on in the line that changes; nothing without a terminal."""
+        """Show the current activity in the status line; nothing without a terminal."""
         if self._live:
             width = shutil.get_terminal_size().columns - 1
             shown = "".join(c if c.isprintable() else " " for c in text)[:width]
@@ -34,7 +34,7 @@ class Screen:
             self._shown = True
 
     def close(self) -> None:
-        """Take the changing line away."""
+        """Remove the status line."""
         self._write(self._clear())
 
     def _clear(self) -> str:
@@ -48,10 +48,10 @@ class Screen:
 
 
 def time_left(left: Sequence[Slot], seconds: Mapping[Slot, float], fewest: Sequence[Slot] | None = None) -> str:
-    """Return in words how long the runs that are left will take, by those that were made; ``seconds`` is of these.
+    """Return as text how long the remaining runs will take, from finished ones; ``seconds`` is of those.
 
-    ``fewest``: those of them that are left if the next interim analysis settles each part. Parts of which none was made
-    yet are counted instead.
+    ``fewest``: the runs that remain if the next interim analysis decides each part. Parts without a finished run are
+    counted instead.
     """
     if not left:
         return "the last one"
@@ -68,10 +68,10 @@ def time_left(left: Sequence[Slot], seconds: Mapping[Slot, float], fewest: Seque
 
 
 class _Times:
-    """How long the runs of an arm take, by those that were made: the median.
+    """Durations of an arm's runs, from finished ones: the median.
 
-    The first round counts only until there is another: the start of clusters and what they warm up is in it. An arm of
-    which none was made, a larger size of a sweep, takes as long as the slowest of its part.
+    The first round counts only until there is another: it includes the start of clusters and their warm-up. An arm
+    without a finished run, such as a larger size of a sweep, takes as long as the slowest of its part.
     """
 
     def __init__(self, seconds: Mapping[Slot, float]) -> None:
@@ -82,7 +82,7 @@ class _Times:
             self._arms[part, arm] = statistics.median([own[n] for n in own if n] or own.values())
 
     def total(self, slots: Iterable[Slot]) -> float:
-        """Return the seconds that runs take; of each part one was made."""
+        """Return the expected seconds for runs; their parts have a finished run each."""
         return sum(self._of(slot) for slot in slots)
 
     def _of(self, slot: Slot) -> float:

@@ -1,4 +1,4 @@
-"""What `grovescale selftest` prints of how well comparisons tell slower from alike, and whether that is good enough."""
+"""Output of `grovescale selftest`: how well comparisons distinguish slower from equal, and whether that suffices."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from .power import COMPARISONS, SEED, Drawn, PartPower, Power, Share, power
 Write = Callable[[str], None]
 
 DETECTED = 0.95
-"""Share of the comparisons with a known defect of 10 % that are to call it, at least."""
+"""Minimum share of the comparisons with a known defect of 10 % that must detect it."""
 FALSE_ALARMS = 0.03
-"""Share of the comparisons of an operator with itself that may raise an alarm on any gated metric, at most."""
+"""Maximum share of the comparisons of an operator with itself that may raise an alarm on any gated metric."""
 
 
 SCHEMA_VERSION = 1
 
 
 class PowerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``grovescale selftest power --json`` prints."""
+    """Output of ``grovescale selftest power --json``."""
 
     schema_version: int = SCHEMA_VERSION
     holds: bool
-    """Whether all shares are as they should be."""
+    """Whether all shares meet their bounds."""
     detected_min: float = DETECTED
     false_alarms_max: float = FALSE_ALARMS
     power: Power
@@ -50,7 +50,7 @@ def selftest_power(
     pairs: int | None = None,
     max_contention: str = "",
 ) -> int:
-    """Print the shares; return PASSED when they are as they should be in all that was recorded, else FAILED."""
+    """Print the shares; return PASSED when all recorded ones meet their bounds, else FAILED."""
     recorded = noise.read(path or noise.RECORDED)
     found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs, max_contention=limit_of(max_contention))
     document = PowerFile(holds=good_enough(found), power=found)
@@ -59,7 +59,7 @@ def selftest_power(
 
 
 def selftest_noise(folders: Sequence[Path], path: Path, *, how: str, write: Write) -> int:
-    """Gather the pairs of finished comparisons into one file."""
+    """Collect the pairs of finished comparisons into one file."""
     gathered = noise.from_comparisons(folders, how=how)
     noise.write(gathered, path)
     write(f"wrote {path}: {len(gathered.blocks)} comparisons, {sum(len(b.pairs) for b in gathered.blocks)} pairs")
@@ -67,14 +67,14 @@ def selftest_noise(folders: Sequence[Path], path: Path, *, how: str, write: Writ
 
 
 def good_enough(found: Power) -> bool:
-    """Whether every kind of comparison that was recorded keeps its bound; nothing recorded is not good enough."""
+    """Return whether every recorded kind of comparison meets its bound; False when nothing is recorded."""
     slower = [drawn.regression.share >= DETECTED for part in found.parts for drawn in part.slower]
     quiet = found.false_alarms is not None and found.false_alarms <= FALSE_ALARMS
     return quiet and bool(slower) and all(slower)
 
 
 def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
-    """Return the shares as tables, and where the noise comes from."""
+    """Return the shares as tables, and the source of the noise."""
     sheet = Sheet(width=width, color=False)
     sheet.line(f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed})")
     machine = recorded.machine
@@ -114,7 +114,7 @@ def _part(sheet: Sheet, part: PartPower) -> None:
 
 
 def _contended(sheet: Sheet, part: PartPower) -> None:
-    """Say how many recorded pairs are contended, and how often drawn comparisons repeat one."""
+    """Return how many recorded pairs are contended, and how often resampled comparisons repeat one."""
     kinds = [part.alike, *part.slower] if part.alike is not None else list(part.slower)
     for drawn in kinds:
         if drawn is not None and drawn.contended_pairs:
@@ -125,7 +125,7 @@ def _contended(sheet: Sheet, part: PartPower) -> None:
 
 
 def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> None:
-    """Tell how much the CPU times vary that the shares come from."""
+    """Return how much the CPU times behind the shares vary."""
     timed = [key for key in part.gated if units_of(key) not in COUNTS]
     found = [one for key in timed if (one := noise.spread(blocks, key)) is not None]
     columns = [
@@ -137,7 +137,7 @@ def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> Non
 
 
 def _range(values: Sequence[float]) -> str:
-    """Return the median of sorted values, and how far they reach."""
+    """Return the median of sorted values, and their range."""
     if len(values) == 1:
         return percent(values[0])
     return f"{percent(statistics.median(values))} ({percent(values[0])} to {percent(values[-1])})"
@@ -156,5 +156,5 @@ def _row(drawn: Drawn) -> list[str]:
 
 
 def _interval(share: Share) -> str:
-    """Return a share to a hundredth of a percent, which is one in ten thousand, with its interval."""
+    """Return a share to a hundredth of a percent (one in ten thousand), with its interval."""
     return f"{share.share:.2%} ({share.low:.2%} to {share.high:.2%})".replace("%", " %")

@@ -1,8 +1,8 @@
-"""Deploy and delete runs of both variants at the same time, each on a cluster of its own.
+"""Deploy and delete runs of both variants in parallel, each on its own cluster.
 
-The speed of a machine that others use, too, changes within seconds: of an operator compared with itself by runs one
-after the other, the ratio of a pair's CPU had a standard deviation of 15 % in the deployment; side by side it is one of
-4 to 5 %. Each phase begins in both runs together, since what matters is what the machine does meanwhile.
+The speed of a shared machine changes within seconds: in sequential runs of an operator compared with itself, the CPU
+ratio of a pair had a standard deviation of 15 % in the deployment; in parallel runs it has one of 4 to 5 %. Each phase
+begins in both runs together, so that both see the same state of the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOK_S = 0.25
 
 
 class SideBySide:
-    """Makes the runs of a pair at the same time, on two clusters that stay until ``stack`` is closed."""
+    """Makes the runs of a pair at the same time, on two clusters that live until ``stack`` is closed."""
 
     def __init__(self, bench: Bench, stack: contextlib.ExitStack) -> None:
         self._bench = bench
@@ -33,9 +33,9 @@ class SideBySide:
         self._clusters: list[Cluster] = []
 
     def __call__(self, slot: Slot) -> None:
-        """Make both runs of a slot's round, and keep what they gave.
+        """Make both runs of a slot's round, and save their samples.
 
-        Both, also where one of them is there: alone it would be compared with what the machine did at another time.
+        Repeats an existing run, too: alone, the other would be compared with another state of the machine.
         """
         slots = [one for one in self._bench.plan.part(slot.part) if one.round == slot.round]
         while len(self._clusters) < len(slots):
@@ -45,12 +45,12 @@ class SideBySide:
         began = time.monotonic()
         with contextlib.ExitStack() as running:
             barrier = running.enter_context(Barrier())
-            # The order of the arms alternates from round to round, and so does which cluster is whose.
+            # The order of the arms alternates from round to round, and with it the assignment of clusters.
             runs = [
                 self._started(running, barrier, one, cluster)
                 for one, cluster in zip(slots, self._clusters, strict=True)
             ]
-            # Whatever ends the wait, they clean up at the same time, not one after the other.
+            # However the wait ends, both clean up at the same time, not one after the other.
             for run in runs:
                 running.callback(run.process.interrupt)
             self._wait(runs, barrier)
@@ -63,7 +63,7 @@ class SideBySide:
             self._bench.keep(one, time.monotonic() - each, test, found)
 
     def finish(self) -> None:
-        """Nothing is left running but the clusters, which end with the stack."""
+        """Nothing to do: only the clusters still run, which end with the stack."""
 
     def _started(self, running: contextlib.ExitStack, barrier: Barrier, slot: Slot, cluster: Cluster) -> WholeRun:
         with barrier.line() as theirs:
@@ -80,7 +80,7 @@ class SideBySide:
 
 
 class Barrier:
-    """The driver's ends of the lines of ``scenario.barrier``: a phase begins when all tests there are wait for it."""
+    """The driver's ends of the sockets of ``scenario.barrier``: a phase begins when all its tests wait for it."""
 
     def __init__(self) -> None:
         self._lines: list[socket.socket] = []
@@ -94,13 +94,13 @@ class Barrier:
             self._lines.pop().close()
 
     def line(self) -> socket.socket:
-        """Return a new test's end of its line: to be handed on to it, and closed."""
+        """Return a new test's end of its socket, to be passed on and closed."""
         ours, theirs = socket.socketpair()
         self._lines.append(ours)
         return theirs
 
     def look(self, timeout: float) -> None:
-        """Take in, for at most ``timeout`` seconds, who waits and who has ended; let all go on where all wait."""
+        """Process waiting and ended tests for at most ``timeout`` seconds; release all when all wait."""
         for line in select.select(self._lines, [], [], timeout)[0]:
             if _heard(line):
                 self._waiting.add(line)
@@ -111,13 +111,13 @@ class Barrier:
         if self._lines and self._waiting.issuperset(self._lines):
             self._waiting.clear()
             for line in self._lines:
-                # One that has ended meanwhile is heard of at the next look.
+                # A test that has ended meanwhile is noticed at the next call.
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     line.sendall(b".")
 
 
 def _heard(line: socket.socket) -> bytes:
-    """Return what a test has said; nothing where it has ended."""
+    """Return a test's message; empty when it has ended."""
     try:
         return line.recv(1)
     except ConnectionResetError:

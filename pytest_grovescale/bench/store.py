@@ -1,7 +1,7 @@
 """A comparison or sweep on disk: its plan, written once, and a file for every finished run.
 
-Every file is written whole or not at all, and a run counts as finished when its file is there: whatever kills the
-driver, and whenever, the next one reads what is there and goes on.
+Files are written atomically, and a run is finished when its file exists: however and whenever the driver is killed,
+the next one reads the existing files and continues.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ RUNS = "runs"
 
 
 class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How no-op windows are measured, both variants' at the same time."""
+    """How no-op windows are measured, for both variants at the same time."""
 
     seconds: float = 10.0
-    """Length of the idle twin; each variant's triggers take so long at most."""
+    """Length of the idle twin; upper limit for the time of each variant's triggers."""
     triggers: int = 100
-    """At most so many of each variant. What a window's figure varies by is the machine's speed within it, not the
+    """Maximum number for each variant. A window's figure varies with the machine's speed within it, not with the
     process: with 20 triggers a pair's log ratio had a standard deviation of 6 to 9 %, in one process as in fresh
     ones, with 100 one of 3 %."""
     fresh: bool = True
@@ -48,7 +48,7 @@ class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that decides what is run; a run that is resumed asks nothing else."""
+    """Everything that determines the runs; a resumed run uses nothing else."""
 
     schema_version: int = SCHEMA_VERSION
     command: Literal["compare", "sweep"]
@@ -56,18 +56,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """ISO 8601, UTC."""
     subject: Subject
     arms: dict[str, Variant]
-    """Arm of a slot → what it runs."""
+    """Arm of a slot → its variant."""
     slots: tuple[Slot, ...]
     """Every run, in order."""
     comparisons: dict[str, ComparisonPlan] = {}
-    """Part → what is gated, and how; for a comparison."""
+    """Part → the gated metrics and their rule; for a comparison."""
     windows: WindowPlan = WindowPlan()
     repository: str = ""
-    """Top folder of the git repository that the arms are revisions of."""
+    """Top folder of the git repository of the arms' revisions."""
     hold_s: float = 1.0
     """Longest hold in a phase of a run."""
     parameter: str = ""
-    """For a sweep: the parameter, or value of the definition, that the arms are values of."""
+    """For a sweep: the parameter, or value of the definition, that the arms vary."""
 
     def part(self, name: str) -> tuple[Slot, ...]:
         """Return the runs of one part."""
@@ -75,29 +75,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of one slot."""
+    """The result of one slot."""
 
     schema_version: int = SCHEMA_VERSION
     slot: Slot
     run: VariantRun
     seconds: float
-    """How long the slot took, with everything around the measurement."""
+    """Duration of the slot, including set-up and teardown."""
     machine: Machine
     facts: dict[str, Scalar] = {}
-    """The cluster's."""
+    """Facts about the cluster."""
     held_to: tuple[CheckDeclared, ...] = ()
-    """Checks of the test that runs of several sizes are judged by."""
+    """Checks of the test that judge runs of several sizes."""
     parameters: dict[str, Scalar] = {}
-    """The test's, and the values of its operator's definition."""
+    """The test's parameters, and the values of its operator's definition."""
 
     @property
     def in_force(self) -> dict[str, Scalar]:
-        """All that is known of what it ran with."""
+        """All known settings of the run."""
         return self.parameters | self.facts
 
 
 class DiscardedSamples(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a contended pair, which are made again."""
+    """The runs of a contended pair, which are repeated."""
 
     schema_version: int = SCHEMA_VERSION
     a: Sample
@@ -115,19 +115,19 @@ class Store:
 
     @classmethod
     def create(cls, reports: Path, plan: Plan) -> Store:
-        """Make a folder of its own in ``reports`` and write the plan into it."""
+        """Create a folder in ``reports`` and write the plan into it."""
         now = datetime.datetime.now(datetime.UTC)
         store = cls(reports / f"{plan.command}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}")
         with told(store.folder):
             (store.folder / SAMPLES).mkdir(parents=True)
             (store.folder / RUNS).mkdir()
-        # With the values and parameters as they were given, secret ones too: its runs need them.
+        # With the original values and parameters, including secret ones: its runs need them.
         write_json(store.folder / PLAN, plan, mode=0o600)
         return store
 
     @classmethod
     def latest(cls, reports: Path, command: str) -> Store:
-        """Return the one that was begun last; raises UsageError where there is none."""
+        """Return the most recently started one. Raises UsageError where there is none."""
         plans = sorted(reports.glob(f"{command}-*/{PLAN}"))
         if not plans:
             raise UsageError(
@@ -137,7 +137,7 @@ class Store:
         return cls(plans[-1].parent)
 
     def plan(self) -> Plan:
-        """Return the plan; raises RecordingError for a folder without one."""
+        """Return the plan. Raises RecordingError for a folder without one."""
         return _read(self.folder / PLAN, Plan)
 
     def keep(self, sample: Sample) -> None:
@@ -145,15 +145,15 @@ class Store:
         write_json(self.folder / SAMPLES / f"{sample.slot.name}.json", sample)
 
     def samples(self) -> dict[Slot, Sample]:
-        """Return the finished runs, without those of discarded pairs that are still to be made again."""
+        """Return the finished runs, without those of discarded pairs that are still to be repeated."""
         found = [_read(path, Sample) for path in sorted((self.folder / SAMPLES).glob("*.json"))]
         out = [sample for one in self._discarded() for sample in (one.a, one.b)]
         return {sample.slot: sample for sample in found if sample not in out}
 
     def discard(self, a: Sample, b: Sample) -> None:
-        """Discard a pair: its runs are to be made again, and their files are overwritten then.
+        """Discard a pair: its runs are to be repeated, and then overwrite their files.
 
-        One file decides it for both: a driver that is killed leaves no half of a discarded pair.
+        A single file discards both: a killed driver leaves no half-discarded pair.
         """
         folder = self.folder / DISCARDED
         with told(folder):
@@ -163,7 +163,7 @@ class Store:
         write_json(folder / f"{stem}-{number:02d}.json", DiscardedSamples(a=a, b=b))
 
     def discarded(self, planned: tuple[Slot, ...], part: str) -> list[Discarded]:
-        """Return the discarded pairs of a part, by their numbers, each number's in the order they were made."""
+        """Return the discarded pairs of a part by number; those of one number in the order in which they were made."""
         first = _first_arms(planned, part)
         return [
             Discarded(round=one.a.slot.round, pair=_pair(one.a, one.b, first[one.a.slot.round]))
@@ -175,7 +175,7 @@ class Store:
         return [_read(path, DiscardedSamples) for path in sorted((self.folder / DISCARDED).glob("*.json"))]
 
     def run_folder(self, name: str) -> Path:
-        """Return the folder for the reports and the output of one pytest process, made if need be."""
+        """Return the folder for the reports and the output of one pytest process, created if necessary."""
         folder = self.folder / RUNS / name
         with told(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ class Store:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the folder; raises UsageError when another process works on it."""
+        """Lock the folder. Raises UsageError when another process uses it."""
         lock = locks.take(self.folder / ".lock", wait=False)
         if lock is None:
             raise UsageError(f"{self.folder} is being worked on", next_step="Wait for that one, or start another.")

@@ -1,4 +1,4 @@
-"""The scale test that is run again and again: found by pytest itself, before anything starts."""
+"""The scale test that is run repeatedly: collected by pytest itself, before anything starts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DEFAULT = "test_pcs.py"
 
 _TAIL_LINES = 15
 _USAGE = 4
-"""Exit code of pytest for mistakes in its command line, and in what that names."""
+"""Exit code of pytest for usage errors."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """A scale test, and the cluster that it asks for by marker, options or ini."""
+    """A scale test, and the cluster that it requests by marker, options or ini."""
 
     nodeid: str
     path: str
@@ -37,35 +37,35 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: str = ""
     nodes: int | None = None
     allowed_contexts: tuple[str, ...] = ()
-    """Contexts of a kubeconfig that may be used although they are not on this machine."""
+    """Non-local contexts of a kubeconfig that may be used."""
 
     @property
     def argument(self) -> str:
-        """What pytest runs exactly this test by, wherever it is started."""
+        """The argument that selects exactly this test in pytest, from any folder."""
         return f"{self.path}::{self.nodeid.partition('::')[2]}"
 
 
 def cluster_options(
     cluster: str, *, kubernetes: str = "", nodes: int | None = None, allowed_contexts: Sequence[str] = ()
 ) -> list[str]:
-    """Return the options by which pytest runs a test on such a cluster; what is empty is the test's own affair."""
+    """Return the pytest options that select such a cluster; empty settings are left to the test."""
     given = {"cluster": cluster, "kubernetes": kubernetes, "nodes": nodes}
     contexts = [f"--grovescale-allow-context={name}" for name in allowed_contexts]
     return [f"--grovescale-{name}={value}" for name, value in given.items() if value] + contexts
 
 
 def find(test: str, options: Sequence[str] = ()) -> Subject:
-    """Return the one scale test that ``test`` (file or node id; empty: the bundled scenario) means.
+    """Return the one scale test that ``test`` (file or node id; empty: the bundled scenario) names.
 
-    ``options`` go to pytest. Raises UsageError, with pytest's own words, where there is none, or more than one, and for
-    options that cannot be.
+    ``options`` are passed to pytest. Raises UsageError, with pytest's message, for none or several tests, and for
+    invalid options.
     """
     wanted = test or str(bundled.find(SCENARIOS, DEFAULT))
     with tempfile.TemporaryDirectory(prefix="grovescale-") as folder:
         file = Path(folder) / "collected.json"
         command = [sys.executable, "-m", "pytest", "--grovescale", "--collect-only", "-q", "-p", "no:cacheprovider"]
         done = subprocess.run(
-            # Without a second pass for profiles: a test is one item, whatever its marker says.
+            # Without a profiling pass: a test is one item, whatever its marker requests.
             [*command, "-n", "0", "--grovescale-profile=off", *options, wanted],
             env={**os.environ, DESCRIBE: str(file)},
             stdin=subprocess.DEVNULL,
@@ -78,7 +78,7 @@ def find(test: str, options: Sequence[str] = ()) -> Subject:
             mistakes = done.stderr.strip()
             if done.returncode == _USAGE and mistakes.startswith("ERROR: ") and "not found" not in mistakes:
                 text = mistakes.removeprefix("ERROR: ").replace("\nERROR: ", "\n")
-                # As the options of grovescale's own commands are called.
+                # As grovescale's own commands name these options.
                 raise UsageError(re.sub(r"--grovescale-(param|cluster|kubernetes|nodes)\b", r"--\1", text))
             raise UsageError(
                 "\n".join([f"pytest finds no test by {wanted!r}:", *(f"  {line}" for line in tail)]),

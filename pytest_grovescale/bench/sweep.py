@@ -24,20 +24,20 @@ from .variant import Variant
 PART = "sweep"
 REPEATS = 3
 DEFAULT_SIZES = {"replicas": "125,250,500,1000"}
-"""Of the bundled scenario, where nothing is said."""
+"""Of the bundled scenario, by default."""
 HOLD_S = 5.0
 
 
 class Swept(NamedTuple):
-    """What varies."""
+    """The varied parameter."""
 
     name: str
     values: tuple[str, ...]
-    """Numbers, as they were written."""
+    """Numbers, as given."""
 
 
 def swept_of(given: Mapping[str, str]) -> Swept:
-    """Return the one of NAME=VALUE arguments whose value is a list of numbers; raises UsageError for any other case."""
+    """Return the one of NAME=VALUE arguments whose value is a list of numbers. Raises UsageError in any other case."""
     lists = {name: tuple(item.strip() for item in value.split(",")) for name, value in given.items() if "," in value}
     if len(lists) != 1:
         raise UsageError(
@@ -71,10 +71,10 @@ def plan_of(
     hold_s: float = HOLD_S,
     seed: int = 0,
 ) -> Plan:
-    """Return the whole plan. One of ``values`` or ``parameters`` is a list; a value that the operator's definition does
-    not have is a parameter of the test.
+    """Return the whole plan. One of ``values`` or ``parameters`` is a list; a value that the operator's definition
+    lacks is a parameter of the test.
 
-    Raises UsageError and DefinitionError for what cannot be, before anything starts.
+    Raises UsageError and DefinitionError for invalid requests, before anything starts.
     """
     if repeats < 1:
         raise UsageError(f"{repeats} repeats", next_step="Ask for 1 or more.")
@@ -105,8 +105,7 @@ def plan_of(
 
 
 def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], bool] | None = None) -> Sweep:
-    """Make all runs that are still to be made, and return the fits; ``enough`` is asked after each whole round of sizes
-    whether to end there."""
+    """Make all remaining runs, and return the fits; ``enough`` decides after each round of sizes whether to stop."""
     locked = machine_lock.exclusive(screen.say, command=f"grovescale sweep, {store.folder.name}")
     with store.alone(), locked as lock, checkouts(store, plan, screen) as folders:
         bench = Bench(store, plan, lock, screen, folders)
@@ -122,7 +121,7 @@ def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], b
 
 
 def next_run(plan: Plan, samples: Mapping[Slot, Sample], enough: Callable[[Sweep], bool] | None) -> Slot | None:
-    """Return the run that is to be made next; None when all are made, or after a whole round that is ``enough``."""
+    """Return the next run; None when all are made, or after a whole round that is ``enough``."""
     whole = samples and complete_rounds(samples, PART, tuple(plan.arms)) * len(plan.arms) == len(samples)
     if enough is not None and whole and enough(_fitted(plan, samples)):
         return None
@@ -130,7 +129,7 @@ def next_run(plan: Plan, samples: Mapping[Slot, Sample], enough: Callable[[Sweep
 
 
 def result(store: Store, plan: Plan) -> Sweep:
-    """Return what the finished runs say."""
+    """Return the result of the finished runs."""
     return _fitted(plan, store.samples())
 
 
@@ -165,6 +164,6 @@ def _line(plan: Plan, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
     figure = f"broken: {sample.run.broken}" if sample.run.broken else f"{took:.1f} s"
     coming = left(plan.slots, samples)
     done = f"{len(samples)} of {len(plan.slots)}"
-    # A run's length grows with its size: the middle one of what was made stands for those to come.
+    # A run's length grows with its size: the median of the finished ones stands for the remaining ones.
     waiting = time_left(coming, {one: each.seconds for one, each in samples.items()})
     return f"{done}, {plan.arms[slot.arm].label}: {figure}; {waiting}"

@@ -1,4 +1,4 @@
-"""What a sweep is held to: the checks that its test declares, and those of the command line."""
+"""The checks of a sweep: those that its test declares, and those of the command line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..errors import ExitCode, UsageError
 from .store import Sample
 
 SweepFailOn = Literal["fail", "inconclusive", "never"]
-"""``inconclusive``: a check that fails, too. What cannot be told is no pass."""
+"""``inconclusive``: also for a check that fails. An undetermined result is no pass."""
 
 OPTION = "--check"
 
 
 def of_option(text: str) -> Scales:
-    """Return the check in ``METRIC`` or ``METRIC=EXPONENT``. Raises UsageError for anything else."""
+    """Return the check in ``METRIC`` or ``METRIC=EXPONENT``. Raises UsageError for any other text."""
     metric, given, bound = text.partition("=")
     try:
         return Scales(metric, exponent_max=float(bound)) if given else Scales(metric)
@@ -32,7 +32,7 @@ def of_option(text: str) -> Scales:
 
 
 def judged(sweep: Sweep, samples: Iterable[Sample], options: Sequence[Scales]) -> tuple[CheckResult, ...]:
-    """Return what a sweep says of the checks that its test declared in any run, and of those of the command line."""
+    """Return the results of the checks that the test declared in any run, and of those of the command line."""
     declared = dict.fromkeys(_declared(samples))
     return tuple(
         check.judge_sweep(sweep, source=source)
@@ -49,7 +49,7 @@ def _declared(samples: Iterable[Sample]) -> Iterator[tuple[Scales, str]]:
 
 
 def exit_code(checks: Sequence[CheckResult], fail_on: SweepFailOn) -> ExitCode:
-    """Return what a CI job is decided by: a check that fails counts before one that cannot be decided."""
+    """Return the exit code for CI: a failed check counts before an inconclusive one."""
     verdicts = {check.verdict for check in checks}
     if "fail" in verdicts and fail_on != "never":
         return ExitCode.FAILED

@@ -1,4 +1,4 @@
-"""What is compared: an operator definition with values, of a revision where the source has more than one."""
+"""The subject of a comparison: an operator definition with values, of a revision where it comes from git."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """One operator under test."""
 
     label: str
-    """As in the tables: what tells it from the others."""
+    """Name in the tables, which distinguishes it from the others."""
     operator: str
     """Absolute path of the definition file; within the revision, relative to the repository's top folder."""
     values: dict[str, str] = {}
@@ -31,7 +31,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pairing(msgspec.Struct, frozen=True, kw_only=True):
-    """Two variants, and in what they differ."""
+    """Two variants, and how they differ."""
 
     a: Variant
     b: Variant
@@ -44,7 +44,7 @@ def of_definitions(
 ) -> Pairing:
     """Return the pair of two definitions (files or names; ``b`` empty: the same), or of one with two sets of values.
 
-    ``values`` are A's and, where ``other`` does not set them anew, B's. Both definitions are read: raises
+    ``values`` apply to A, and to B where ``other`` does not override them. Reads both definitions: raises
     DefinitionError and UsageError as they do.
     """
     first, second = load(a, values=values), load(b or a, values={**values, **other})
@@ -76,8 +76,8 @@ def of_revisions(
 ) -> Pairing:
     """Return the pair of two revisions, (name, commit) each, of an operator whose definition is in the repository.
 
-    ``definition`` is a path from here, which each revision has its own version of. The working tree's is read now: a
-    wrong value is found before anything is built.
+    ``definition`` is a path from the working directory; each revision has its own version of the file. Reads the
+    working tree's now, so that a wrong value is found before anything is built.
     """
     found = load(definition, values=values)
     try:
@@ -107,7 +107,7 @@ def of_revisions(
 
 
 def pairs_of(option: str, given: Sequence[str]) -> dict[str, str]:
-    """Return NAME=VALUE arguments as a mapping; raises UsageError for one that is none."""
+    """Return NAME=VALUE arguments as a mapping. Raises UsageError for any other form."""
     found = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -120,7 +120,7 @@ def pairs_of(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def _names(first: Path, second: Path) -> tuple[str, str]:
-    """Return the shortest ends of two different paths that tell them apart: ``old/mine`` and ``new/mine``."""
+    """Return the shortest distinct ends of two different paths: ``old/mine`` and ``new/mine``."""
     ways = (first.parts, second.parts)
     length = next(n for n in itertools.count(1) if ways[0][-n:] != ways[1][-n:])
     return str(Path(*ways[0][-length:]).with_suffix("")), str(Path(*ways[1][-length:]).with_suffix(""))

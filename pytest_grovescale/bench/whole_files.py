@@ -1,4 +1,4 @@
-"""The files of a comparison or sweep, and what is said where they cannot be written."""
+"""Atomic writes of the files of a comparison or sweep, and the errors when they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of the whole test: deploy, delete, and whatever else it does, with a fresh operator and fresh objects."""
+"""One run of the whole test: deploy, delete, and its other phases, with a fresh operator and fresh objects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .bench import Bench
 from .child import Child
 from .schedule import Slot
 
-# Within some multiple of the hold, a profiled no-op phase repeats its triggers until it has samples enough.
+# Within some multiple of the hold, a profiled no-op phase repeats its triggers until it has enough samples.
 _PROFILED_HOLD_S = 10.0
 
 
 class WholeRun(NamedTuple):
-    """A run that has been started."""
+    """A started run."""
 
     slot: Slot
     process: Child
@@ -34,12 +34,12 @@ class WholeRun(NamedTuple):
 def started(
     bench: Bench, slot: Slot, cluster: Cluster, *, profile: str = "off", barrier: socket.socket | None = None
 ) -> Iterator[WholeRun]:
-    """Start a slot's run on a cluster; it has ended when the block has.
+    """Start a slot's run on a cluster; it has ended when the block ends.
 
-    ``profile``: a second pass with a profiler follows. ``barrier``: its end of a line, see ``scenario.barrier``.
+    ``profile``: a profiling pass follows. ``barrier``: its end of a socket, see ``scenario.barrier``.
     """
     reports = bench.store.run_folder(slot.name)
-    # Of an attempt that was killed: this run is not to be judged by it.
+    # Left by a killed attempt: this run must not be judged by it.
     (reports / measured.LATEST).unlink(missing_ok=True)
     hold_s = bench.plan.hold_s if profile == "off" else _PROFILED_HOLD_S
     arguments = [
@@ -51,12 +51,12 @@ def started(
 
 
 def follow(bench: Bench, run: WholeRun, line: str) -> None:
-    """Show the last line that a run has written."""
+    """Show the last line of a run's output."""
     bench.screen.now(f"{run.slot.name}: {line}")
 
 
 def result(bench: Bench, run: WholeRun, *, noop: bool = False) -> tuple[TestResult, VariantRun]:
-    """Return what a run gave that has ended; ``noop``: its no-op phases count too.
+    """Return the result of a run that has ended; ``noop``: its no-op phases count too.
 
     Raises NothingMeasured when it ended before its first phase.
     """

@@ -1,4 +1,4 @@
-"""The command ``grovescale``: arguments in, exit code out. Each command's work lives in its room."""
+"""The command ``grovescale``: arguments in, exit code out. Each command's work is in its own package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXIT_CODES = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return an `ExitCode`, or 130 after Ctrl-C. Exits with 2 for arguments that are wrong."""
+    """Run one command; return an `ExitCode`, or 130 after Ctrl-C. Exits with 2 for wrong arguments."""
     write_any_character()
     commands = parser()
     completion.complete(commands)
@@ -31,16 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"grovescale: {error}")
         return error.exit_code
     except BrokenPipeError:
-        # `grovescale show … | head`: the reader has seen enough.
+        # `grovescale show … | head` closes the pipe early.
         sys.stderr.close()
         return ExitCode.PASSED
     except (OSError, RuntimeError) as error:
-        # A full disk, say, or a limit of processes; what the user named is checked where it is read.
+        # For example a full disk or a process limit; user-supplied paths are checked where they are read.
         from ..writable import explained
 
         refused = explained(error)
         if refused is None and not (isinstance(error, OSError) and error.filename):
-            # A defect of ours: its traceback is what a report of it needs.
+            # A defect of ours: a bug report needs its traceback.
             raise
         say(f"grovescale: {refused or f'{error.filename}: {error.strerror}'}")  # type: ignore[union-attr]
         return ExitCode.INFRASTRUCTURE

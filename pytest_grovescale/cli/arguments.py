@@ -1,4 +1,4 @@
-"""Arguments of commands: a parser that answers a typing error with what was probably meant."""
+"""Argument parser that answers a typing error with a suggestion."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PARSER = "_parser"
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse's, with "did you mean" for commands, choices and options. Its subparsers are of this class too."""
+    """argparse's parser with "did you mean" for commands, choices and options. Its subparsers are of this class too."""
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> argparse.Namespace:
-        """Return the arguments; exits with 2, and a near option's name, for any that is unknown."""
+        """Return the arguments; exits with 2, and a near option's name, for an unknown one."""
         options, unknown = self.parse_known_args(args, namespace)
-        # The command's own parser, which knows the options that were possible.
+        # The command's own parser, which knows its valid options.
         chosen: Parser = vars(options).pop(_PARSER)
         if unknown:
             chosen._refuse(unknown)
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse's; the innermost command's parser is noted in the namespace."""
+        """As argparse's, but keeps the innermost command's parser in the namespace."""
         namespace = argparse.Namespace() if namespace is None else namespace
         vars(namespace).setdefault(_PARSER, self)
         options, unknown = super().parse_known_args(args, namespace)
@@ -56,7 +56,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def existing(text: str) -> Path:
-    """Return the path of a file or folder that has to be there."""
+    """Return the path of an existing file or folder."""
     path = Path(text)
     if not path.exists():
         raise argparse.ArgumentTypeError(f"{text}: no such file or folder")
@@ -64,5 +64,5 @@ def existing(text: str) -> Path:
 
 
 def add_json(command: argparse._ActionsContainer) -> None:
-    """Declare that the command's result can be had as JSON; its schema: ``grovescale schema``."""
+    """Add ``--json`` to a command; its schema: ``grovescale schema``."""
     command.add_argument("--json", action="store_true", help="as JSON (its schema: grovescale schema)")

@@ -1,4 +1,4 @@
-"""``grovescale check FILE …``: definition files, held to their rules without a cluster."""
+"""``grovescale check FILE …``: validates definition files without a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_AN_OBJECT = ("apiVersion", "kind", "metadata", "spec")
 
 
 def add(commands: Any) -> None:
-    """Declare it. ``commands``: the parser's subparsers."""
+    """Add the command. ``commands``: the parser's subparsers."""
     check = commands.add_parser(
         "check",
         help="validate cluster, operator, workload and budget files, without a cluster",
@@ -45,7 +45,7 @@ def _check(options: argparse.Namespace) -> int:
             wrong += len(parts)
             for part in parts:
                 text = str(part)
-                # Paths as they were given: an editor opens them with a click, and a log of CI stays short.
+                # Paths as given: an editor opens them with a click, and a CI log stays short.
                 say(text.replace(str(file.resolve()), str(file)) if ":" in text else f"{file}: {text}")
         else:
             write(f"{file}: {what}{f' {detail}' if detail else ''}: ok")
@@ -55,9 +55,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Path], str]]:
-    """Return what a file is, and what checks it and returns the name of what it defines; found out by its keys.
+    """Return a file's kind, and its check, which returns the name that the file defines; detected by its keys.
 
-    Raises DefinitionError for a file that cannot be read, and for one that is nothing of ours.
+    Raises DefinitionError for a file that cannot be read, and for one of no known kind.
     """
     import msgspec
 
@@ -78,7 +78,7 @@ def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Pat
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
     keys = set(_TOP_LEVEL.findall(text))
-    # A misspelt key counts, too: it must not keep its file from being checked.
+    # A misspelt key counts, too: its file must still be checked.
     scores = {
         what: sum(2 if key in names else bool(near_names(key, names)) for key in keys)
         for what, (names, _) in kinds.items()

@@ -12,7 +12,7 @@ from .out import say, write
 
 
 def add(commands: Any) -> None:
-    """Declare them. ``commands``: the parser's subparsers."""
+    """Add the commands. ``commands``: the parser's subparsers."""
     setup = commands.add_parser("setup", help="find, download or build the control plane's binaries ahead of time")
     setup.add_argument("--kubernetes", metavar="VERSION", default="", help="instead of the default version")
     add_json(setup)

@@ -13,11 +13,11 @@ from .environment import add_environment, environment_of
 from .out import write
 
 _NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on", "json", "yes"})
-"""Of a command that is resumed: what decides nothing of what is run."""
+"""Options of a resumed command that do not affect its runs."""
 
 
 def add(commands: Any) -> None:
-    """Declare them. ``commands``: the parser's subparsers."""
+    """Add the commands. ``commands``: the parser's subparsers."""
     _add_compare(commands)
     _add_backends(commands)
     _add_sweep(commands)
@@ -212,7 +212,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 
 def _refuse_beside_resume(options: argparse.Namespace, command: argparse.ArgumentParser, *others: str) -> None:
-    """Refuse whatever was given beside ``--resume``, but ``others`` and what no command's plan holds."""
+    """Reject options given beside ``--resume``, except ``others`` and those outside every command's plan."""
     known = {*_NOT_OF_THE_PLAN, *others, "names"}
     given = [
         f"--{'no-' if value is False else ''}{name.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""Completion of the command line by a shell: ``grovescale completion``, and what completes an argument."""
+"""Shell completion of the command line: ``grovescale completion``, and completers of arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
 def add(commands: Any) -> None:
-    """Declare it. ``commands``: the parser's subparsers."""
+    """Add the command. ``commands``: the parser's subparsers."""
     completion = commands.add_parser(
         "completion",
         help="print shell code that completes commands, options and names of clusters",
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that asks for completions, and exit; do nothing when a user has run the command."""
+    """Answer a shell's completion request, and exit; do nothing when a user has run the command."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
@@ -33,7 +33,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 def with_cluster_names(argument: argparse.Action) -> None:
     """Complete an argument with the names of the clusters on this machine."""
-    # Where argcomplete looks for it; argparse has no name for it.
+    # argcomplete reads this attribute; argparse has no name for it.
     vars(argument)["completer"] = _cluster_names
 
 

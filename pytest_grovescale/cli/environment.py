@@ -1,4 +1,4 @@
-"""Arguments of all commands that run a test."""
+"""Options of all commands that run a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_allow_context(command: argparse.ArgumentParser) -> None:
-    """Declare which contexts of a kubeconfig may be used."""
+    """Add the option for the contexts of a kubeconfig that may be used."""
     command.add_argument(
         "--allow-context",
         action="append",
@@ -22,7 +22,7 @@ def add_allow_context(command: argparse.ArgumentParser) -> None:
 
 
 def add_environment(command: argparse.ArgumentParser) -> None:
-    """Declare where a test is run, and where what is found is left."""
+    """Add the options for the place of a test's run and its output."""
     command.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the test")
     command.add_argument("--cluster", default="", metavar="FILE", help="cluster definition, instead of the test's")
     command.add_argument("--nodes", type=int, metavar="N", help="number of simulated nodes, instead of the test's")
@@ -38,7 +38,7 @@ def add_environment(command: argparse.ArgumentParser) -> None:
 
 
 def environment_of(options: argparse.Namespace) -> Environment:
-    """Return what was given of it."""
+    """Return the environment from the parsed options."""
     from ..bench.commands import Environment
 
     return Environment(

@@ -10,7 +10,7 @@ from .out import write
 
 
 def add(commands: Any) -> None:
-    """Declare them. ``commands``: the parser's subparsers."""
+    """Add the command. ``commands``: the parser's subparsers."""
     lint = commands.add_parser(
         "lint-metrics",
         help="hold what a metrics endpoint serves to the rules that need no cluster",

@@ -1,4 +1,4 @@
-"""What a command says, and what it gives."""
+"""Output of commands: messages on standard error, results on standard output."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _IN_ASCII = {
     "μ": "u", "±": "+/-", "≤": "<=", "≥": ">=", "≈": "~", "≠": "!=", "Δ": "delta ", "κ": "kappa", "✓": "ok",
     "━": "=", "─": "-", "│": "|", "┃": "|", "█": "#",
 }  # fmt: skip
-"""How characters of tables and messages are written where the terminal's encoding has none of them."""
+"""Replacements for characters of tables and messages that the terminal's encoding lacks."""
 
 
 def write_any_character() -> None:
-    """Let standard output and error write every text, also where their encoding is ASCII, or a path is no text."""
+    """Make standard output and error accept every text, also where their encoding is ASCII, or a path is not text."""
     codecs.register_error("grovescale", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
-        # Whoever chose another way to write them keeps it (PYTHONIOENCODING=ascii:replace).
+        # An error handler that the user chose is kept (PYTHONIOENCODING=ascii:replace).
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape", "backslashreplace"):
             stream.reconfigure(errors="grovescale")
 
@@ -31,10 +31,10 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def say(text: str) -> None:
-    """Say how it goes."""
+    """Print a message to standard error."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - a command's messages
 
 
 def write(text: str) -> None:
-    """Give a result."""
+    """Print a result to standard output."""
     print(text, flush=True)  # noqa: T201 - a command's result

@@ -1,4 +1,4 @@
-"""``grovescale show | analyse | report | profile``: what there is of a finished run."""
+"""``grovescale show | analyse | report | profile``: the figures of a finished run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    """Declare them. ``commands``: the parser's subparsers."""
+    """Add the commands. ``commands``: the parser's subparsers."""
     show = commands.add_parser("show", help="print what a run came to again, as pytest did")
     show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
     show.add_argument("-v", "--verbose", action="store_true", help="print all tables")
@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
 
     analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
     analyse.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
-    # What a recorder does whose test process was killed: if all of the run was, nobody else is left to do it.
+    # For a recorder whose test process was killed: if the whole run was, no other process writes the result.
     analyse.add_argument("--unless-open", action="store_true", help=argparse.SUPPRESS)
     analyse.set_defaults(run=_analyse)
 
@@ -77,7 +77,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _baselines() -> Callable[[TestResult], Callable[[str], Sequence[Mapping[str, float]]]]:
-    """Return what gives the baselines of a test, kept in the project where the command is run."""
+    """Return a function that finds the baselines of a test, stored in the project of the working folder."""
     from ..analysis.likeness import backend_of
     from ..bench.baselines import Baselines
 
@@ -109,7 +109,7 @@ def _analyse(options: argparse.Namespace) -> int:
     if options.unless_open:
         if is_open(options.folder):
             return ExitCode.PASSED
-        # All of the run was killed: the recorders of its other workers are closing theirs.
+        # The whole run was killed: the recorders of its other workers are closing their recordings.
         wait_closed(_recordings(options.folder))
     _recordings(options.folder)
     run = analyse_run_over_time(options.folder)

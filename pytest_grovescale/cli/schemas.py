@@ -23,12 +23,12 @@ class Document(NamedTuple):
     """A kind of JSON document."""
 
     command: str
-    """That prints it with ``--json``, after ``grovescale``."""
+    """The command that prints it with ``--json``, after ``grovescale``."""
     content: type
     """The struct that it is encoded from."""
 
     def schema(self) -> bytes:
-        """Return the schema as it has to stand in its file."""
+        """Return the schema as in its file."""
         from ..analysis import schema
         from ..analysis.result import Result
         from ..whole_files import json_schema
@@ -91,7 +91,7 @@ def path_of(name: str) -> Path:
 
 
 def add(commands: Any) -> None:
-    """Declare it. ``commands``: the parser's subparsers."""
+    """Add the command. ``commands``: the parser's subparsers."""
     schema = commands.add_parser("schema", help="print the JSON Schema of what a command prints with --json")
     schema.add_argument("name", nargs="?", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     schema.set_defaults(run=_schema)

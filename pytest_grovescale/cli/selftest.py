@@ -12,7 +12,7 @@ from .out import write
 
 
 def add(commands: Any) -> None:
-    """Declare them. ``commands``: the parser's subparsers."""
+    """Add the command. ``commands``: the parser's subparsers."""
     selftest = commands.add_parser("selftest", help="how well the harness measures and judges")
     tests = selftest.add_subparsers(required=True, metavar="TEST")
     power = tests.add_parser("power", help="how often a comparison calls a known defect, and raises a false alarm")

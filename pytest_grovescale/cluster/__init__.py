@@ -1,1 +1,1 @@
-"""Gets a Kubernetes API with simulated nodes: finds or makes the binaries, runs them, and says who may use them."""
+"""Kubernetes clusters with simulated nodes: binaries, control planes, the supervisor, leases and locks."""

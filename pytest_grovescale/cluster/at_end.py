@@ -1,7 +1,8 @@
-"""What is done when a cluster ends, after its processes: a container removed, objects deleted from a cluster of others.
+"""Teardown commands of a cluster, run after its processes have ended.
 
-Written down before that which it undoes is made, and kept in the cluster's folder: the supervisor runs it at the end,
-and the next start, or ``grovescale down``, where a killed supervisor left it.
+They delete its container, or remove its objects from an existing cluster. Each command is stored in the cluster's
+folder before the resource that it removes is created. The supervisor runs them at the end; if it was killed, the next
+start or ``grovescale down`` does.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ _TAIL_LINES = 10
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One command; it must succeed, too, where there is nothing left to do."""
+    """One teardown command; it must also succeed when there is nothing left to remove."""
 
     argv: list[str]
     env: dict[str, str]
     """The whole environment."""
     log: str
-    """File that gets its output, appended; outside of the folder, should it be wanted afterwards."""
+    """File that its output is appended to; outside the cluster's folder if it is needed afterwards."""
     timeout_s: float
 
 
 def planned(folder: Path) -> list[Command]:
-    """Return the commands of a cluster, in the order in which they run."""
+    """Return the teardown commands of a cluster, in the order in which they run."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=list[Command])
     except FileNotFoundError:
@@ -39,17 +40,17 @@ def planned(folder: Path) -> list[Command]:
 
 
 def plan(folder: Path, command: Command) -> None:
-    """Add a command before all others: what was made last goes first."""
+    """Add a command before all others: the last resource created is the first removed."""
     _write(folder, [command, *planned(folder)])
 
 
 def longest_s(folder: Path) -> float:
-    """Return how long all of it may take, s."""
+    """Return the maximum duration of all commands together, s."""
     return sum(command.timeout_s for command in planned(folder))
 
 
 def run(folder: Path) -> None:
-    """Run what is planned, and forget what succeeded. Raises ClusterError at the first that fails; the rest stays."""
+    """Run the planned commands and drop each that succeeds. Raises ClusterError at the first failure; the rest stay."""
     commands = planned(folder)
     while commands:
         _run(commands[0])

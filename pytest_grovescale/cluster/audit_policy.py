@@ -1,4 +1,4 @@
-"""What the audit log of a control plane of ours holds: one line for each answered request, without bodies."""
+"""Audit policy of the control planes that grovescale creates: one line per answered request, without bodies."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ AUDIT_POLICY = {
 }
 
 AUDIT_MAX_MB = 100_000
-"""Size at which the log is rotated: beyond what any run writes."""
+"""Size at which the audit log is rotated, MB: more than any run writes."""

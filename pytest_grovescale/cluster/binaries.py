@@ -1,4 +1,4 @@
-"""The control plane's binaries, and Prometheus: looked up where they may be, else downloaded, else built."""
+"""Binaries of the control plane, and Prometheus: found on this machine, else downloaded, else built."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _BEHIND = "waiting: another run is making the control plane's binaries"
 
 
 class Binary(msgspec.Struct, frozen=True, kw_only=True):
-    """One executable, found or made."""
+    """One executable."""
 
     name: str
     version: str
     path: str
     source: str
-    """Where it is from, in words."""
+    """Where it comes from, as text."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of ``grovescale setup``'s table."""
+    """One row of the table that ``grovescale setup`` prints."""
 
     name: str
     version: str
@@ -47,14 +47,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Beside each binary in the cache: where it is from."""
+    """Source of a cached binary, stored beside it."""
 
     source: str
     sha256: str
 
 
 def cache_root() -> Path:
-    """Return the cache folder: ``$GROVESCALE_CACHE_DIR``, else the user's for this program."""
+    """Return the cache folder: ``$GROVESCALE_CACHE_DIR``, else the user's cache folder of grovescale."""
     if folder := os.environ.get("GROVESCALE_CACHE_DIR"):
         return Path(folder).absolute()
     import platformdirs
@@ -63,7 +63,7 @@ def cache_root() -> Path:
 
 
 def resolve(definition: ClusterDefinition, *, progress: Progress) -> dict[str, Binary]:
-    """Return everything that a cluster needs, making what is missing. Raises BinaryError."""
+    """Return all binaries that a cluster needs; download or build missing ones. Raises BinaryError."""
     return find(needed(definition), definition.kubernetes, given=definition.binaries, progress=progress)
 
 
@@ -76,14 +76,14 @@ def needed(definition: ClusterDefinition) -> tuple[str, ...]:
             settings = definition.kind or Kind()
             return ("kind", "kwok") if settings.kwok == "host" else ("kind",)
         case "existing":
-            # With `auto` it turns out there whether one is needed.
+            # With `auto`, the start decides whether kwok is needed.
             return ("kwok",) if definition.existing is not None and definition.existing.kwok == "host" else ()
 
 
 def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], progress: Progress) -> dict[str, Binary]:
-    """Return binaries by name for a full Kubernetes version. ``given`` are paths that are used as they are.
+    """Return binaries by name for a full Kubernetes version. ``given``: paths that override all other sources.
 
-    Order: given paths, the environment, the cache, PATH, the official release, Debian's package where it has one, Go
+    Order: given paths, the environment, the cache, PATH, the official release, Debian's package where there is one, Go
     modules. Raises BinaryError.
     """
     found: dict[str, Binary] = {}
@@ -96,7 +96,7 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
                 progress(f"{name}: {line}" + ("" if binary else "; it is made again"))
     missing = [name for name in names if name not in found]
     if missing:
-        # Two starters must not build the same for seven minutes each: the second finds it in the cache.
+        # Two starts at once must not both build for seven minutes: the second finds the binary in the cache.
         with locks.held(cache_root() / "making.lock", waiting=lambda: progress(_BEHIND)):
             for name in missing:
                 cached = _cached(name, kubernetes, [])
@@ -105,7 +105,7 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
 
 
 def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, optional: Sequence[str] = ()) -> list[Row]:
-    """Find or make everything for a Kubernetes version ahead of time and say what is used."""
+    """Find, download or build all binaries for a Kubernetes version and return one table row for each."""
     found = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
     return [
         Row(
@@ -116,11 +116,11 @@ def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, opti
 
 
 def is_present(name: str, kubernetes: str) -> bool:
-    """Return whether a binary is there without anything being downloaded or built."""
+    """Return whether a binary is available without a download or build."""
     return _present(name, kubernetes, "", []) is not None
 
 
-# ---- what is there
+# ---- binaries on this machine
 
 
 def _present(name: str, kubernetes: str, given: str, tried: list[str]) -> Binary | None:
@@ -160,11 +160,11 @@ def _given(name: str, kubernetes: str, given: str) -> Binary:
 
 
 def _environment(name: str) -> list[tuple[str, Path]]:
-    """Return the places that environment variables name: envtest users have the first, kwok users the second."""
+    """Return the paths from environment variables: first those of envtest, then those of kwok."""
     found = []
     if folder := os.environ.get("KUBEBUILDER_ASSETS"):
         found.append(("KUBEBUILDER_ASSETS", Path(folder) / name))
-    # kwok's own tool calls kwok itself the controller.
+    # kwok's own command-line tool calls the kwok binary "controller".
     variable = f"KWOK_{'CONTROLLER' if name == 'kwok' else name.upper().replace('-', '_')}_BINARY"
     if path := os.environ.get(variable):
         found.append((variable, Path(path)))
@@ -172,17 +172,17 @@ def _environment(name: str) -> list[tuple[str, Path]]:
 
 
 def probe(path: Path) -> str:
-    """Return the version that a binary says it has (``1.36.3``), or an empty text.
+    """Return the version that a binary reports (``1.36.3``), or an empty string.
 
-    Remembered per file: asking five 100 MB programs costs half a second.
+    Cached per file: running five 100 MB programs costs half a second.
     """
     return _remembered(path, "probed.json", _ask_version)
 
 
 def _remembered(path: Path, name: str, ask: Callable[[Path], str]) -> str:
-    """Return what ``ask`` says of a file, asked again only when the file has changed; ``name``: the answers' file."""
+    """Return ``ask(path)``, cached in the file ``name`` until the binary changes."""
     status = path.stat()
-    # The change time as well: unlike the modification time, no program can set it.
+    # ctime as well: unlike the modification time, no program can set it.
     key = f"{path.resolve()} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
     answers = cache_root() / name
     try:
@@ -190,10 +190,10 @@ def _remembered(path: Path, name: str, ask: Callable[[Path], str]) -> str:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         known = {}
     if key not in known:
-        # Answers about files that have changed or are gone have no more use.
+        # Drops entries of files that have changed or are gone.
         known = {old: text for old, text in known.items() if not old.startswith(f"{path.resolve()} ")}
         known[key] = ask(path)
-        # Asked again next time where this cannot be written, as in a cache that another user keeps.
+        # If the cache is not writable (another user's, for example), the next call asks again.
         with contextlib.suppress(OSError):
             answers.parent.mkdir(parents=True, exist_ok=True)
             with replacing(answers) as file:
@@ -221,12 +221,12 @@ def _ask_version(path: Path) -> str:
 
 
 def folder(name: str, version: str) -> Path:
-    """Return the folder of one binary in the cache."""
+    """Return the cache folder of one binary."""
     return cache_root() / "binaries" / name / version / f"linux-{platforms.architecture()}"
 
 
 def _cached(name: str, kubernetes: str, problems: list[str]) -> Binary | None:
-    """Return the pinned version, else what Debian had; append to ``problems`` what is wrong with a damaged one."""
+    """Return the cached binary: the pinned version, else Debian's; append defects of a damaged one to ``problems``."""
     if pinned := _cached_version(name, versions.pinned(name, kubernetes), problems):
         return pinned
     others = (cache_root() / "binaries" / name).glob("*") if name in versions.DEBIAN else ()
@@ -241,7 +241,7 @@ def _cached_version(name: str, version: str, problems: list[str]) -> Binary | No
     try:
         origin = msgspec.json.decode(description.read_bytes(), type=_Origin)
     except OSError:
-        # Not there, or in a folder that is none, or another user's.
+        # Missing, not a folder, or another user's.
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         problems.append(f"{_CACHE}{description} is damaged: {error}")
@@ -260,7 +260,7 @@ def _cached_version(name: str, version: str, problems: list[str]) -> Binary | No
 
 
 def store(made: Path, name: str, version: str, source: str) -> Binary:
-    """Move a finished binary into the cache; there it is whole or not at all."""
+    """Move a finished binary into the cache atomically."""
     target = folder(name, version)
     target.mkdir(parents=True, exist_ok=True)
     made.chmod(0o755)
@@ -268,16 +268,16 @@ def store(made: Path, name: str, version: str, source: str) -> Binary:
     temporary = target / f".{name}.{os.getpid()}"
     shutil.move(made, temporary)
     with temporary.open("rb") as file:
-        # On the disk before its description is: half of it would be found damaged after a power cut.
+        # Synced before its description is written: after a power cut, a truncated file would be reported as damaged.
         os.fsync(file.fileno())
     temporary.replace(target / name)
-    # Last: the binary counts from here on.
+    # Last: the description makes the binary valid.
     with replacing(target / "origin.json", durable=True) as description:
         description.write(msgspec.json.encode(origin))
     return Binary(name=name, version=version, path=str(target / name), source=source)
 
 
-# ---- what is not there
+# ---- missing binaries
 
 
 def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> Binary:

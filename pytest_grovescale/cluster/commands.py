@@ -1,4 +1,4 @@
-"""What ``grovescale setup | up | status | down | kubeconfig`` do: values in, `ExitCode` out, nothing printed here."""
+"""Implementation of ``grovescale setup | up | status | down | kubeconfig``: return an `ExitCode`, print nothing."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .definition import ClusterDefinition, load_definition
 from .inventory import ClusterStatus
 
 Say = Callable[[str], None]
-"""Takes progress and remarks, one line each."""
+"""Callback for progress and remarks, one line each."""
 Write = Callable[[str], None]
-"""Takes the command's result, to be read by people or programs."""
+"""Callback for the command's result, read by people or programs."""
 
 
 class BinariesFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``grovescale setup --json`` prints."""
+    """Output of ``grovescale setup --json``."""
 
     schema_version: int = inventory.SCHEMA_VERSION
     binaries: tuple[binaries.Row, ...]
 
 
 class KubeconfigFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``grovescale kubeconfig --json`` and ``up --json`` print."""
+    """Output of ``grovescale kubeconfig --json`` and ``up --json``."""
 
     schema_version: int = inventory.SCHEMA_VERSION
     cluster: str
@@ -39,7 +39,7 @@ class KubeconfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def setup(*, kubernetes: str = "", json: bool = False, say: Say, write: Write) -> int:
-    """Find, download or build every binary; write a table: name, version, from where, sha256."""
+    """Find, download or build every binary; write a table: name, version, source, sha256."""
     platforms.require_linux()
     version = versions.kubernetes(kubernetes or versions.DEFAULT_KUBERNETES)
     rows = binaries.setup(version, given={}, progress=say, optional=_wanted_optional(version))
@@ -62,9 +62,9 @@ def up(
     say: Say,
     write: Write,
 ) -> int:
-    """Start a cluster and leave it running; write its kubeconfig's path. One that runs already stays as it is.
+    """Start a cluster and leave it running; write its kubeconfig's path. A cluster that already runs is left unchanged.
 
-    ``refuse`` raises what is wrong with the machine, before anything is made or started.
+    ``refuse`` raises if the machine cannot run the cluster, before anything is created or started.
     """
     definition = load_definition(cluster, base=Path.cwd())
     if kubernetes:
@@ -83,7 +83,7 @@ def up(
 
 
 def status(name: str = "", *, json: bool = False, write: Write) -> int:
-    """Write each cluster, or the named one, its users and its processes; 0 also when there is none."""
+    """Write all clusters, or the named one, with their users and processes; return 0 also when there is none."""
     clusters = inventory.read()
     if name:
         clusters = [inventory.select(clusters, name)]
@@ -101,10 +101,10 @@ def status(name: str = "", *, json: bool = False, write: Write) -> int:
 
 
 def down(name: str = "", *, everything: bool = False, force: bool = False, say: Say) -> int:
-    """Stop a cluster, or all and whatever killed runs left; without a name, the only one that ``up`` made.
+    """Stop a cluster by name; without a name, the only one that ``up`` created.
 
-    ``force``: also one that a live process uses. Without it, ``everything`` stops the others first and then raises
-    UsageError for those in use.
+    ``everything``: all clusters, and what killed runs left behind. ``force``: also a cluster that a live process uses.
+    Without it, ``everything`` stops the unused ones and then raises UsageError for those in use.
     """
     if not everything:
         _stop(inventory.select(inventory.read(), name).name, say, force=force)
@@ -133,11 +133,12 @@ def down_elsewhere(
     say: Say,
     write: Write,
 ) -> int:
-    """Remove from a context's cluster what a run of this name has left there whose machine, and state folder, is gone.
+    """Remove the objects of a run named ``name`` from a context's cluster after its machine and state folder are lost.
 
-    Writes what that is before anything goes; ``dry_run``: nothing does. Raises as `existing.clearing.clear`.
+    Writes the list of objects before it removes them; ``dry_run``: only writes the list. Raises as
+    `existing.clearing.clear`.
     """
-    # Imported late: only this command and a start there need it.
+    # Imported late: only this command and a start on an existing cluster need it.
     from .existing import clearing
 
     return clearing.clear(
@@ -146,7 +147,7 @@ def down_elsewhere(
 
 
 def kubeconfig(name: str = "", *, json: bool = False, write: Write) -> int:
-    """Write the path of a running cluster's kubeconfig; without a name, of the only one that ``up`` made."""
+    """Write the kubeconfig path of a running cluster; without a name, of the only one that ``up`` created."""
     chosen = inventory.select(inventory.read(), name)
     if chosen.kubeconfig is None:
         raise UsageError(f"cluster {chosen.name} is not running: {chosen.state}", next_step="See: grovescale status")
@@ -163,14 +164,14 @@ def _stop(name: str, say: Say, *, force: bool) -> None:
         if not force:
             inventory.refuse_in_use(inventory.status_of(name))
 
-    # At once, not when its start is over; and again when nothing can join it any more.
+    # Checked immediately, not after its start has ended; and again when no process can join it any more.
     refuse()
     for line in handle.stop(name, refuse=refuse):
         say(line)
 
 
 def _wanted_optional(version: str) -> tuple[str, ...]:
-    # A convenience for local work; nobody waits for a build of it.
+    # Optional for local work: not worth waiting for a build.
     return tuple(name for name in versions.OPTIONAL if binaries.is_present(name, version))
 
 

@@ -1,4 +1,4 @@
-"""Programs out of Debian's packages, unpacked and not installed: what apt fetches, it has verified."""
+"""Programs from Debian packages, unpacked without installing them; apt verifies each download."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _LONGEST_S = 300.0
 
 
 class PackageFailed(GrovescaleError):
-    """A package could not be had, or does not hold what it should."""
+    """A package cannot be downloaded, or lacks the expected program."""
 
 
 def fetch(package: DebianPackage, work: Path, *, progress: Progress) -> Path:
     """Return the package's program, a file inside ``work``; raises PackageFailed with the reason.
 
-    Of the version that this machine's package sources offer. Neither needs root nor changes the system.
+    Takes the version that this machine's package sources offer. Needs no root and does not change the system.
     """
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:

@@ -1,4 +1,4 @@
-"""Cluster definition files: what kind of cluster, how many nodes of what sort, which limits are in force."""
+"""Cluster definition files: backend, node pools, limits of the components."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from . import versions
 KIND = "fixtures/clusters"
 
 POOL_LABEL = "grovescale.io/pool"
-"""On every simulated node: the prefix of its pool."""
+"""Label of every simulated node; its value is the prefix of its pool."""
 
 _LEASE_SECONDS = 40
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-# What an operator's own objects need: collected when their owners go, namespaces emptied, roles aggregated.
+# Controllers that an operator's own objects need: garbage collection, namespace deletion, role aggregation.
 _CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
@@ -51,37 +51,37 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Simulated nodes that are alike. They are named ``<prefix>-0``, ``<prefix>-1``, …"""
+    """Identical simulated nodes, named ``<prefix>-0``, ``<prefix>-1``, …"""
 
     prefix: str
     count: int
     template: str = "simulated.yaml"
-    """Node manifest that the pool starts from; relative to this file, or a name in fixtures/nodes."""
+    """Node manifest of the pool, relative to this file, or a name in fixtures/nodes."""
     capacity: dict[str, str | int] = {}
-    """Resource → quantity, over the template's; all of it can be allocated."""
+    """Resource → quantity, overrides the template's; all of it is allocatable."""
     labels: dict[str, str] = {}
     taints: list[Taint] = []
 
 
 class ApiServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API server's limits; defaults as in production."""
+    """Limits of the API server; defaults as in production."""
 
     priority_and_fairness: bool = True
     max_requests_inflight: int = 400
-    """Reads at a time; 0: unlimited."""
+    """Concurrent read requests; 0: unlimited."""
     max_mutating_requests_inflight: int = 200
-    """Writes at a time; 0: unlimited."""
+    """Concurrent write requests; 0: unlimited."""
     gomaxprocs: int = 0
-    """Threads that run Go code; 0: one per core. More than there are cores shortens a watch's way to its reader."""
+    """Threads that run Go code; 0: one per core. A value above the number of cores shortens the delay of watches."""
     gogc: int = 0
-    """Growth of the heap, in percent, between two garbage collections; 0: Go's default (100). More costs memory and
-    saves the CPU that, on a small machine, the operator and everybody else have to wait for."""
+    """Heap growth between two garbage collections, percent; 0: Go's default (100). A higher value takes more memory and
+    less CPU, which on a small machine leaves more CPU to the operator and all other processes."""
     extra_args: dict[str, str] = {}
     """Flags without the dashes."""
 
 
 class ClientLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How fast a component may talk to the API server. At Kubernetes' defaults these are the bottleneck."""
+    """Client-side rate limits of a component for the API server. Kubernetes' defaults would be the bottleneck."""
 
     qps: int = 5000
     burst: int = 10000
@@ -102,11 +102,11 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class Kwok(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pod_parallelism: int = 16
-    """Stages played for pods at a time."""
+    """Stages that kwok plays for pods at a time."""
     node_parallelism: int = 16
     lease_seconds: int = 0
-    """Duration of node leases, renewed at a quarter of it; 0: none on ``local``, which saves their writes, and 40, as a
-    kubelet's, where a node-lifecycle controller gives up nodes whose leases run out."""
+    """Duration of node leases, renewed at a quarter of it; 0: no leases on ``local``, which saves their writes, and 40,
+    as a kubelet's, where a node-lifecycle controller gives up nodes whose leases run out."""
     extra_args: dict[str, str] = {}
 
 
@@ -114,44 +114,45 @@ EngineName = Literal["auto", "docker", "podman"]
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What only the backend ``kind`` has: a control plane in a container of this machine."""
+    """Settings of the backend ``kind`` only: a control plane in a container on this machine."""
 
     cluster: str = ""
-    """Name of a kind cluster that is there; it is joined, and stays. Empty: one is made, and deleted at the end."""
+    """Name of an existing kind cluster to join and keep. Empty: create one and delete it at the end."""
     engine: EngineName = "auto"
     """``auto``: as ``$KIND_EXPERIMENTAL_PROVIDER`` says, else Docker, else Podman."""
     image: str = ""
-    """Node image, which decides the Kubernetes version; empty: one that was built here for the definition's version,
-    else the one that kind's authors publish for it."""
+    """Node image, which sets the Kubernetes version; empty: one built on this machine for the definition's version,
+    else the one that kind publishes for it."""
     config: str = ""
-    """File with a kind configuration, merged in; relative to this file."""
+    """kind configuration file to merge in; relative to this file."""
     kwok: Literal["host", "cluster"] = "host"
-    """Where kwok runs: beside the cluster as a process of this machine, or as a pod in it."""
+    """Where kwok runs: as a process on this machine, or as a pod in the cluster."""
     kwok_image: str = ""
-    """Of that pod; loaded into the node where the engine has it. Empty: one that was built here, else the published."""
+    """Image of that pod; loaded into the node if the engine has it. Empty: one built on this machine, else the
+    published one."""
 
 
 class Existing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What only the backend ``existing`` has: a cluster that somebody else made and others may use."""
+    """Settings of the backend ``existing`` only: a cluster that grovescale did not create and that others may use."""
 
     context: str = ""
-    """Of the kubeconfig; empty: its current one."""
+    """Context of the kubeconfig; empty: its current context."""
     kubeconfig: str = ""
-    """File; empty: ``$KUBECONFIG`` or the user's own."""
+    """kubeconfig file; empty: ``$KUBECONFIG`` or the user's default."""
     in_cluster: bool = False
-    """Take the credentials of the pod that this runs in."""
+    """Use the service account of the pod that this process runs in."""
     kwok: Literal["auto", "host", "there"] = "auto"
-    """Who plays the kubelets: a kwok of ours (``host``), one that is ``there``; ``auto``: looks whether one is."""
+    """Which kwok simulates the kubelets: grovescale's (``host``), one in the cluster (``there``); ``auto``: detect."""
 
 
 class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cluster as a file describes it. Paths are absolute once it is loaded."""
+    """Content of a cluster definition file. Paths are absolute after loading."""
 
     name: str
     description: str = ""
     backend: Literal["local", "kind", "existing"] = "local"
     kubernetes: str = versions.DEFAULT_KUBERNETES
-    """``1.36.3``, or ``1.36`` for the pinned patch of it."""
+    """``1.36.3``, or ``1.36`` for its pinned patch version."""
     nodes: list[NodePool]
     stages: list[str]
     """Files with kwok Stages; relative to this file, or names in fixtures/stages."""
@@ -162,14 +163,14 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     kind: Kind | None = None
     existing: Existing | None = None
     binaries: dict[str, str] = {}
-    """Binary → path, for those that are not to be looked up."""
+    """Binary → path; these binaries are not looked up."""
 
     @property
     def node_count(self) -> int:
         return sum(pool.count for pool in self.nodes)
 
     def with_nodes(self, count: int) -> ClusterDefinition:
-        """Return the definition with that many nodes in all; several pools keep their proportions."""
+        """Return the definition with ``count`` nodes in total; several pools keep their proportions."""
         if count < 1:
             raise UsageError(f"a cluster cannot have {count} nodes", next_step="Ask for 1 or more.")
         total = self.node_count
@@ -181,7 +182,7 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return msgspec.structs.replace(self, nodes=pools)
 
     def with_version(self, version: str) -> ClusterDefinition:
-        """Return the definition with another Kubernetes version; raises UsageError for one not supported."""
+        """Return the definition with another Kubernetes version; raises UsageError for an unsupported one."""
         if self.backend == "existing":
             raise UsageError(
                 "the Kubernetes version of a cluster that is there cannot be chosen", next_step="Leave it out."
@@ -192,14 +193,14 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return msgspec.structs.replace(self, kubernetes=versions.kubernetes(version))
 
     def with_binaries(self, binaries: dict[str, str]) -> ClusterDefinition:
-        """Return the definition with these paths of binaries over its own."""
+        """Return the definition with these paths of binaries, which override its own."""
         return msgspec.structs.replace(self, binaries={**self.binaries, **binaries})
 
 
 def load_definition(name: str, *, base: bundled.Folders | None = None) -> ClusterDefinition:
-    """Return the definition that a user means by a path, the name of a bundled one, or ``existing:CONTEXT``.
+    """Return the definition for a path, the name of a bundled definition, or ``existing:CONTEXT``.
 
-    Raises DefinitionError, ``file:line: path: what is wrong``.
+    Raises DefinitionError, ``file:line: path: reason``.
     """
     backend, colon, context = name.partition(":")
     of_context = bool(colon) and backend == "existing"
@@ -259,7 +260,7 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
     with mistakes.noted():
         _check_numbers(written, fail)
     mistakes.demand_none()
-    # Imported here: it is about this module's shapes.
+    # Imported here: the check uses this module's classes.
     from .existing import checking as existing
     from .kind import checking as kind
 

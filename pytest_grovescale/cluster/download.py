@@ -1,4 +1,4 @@
-"""Official releases, downloaded with their pinned or published checksum verified before anything else touches them."""
+"""Official releases, downloaded and verified against their pinned or published checksum before use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEX = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
 
 
 class DownloadFailed(GrovescaleError):
-    """A release could not be fetched, or is not what was published."""
+    """A release cannot be downloaded, or its checksum does not match."""
 
 
 class _Asset(msgspec.Struct):
@@ -44,7 +44,7 @@ class _GithubRelease(msgspec.Struct):
 def fetch(release: Release, target: Path, *, progress: Progress) -> Path:
     """Download a release's binary to ``target`` and return it; raises DownloadFailed with the reason.
 
-    The checksum comes first: what has none is not downloaded.
+    Fetches the checksum first: a release without one is not downloaded.
     """
     expected = _checksum(release)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -77,7 +77,7 @@ def _checksum(release: Release) -> str:
 
 
 def parse_checksum(body: bytes, form: str, name: str) -> str:
-    """Return the hex digest for a file; empty when it is not there. ``form`` as in ``Release.checksum``."""
+    """Return the hex digest for a file; empty if it is missing. ``form`` as in ``Release.checksum``."""
     if form == "github":
         try:
             assets = msgspec.json.decode(body, type=_GithubRelease).assets
@@ -94,7 +94,7 @@ def parse_checksum(body: bytes, form: str, name: str) -> str:
 
 
 def _download(url: str, part: Path, digits: int, progress: Progress) -> str:
-    """Write the answer's body to ``part`` and return its hex digest."""
+    """Write the response body to ``part`` and return its hex digest."""
     digest = hashlib.sha256() if digits == 64 else hashlib.sha512()
     name = url.rpartition("/")[2]
     began = told = time.monotonic()
@@ -139,7 +139,7 @@ def _extract(archive: Path, member: str, target: Path) -> None:
 
 
 def _open(url: str) -> http.client.HTTPResponse:
-    # Unlike loopback traffic, this goes through whatever proxy the user's environment names.
+    # Unlike loopback traffic, this goes through the proxy of the user's environment.
     try:
         answer = urllib.request.urlopen(urllib.request.Request(url), timeout=_CONNECT_S)
     except urllib.error.HTTPError as error:

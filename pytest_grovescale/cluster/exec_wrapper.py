@@ -1,7 +1,7 @@
-"""Becomes another program, with its limits set. Run by path: ``python -I -S exec_wrapper.py OPTIONS ARGV…``.
+"""Sets process limits, then execs another program. Run by path: ``python -I -S exec_wrapper.py OPTIONS ARGV…``.
 
-What must be set in the child between fork and exec is set here, in a process of its own: a preexec function would
-run Python code in a forked copy of the supervisor. Nothing of the package is imported; it costs 20 ms.
+Limits that must be set in the child between fork and exec are set here, in a process of its own: a preexec function
+would run Python code in a forked copy of the supervisor. Imports nothing of the package; costs 20 ms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     if os.getppid() != options["parent"]:
         # The supervisor died before the line above took effect.
         sys.exit(1)
-    # So that py-spy may attach under Yama scope 1; fails where there is no Yama, and is not needed there.
+    # Allows py-spy to attach under Yama scope 1; fails where there is no Yama, and is not needed there.
     prctl(_PR_SET_PTRACER, ctypes.c_ulong(_PR_SET_PTRACER_ANY), 0, 0, 0)
     if options["cores"]:
         os.sched_setaffinity(0, options["cores"])
@@ -35,7 +35,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    # Python starts with SIGPIPE ignored, which an exec passes on.
+    # Python ignores SIGPIPE at startup, and an exec would inherit that.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         os.execvpe(argv[0], argv, os.environ)

@@ -1,7 +1,7 @@
-"""Binaries built from Go modules, where official ones cannot be had.
+"""Binaries built from Go modules, where official ones are not available.
 
 ``go install`` cannot build Kubernetes (its go.mod has replacements), so each version has a small module of its own in
-``gomodules/`` that requires it and pins every dependency by its go.sum. A copy of it in the cache is built.
+``gomodules/`` that requires it and pins every dependency by its go.sum. The build uses a copy in the cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PACKAGES = {
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     "kind": "sigs.k8s.io/kind",
 }
-# Without the clients of two dozen clouds: its targets are told to it in files.
+# Without the service discovery of two dozen clouds: targets come from files.
 _TAGS = {"prometheus": "remove_all_sd"}
 # `go build -n` writes this above the commands of each package that the build cache lacks.
 _TO_COMPILE = re.compile(r"^#\n# (\S+)\n#$", re.MULTILINE)
@@ -38,7 +38,7 @@ _STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class BuildFailed(GrovescaleError):
-    """A binary could not be built."""
+    """A build failed."""
 
 
 def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Progress) -> Path:
@@ -66,12 +66,12 @@ def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Pro
 
 
 def modules() -> list[str]:
-    """Return the names of all modules that can be built."""
+    """Return the names of all modules in ``gomodules/``."""
     return sorted(entry.name for entry in _MODULES.iterdir() if (entry / "go.mod").is_file())
 
 
 def module(name: str, version: str) -> str:
-    """Return the folder in ``gomodules/`` that builds a binary: one for all of Kubernetes, one for each other."""
+    """Return the folder in ``gomodules/`` that builds a binary; all Kubernetes binaries share one."""
     return f"{name if name in _PACKAGES else 'kubernetes'}-{version}"
 
 
@@ -100,7 +100,7 @@ def _ldflags(name: str, version: str) -> str:
     if name == "prometheus":
         flags.append(f"-X github.com/prometheus/common/version.Version={version}")
     if name not in _PACKAGES:
-        # Without the stamp a server says v0.0.0-master, and clients misbehave.
+        # Without the version stamp a server reports v0.0.0-master, and clients misbehave.
         major, minor, _ = version.split(".")
         values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         flags += [f"-X {package}.{name}={value}" for package in _STAMPED for name, value in values.items()]
@@ -118,8 +118,8 @@ def go_build(
 ) -> None:
     """Run ``go build`` with the arguments in ``folder`` and report its progress in packages.
 
-    How many packages the build cache lacks is read from a dry run, ``go build -n``; the build's ``-v`` then names each
-    one as its compilation begins (both: ``go help build``). Raises BuildFailed with the last lines of Go's output.
+    A dry run, ``go build -n``, gives the number of packages that the build cache lacks; the build's ``-v`` then names
+    each one as its compilation begins (both: ``go help build``). Raises BuildFailed with the last lines of Go's output.
     """
     began = time.monotonic()
     progress(f"building {what} from Go modules: reading its packages")
@@ -151,7 +151,7 @@ def _run(
     progress: Progress,
     report_every_s: float,
 ) -> str:
-    """Return a command's output; every ``report_every_s`` report what ``state`` makes of the output so far."""
+    """Return a command's output; every ``report_every_s`` report ``state(output so far)`` as progress."""
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -160,8 +160,8 @@ def _run(
         "GOWORK": "off",
     }
     began = time.monotonic()
-    # A file, not a pipe: a build that is not read does not stall. It is read by its name, for the position in it
-    # belongs to the command.
+    # A file, not a pipe: a build that is not read does not stall. Opened by name to read, since the command owns the
+    # position of its descriptor.
     with tempfile.NamedTemporaryFile("w", dir=folder) as file:
         output = Path(file.name)
         process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=file, stderr=file)

@@ -1,4 +1,4 @@
-"""A cluster that this process holds a lease on: taken, used, given back."""
+"""`Cluster`, a running cluster that this process holds a lease on; functions that acquire, join and stop one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LONGEST_GRACE_S = 3600.0
 
 
 class Cluster:
-    """A live cluster. It stays at least as long as this process lives or until ``release``."""
+    """A running cluster. It stays at least until this process ends or calls ``release``."""
 
     def __init__(self, directory: Path, facts: state.Facts, held: Lease) -> None:
         self.name = facts.name
@@ -54,20 +54,20 @@ class Cluster:
         self.pools = dict(facts.pools)
         self.on_loopback = facts.on_loopback
         self.owner = ownership.of(directory)
-        """Who makes objects on it, for those that others use too."""
+        """Owner of the objects that this process creates on it, also for clusters that others use."""
         self.container = facts.container
         self.standing = facts.standing
-        """Whether it was made by ``grovescale up``; any other ends with the run that made it."""
+        """Whether ``grovescale up`` created it; any other cluster ends with the run that created it."""
         self._lease = held
         self._supervision = Supervision(directory)
 
     @property
     def lease_id(self) -> str:
-        """Under which this process uses it; namespaces are labelled with it, to be found should the process die."""
+        """Id of this process' lease; label of its namespaces, so that they can be found if the process dies."""
         return self._lease.id
 
     def note_test(self, test: str) -> None:
-        """Record which test uses the cluster now, for ``grovescale status`` and ``down``; empty: none."""
+        """Record the test that currently uses the cluster, for ``grovescale status`` and ``down``; empty: none."""
         self._lease.note_test(test)
 
     def access_as(self, role: str) -> Access:
@@ -83,46 +83,46 @@ class Cluster:
     def start_process(self, spec: ProcessSpec) -> ProcessInfo:
         """Run a process under the cluster's supervisor; it is stopped when this lease ends, however it ends.
 
-        Unless others share it by then (``share_process``).
+        Unless another lease shares it by then (``share_process``).
         """
         answer = protocol.ask(self.directory, protocol.StartProcess(spec=spec, lease=self._lease.id))
         return _process(answer)
 
     def share_process(self, name: str) -> ProcessInfo:
-        """Keep a process that another holder of the cluster started from ending with that one's lease. Idempotent.
+        """Keep a process of another lease running as long as this lease too. Idempotent.
 
-        Raises ClusterError when it does not run, or is being stopped.
+        Raises ClusterError if it does not run, or is being stopped.
         """
         return _process(protocol.ask(self.directory, protocol.ShareProcess(name=name, lease=self._lease.id)))
 
     def stop_process(self, name: str) -> ProcessInfo:
         """Stop a process (SIGTERM, its grace, SIGKILL) and return once it has ended. Idempotent."""
-        # A process may have any grace; the supervisor answers when it is over.
+        # The grace period of a process is unlimited; the supervisor answers after it.
         return _process(protocol.ask(self.directory, protocol.StopProcess(name=name), timeout_s=_LONGEST_GRACE_S))
 
     def processes(self) -> dict[str, ProcessInfo]:
-        """Return all processes of the cluster by name: its components and what was started on it."""
+        """Return all processes of the cluster by name: its components and processes started on it."""
         return state.process_list(self.directory)
 
     def trouble(self) -> str:
-        """Return in words what is wrong with what it runs in, its container or its supervisor; empty: nothing is."""
+        """Return the fault of the cluster's container or supervisor, as text; empty: none."""
         if not self._supervision.has_ended() and self._supervision.is_stopped():
             return f"its supervisor (pid {self._supervision.owner.pid}) is stopped"
         if self.container is None:
             return ""
-        # Asked for when something has gone wrong, and only on kind.
+        # Only called after an error, and only on kind.
         from .kind import node_container
 
         return node_container.trouble(self.container)
 
     def ended(self, within_s: float = 0.0) -> str:
-        """Return how the cluster has ended, or is ending, although this process holds a lease on it; empty: it runs.
+        """Return how the cluster has ended, or is ending, while this process holds a lease on it; empty: it runs.
 
-        ``within_s``: how long its supervisor is waited for, where something has ended that ends with it.
+        ``within_s``: time to wait for its supervisor to end, after another process ended that ends with it.
         """
         if self._lease.released:
             return ""
-        # The first thing that a supervisor does when it ends, and before it stops anything.
+        # A supervisor that ends does this first, before it stops anything.
         stopping = not (self.directory / protocol.SOCKET).exists()
         if not stopping and not self._supervision.has_ended(within_s):
             return ""
@@ -139,11 +139,11 @@ class Cluster:
         return f"cluster {self.name} ended while this session used it"
 
     def keep(self) -> None:
-        """Let the cluster stay when nobody holds a lease on it, until ``grovescale down``."""
+        """Keep the cluster without leases, until ``grovescale down``."""
         protocol.ask(self.directory, protocol.Keep(on=True))
 
     def release(self, *, keep: bool = False) -> None:
-        """Give the lease back; returns once the cluster is gone if this was the last one. Idempotent.
+        """Release the lease; returns once the cluster is gone if this was the last lease. Idempotent.
 
         Processes that this lease started are stopped. ``keep``: the cluster stays until ``grovescale down``.
         """
@@ -163,12 +163,22 @@ class Cluster:
         try:
             answer = protocol.ask(self.directory, protocol.Bye(lease=self._lease.id))
         except SupervisorGone:
-            # It was killed, or has seen by itself that nobody is left.
+            # The supervisor was killed, or has seen by itself that no lease is left.
             ending = True
+        except SupervisorStopped as stopped:
+            # A control plane without users must not stay because its supervisor is stopped.
+            if self._is_used_or_kept():
+                raise
+            stop(self.name)
+            raise SupervisorStopped(self.name, stopped.pid, ended=True) from None
         else:
             ending = answer.ending
         if ending:
             self._wait_gone(owner, patience)
+
+    def _is_used_or_kept(self) -> bool:
+        held = (lease.is_held(self.directory, name) for name in lease.names(self.directory))
+        return (self.directory / "kept").exists() or any(held)
 
     def _wait_gone(self, owner: state.Owner | None, patience_s: float) -> None:
         if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, patience_s):
@@ -179,21 +189,21 @@ class Cluster:
             )
         with locks.held(state.start_lock(self.directory), remove=True):
             if state.owner(self.directory) is None:
-                # Nothing, unless the supervisor was killed.
+                # Does nothing, unless the supervisor was killed.
                 state.clear_stale(self.directory)
 
 
 def names() -> list[str]:
-    """Return the names of all clusters that are running."""
+    """Return the names of all running clusters."""
     return [name for name in state.names() if is_running(name)]
 
 
 def is_running(name: str) -> bool:
-    """Return whether a cluster of this name is ready to be joined."""
+    """Return whether a cluster of this name can be joined."""
     try:
         folder = state.directory(name)
     except UsageError:
-        # A path of a definition file, for example.
+        # Not a cluster name: the path of a definition file, for example.
         return False
     return state.facts(folder) is not None and state.owner(folder) is not None
 
@@ -207,18 +217,18 @@ def acquire(
     standing: bool = False,
     progress: Progress,
 ) -> Cluster:
-    """Return a cluster as the definition says: the running one of that name, or a new one.
+    """Return a cluster for the definition: the running one of that name, or a new one.
 
-    ``name`` None makes one up. ``run_id``: namespaces labelled ``grovescale.io/run=<run_id>`` are removed from a
-    cluster that stays, should this process die without releasing it. ``allowed_contexts``: those of a kubeconfig that
-    may be used although they are not on this machine. ``standing``: a new one is no run's (``grovescale up``).
+    ``name`` None: a generated name. ``run_id``: namespaces labeled ``grovescale.io/run=<run_id>`` are removed from a
+    cluster that stays if this process dies without a release. ``allowed_contexts``: kubeconfig contexts that may be
+    used although they are not on this machine. ``standing``: a new cluster belongs to no run (``grovescale up``).
     Raises ClusterError, BinaryError, UsageError.
     """
     platforms.require_linux()
     chosen = name or f"c-{secrets.token_hex(4)}"
     folder = state.directory(chosen)
     definition = launch.settled(definition)
-    # Outside the lock: what is made for seven minutes is no start yet.
+    # Outside the lock: a build can take seven minutes, and the start has not begun yet.
     found = binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)
     with locks.held(
@@ -271,7 +281,7 @@ def join(name: str, *, run_id: str = "", progress: Progress) -> Cluster:
 
 
 def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
-    """Return a cluster that runs and stays for us, and its digest; else clear what there is. Needs the start lock."""
+    """Return a running cluster that stays for this lease, and its digest; else clear remains. Needs the start lock."""
     owner = state.owner(folder)
     facts = state.facts(folder)
     if owner is not None and facts is not None:
@@ -280,11 +290,11 @@ def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
             protocol.ask(folder, protocol.Hello(lease=held.id))
             return Cluster(folder, facts, held), facts.definition_digest
         except SupervisorStopped:
-            # Others' cluster, perhaps, and it may go on.
+            # An existing cluster, perhaps: it may still run.
             held.release()
             raise
         except ClusterError:
-            # It is on its way out.
+            # The cluster is ending.
             held.release()
         except BaseException:
             held.release()
@@ -296,9 +306,9 @@ def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
 
 
 def stop(name: str, *, refuse: Callable[[], None] = lambda: None) -> list[str]:
-    """Stop a cluster and clear what is left of it; return what was done, in words.
+    """Stop a cluster and clear its remains; return the actions taken, as text.
 
-    ``refuse`` is called when nothing can join or start the cluster any more; it raises if the cluster has to stay.
+    ``refuse`` is called when no process can join or start the cluster any more; it raises if the cluster has to stay.
     """
     folder = state.directory(name)
     done = []
@@ -312,7 +322,7 @@ def stop(name: str, *, refuse: Callable[[], None] = lambda: None) -> list[str]:
 
 
 def clear_stale(*, progress: Progress) -> None:
-    """Clear what killed supervisors left, of any name; leaves alone what runs or is just being started."""
+    """Clear the remains of killed supervisors, for all names; leave running and starting clusters alone."""
     for name in state.names():
         folder = state.directory(name)
         if state.owner(folder) is not None:
@@ -326,7 +336,7 @@ def clear_stale(*, progress: Progress) -> None:
                     for line in state.clear_stale(folder):
                         progress(f"left by a killed run of cluster {name}: {line}")
                 except ClusterError as error:
-                    # Of another cluster, which must not keep this one from starting; it stays for the next try.
+                    # Another cluster's error must not block this start; its remains stay for the next try.
                     progress(f"left by a killed run of cluster {name}: {error}")
             locks.remove(state.start_lock(folder))
     state.remove_unused_locks()

@@ -1,4 +1,4 @@
-"""The clusters on this machine: what `status` shows, and which one `down` and `kubeconfig` mean."""
+"""The clusters on this machine: content of `status`, and selection of a cluster for `down` and `kubeconfig`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     """Login name."""
     run: str
-    """Id of its run; empty for a command that is no run."""
+    """Id of its run; empty for a command outside a run."""
     test: str
-    """Id of the test that it runs on the cluster now; empty between tests."""
+    """Id of the test that currently runs on the cluster; empty between tests."""
     command: str
 
     @property
     def text(self) -> str:
-        """As messages name it."""
+        """Description of the user, for messages."""
         by = f"pid {self.pid}" + (f" of user {self.user}" if self.user else "")
         run = f", run {self.run}" if self.run else ""
         return f"{by}{run}, test {self.test}" if self.test else f"{by}{run}: {self.command}"
@@ -45,10 +45,10 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Negative: killed by that signal; None while it runs."""
     restarts: int
     memory_bytes: int | None
-    """Resident; None when it has ended."""
+    """Resident memory; None after its end."""
     age_seconds: float | None
     log: str
-    """File."""
+    """Log file."""
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,33 +56,33 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: Literal["running", "starting", "stale"]
-    """``stale``: its supervisor was killed, or could not clear up."""
+    """``stale``: its supervisor was killed, or could not remove everything."""
     made_by: Literal["up", "run", "unknown"]
     """``up``: it stays until ``grovescale down``. ``unknown``: it never became ready."""
     kept: bool
-    """Whether it stays when its last user is gone."""
+    """Whether it stays without users."""
     users: tuple[User, ...] = ()
     backend: str | None = None
-    """None, as the next four: it is not ready."""
+    """None, as the next four fields, until the cluster is ready."""
     kubernetes: str | None = None
     nodes: int | None = None
-    """Simulated ones."""
+    """Number of simulated nodes."""
     server: str | None = None
     """URL of its API server."""
     kubeconfig: str | None = None
-    """File."""
+    """kubeconfig file."""
     container: str | None = None
-    """What is known of the container that it runs in; None where it runs in none."""
+    """State of its container, as text; None for a cluster without one."""
     processes: tuple[ProcessStatus, ...] = ()
 
     @property
     def in_use(self) -> bool:
-        """Whether stopping it would break what a live process does on it."""
+        """Whether a live process uses the cluster."""
         return self.state != "stale" and bool(self.users)
 
 
 class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``grovescale status --json`` prints."""
+    """Output of ``grovescale status --json``."""
 
     schema_version: int = SCHEMA_VERSION
     clusters: tuple[ClusterStatus, ...]
@@ -91,19 +91,19 @@ class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read() -> list[ClusterStatus]:
-    """Return all clusters there is anything of, stale ones included, by name."""
+    """Return all clusters that have a folder, stale ones included, by name."""
     return [status_of(name) for name in state.names()]
 
 
 def status_of(name: str) -> ClusterStatus:
-    """Return what is known of one cluster."""
+    """Return the status of one cluster."""
     folder = state.directory(name)
     facts = state.facts(folder)
     users = tuple(_users(folder))
     kept = (folder / "kept").exists()
     made_by: Literal["up", "run", "unknown"] = "unknown" if facts is None else "up" if facts.standing else "run"
     if state.owner(folder) is None:
-        # Its folder is there before its supervisor.
+        # Its folder exists before its supervisor.
         starting = facts is None and bool(users)
         return ClusterStatus(
             name=name, state="starting" if starting else "stale", made_by=made_by, kept=kept, users=users
@@ -127,9 +127,9 @@ def status_of(name: str) -> ClusterStatus:
 
 
 def select(clusters: Sequence[ClusterStatus], name: str = "") -> ClusterStatus:
-    """Return the cluster that a command means: the one of this name, else the only one that ``grovescale up`` made.
+    """Return the cluster of this name; without a name, the only one that ``grovescale up`` created.
 
-    Raises UsageError where there is none, or several.
+    Raises UsageError if there is none, or several.
     """
     if name:
         for one in clusters:
@@ -158,7 +158,7 @@ def select(clusters: Sequence[ClusterStatus], name: str = "") -> ClusterStatus:
 
 
 def refuse_in_use(cluster: ClusterStatus) -> None:
-    """Raise UsageError for a cluster that a live process uses, with its owner."""
+    """Raise UsageError, with the user, for a cluster that a live process uses."""
     if cluster.in_use:
         raise UsageError(
             f"cluster {cluster.name} is in use by " + "; ".join(user.text for user in cluster.users),
@@ -194,7 +194,7 @@ def _processes(folder: Path) -> list[ProcessStatus]:
 
 
 def _container(container: state.Container) -> str:
-    # Only a cluster in a container needs an engine to be asked.
+    # Only a cluster in a container requires a call of the engine.
     from .kind import node_container
 
     return node_container.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"

@@ -1,4 +1,4 @@
-"""kwok, which plays the kubelets of the simulated nodes: its command line and its configuration file."""
+"""kwok, which simulates the kubelets: its command line and its configuration file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from .definition import ClusterDefinition, Kwok
 
 CONFIG = "kwok.yaml"
-"""The configuration's name in the cluster's folder, which is the working folder."""
+"""Name of the configuration file in the cluster's folder, the working folder."""
 
 ALL_NODES = ("--manage-all-nodes=true",)
 
@@ -18,12 +18,12 @@ _POD_RANGE = "10.128.0.0/9"
 
 
 def nodes_labelled(selector: str) -> tuple[str, ...]:
-    """Return the flags with which kwok takes on the nodes of a label selector alone: beside real ones, or others'."""
+    """Return the flags that restrict kwok to the nodes of a label selector, on clusters with other nodes."""
     return ("--manage-all-nodes=false", f"--manage-nodes-with-label-selector={selector}")
 
 
 def arguments(kwok: Kwok, *, kubeconfig: str, port: int, nodes: Sequence[str]) -> list[str]:
-    """Return kwok's arguments. ``port``: of its own metrics, on loopback; ``nodes``: flags that choose its nodes."""
+    """Return kwok's arguments. ``port``: of its own metrics, on loopback; ``nodes``: flags that select its nodes."""
     return [
         f"--kubeconfig={kubeconfig}",
         f"--config={CONFIG}",
@@ -37,7 +37,7 @@ def arguments(kwok: Kwok, *, kubeconfig: str, port: int, nodes: Sequence[str]) -
 
 
 def configuration(definition: ClusterDefinition) -> str:
-    """Return the configuration file (YAML): how much it does at a time, and the Stages. It ends at once without one."""
+    """Return the configuration file (YAML): concurrency and Stages. kwok exits at once without one."""
     options = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokConfiguration",
@@ -45,7 +45,7 @@ def configuration(definition: ClusterDefinition) -> str:
         "options": {
             "podPlayStageParallelism": definition.kwok.pod_parallelism,
             "nodePlayStageParallelism": definition.kwok.node_parallelism,
-            # It ends at once where there are leases and this is not given.
+            # kwok exits at once if there are leases and this is missing.
             "nodeLeaseParallelism": definition.kwok.node_parallelism,
         },
     }

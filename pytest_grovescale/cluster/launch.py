@@ -1,4 +1,4 @@
-"""Starting a cluster, of whatever backend: its lease, its supervisor, itself; or nothing, if anything fails."""
+"""Start of a cluster of any backend: its lease, its supervisor, its components; a failed start leaves nothing."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ _KEPT_STARTS = 5
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be started, and for whom."""
+    """Input of a start."""
 
     name: str
     folder: Path
     definition: ClusterDefinition
     binaries: Mapping[str, Binary]
-    """What `binaries.needed` names, found."""
+    """Paths of the binaries in `binaries.needed`."""
     run_id: str = ""
     allowed_contexts: tuple[str, ...] = ()
-    """Contexts of a kubeconfig that may be used although they are not on this machine."""
+    """kubeconfig contexts that may be used although they are not on this machine."""
     standing: bool = False
-    """Whether it is made by ``grovescale up``."""
+    """Whether ``grovescale up`` starts it."""
 
 
 Backend = Callable[[Plan, Progress], state.Facts]
-"""Brings a cluster up in its folder, which is there and empty but for our lease, and says what it is.
+"""Starts a cluster in its folder, which is empty except for our lease, and returns the facts about it.
 
-It starts a supervisor, and writes down what undoes the rest (``at_end.plan``) before it does it. When it raises, the
-caller ends the supervisor and has that done.
+It starts a supervisor, and stores teardown commands (``at_end.plan``) before it creates anything. When it raises, the
+caller ends the supervisor, which runs them.
 """
 
 
 def settled(definition: ClusterDefinition) -> ClusterDefinition:
-    """Return the definition with all settled that it leaves to its surroundings. Raises ClusterError."""
+    """Return the definition with all defaults of the environment filled in. Raises ClusterError."""
     if definition.backend == "existing":
         from .existing import reaching
 
@@ -65,12 +65,12 @@ def settled(definition: ClusterDefinition) -> ClusterDefinition:
 
 
 def digest(definition: ClusterDefinition) -> str:
-    """Return what tells whether two clusters were asked for alike."""
+    """Return a digest that is equal for equal definitions."""
     return state.digest(msgspec.json.encode(definition))
 
 
 def start(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
-    """Start a cluster and return once its nodes are Ready. Call with the start lock held and nothing there."""
+    """Start a cluster and return once its nodes are Ready. Requires the start lock and an unused name."""
     bring_up = _backend(plan.definition.backend)
     attempts = 0
     while True:
@@ -84,7 +84,7 @@ def start(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
 
 
 def _backend(name: str) -> Backend:
-    # Each imports what it alone needs, and only when it is used.
+    # Each backend is imported only when it is used.
     match name:
         case "kind":
             from .kind import start as kind
@@ -102,7 +102,7 @@ def _backend(name: str) -> Backend:
 
 def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[state.Facts, Lease]:
     plan.folder.mkdir(mode=0o700, parents=True)
-    # Before there is a supervisor: it ends as soon as it sees none.
+    # Before the supervisor starts: it ends as soon as it sees no lease.
     held = lease.take(plan.folder, run_id=plan.run_id)
     try:
         facts = msgspec.structs.replace(bring_up(plan, progress), standing=plan.standing)
@@ -110,7 +110,7 @@ def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[stat
     except BaseException as error:
         cause = _ended_supervisor(plan.folder, error)
         if isinstance(error, GrovescaleError) and not isinstance(error, PortTaken):
-            # As long as there is a folder: the supervisor takes it away at its end.
+            # Only while there is a folder: the supervisor removes it at its end.
             error.message += _kept_logs(plan.folder)
         held.release()
         if (owner := state.owner(plan.folder)) is not None:
@@ -123,9 +123,9 @@ def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[stat
 
 
 def _ended_supervisor(folder: Path, error: BaseException) -> ClusterError | None:
-    """Return the end of the supervisor as the cause of an error of ours that followed from it; None: it still runs.
+    """Return the end of the supervisor as the cause of a start error; None: it still runs.
 
-    Call before anything is cleared: its log is the only witness.
+    Call before anything is cleared: its log is the only evidence.
     """
     started = (folder / "supervisor.json").exists()
     if not isinstance(error, GrovescaleError) or not started or state.owner(folder) is not None:
@@ -134,9 +134,9 @@ def _ended_supervisor(folder: Path, error: BaseException) -> ClusterError | None
 
 
 def _kept_logs(folder: Path) -> str:
-    """Keep the logs of a start that has failed, and return where, as the end of a message; empty where there are none.
+    """Keep the logs of a failed start, and return their location as the end of a message; empty if there are none.
 
-    Those of the last few: nobody comes back for older ones.
+    Only those of the last few starts are kept.
     """
     kept = state.root() / "failed-starts"
     try:
@@ -158,10 +158,10 @@ def end(folder: Path, owner: state.Owner) -> None:
     try:
         protocol.ask(folder, protocol.Down())
     except SupervisorGone:
-        # No answer: it is starting, or on its way out.
+        # No answer: it is starting or ending.
         pass
     except SupervisorStopped:
-        # What it would have done, its killer does: see state.clear_stale.
+        # state.clear_stale does the supervisor's work instead.
         patience = 0.0
     if not processes.wait_gone(owner.pid, owner.started_ticks, patience):
         processes.kill(owner.pid, owner.started_ticks)
@@ -172,13 +172,13 @@ def end(folder: Path, owner: state.Owner) -> None:
 def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
     """Start the supervisor, run the block meanwhile, and return when it serves.
 
-    ``locked``: descriptors of locks that it holds, too, from then on, as of ports and of the data's folder.
+    ``locked``: descriptors of locks that it holds from then on, for ports and for the data folder.
     """
     reading, writing = os.pipe()
     try:
         log = os.open(folder / supervision.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            # It forks once more and lives on by itself; what is waited for below is only the first half.
+            # It forks again and daemonizes; the wait below is for the first process only.
             starter = subprocess.Popen(
                 [sys.executable, "-m", "pytest_grovescale.cluster.supervisor", str(folder), str(writing)],
                 cwd=Path(__file__).parents[2],
@@ -198,7 +198,7 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
         if not forked or not _says_ready(reading, folder):
             text = (folder / supervision.LOG).read_text(encoding="utf-8", errors="replace").strip()
             if todo := what_to_do(text):
-                # Where the machine refused it something, the frames tell no more than the error.
+                # If the machine denied it a resource, the stack frames add nothing to the error.
                 raise ClusterError(f"the supervisor did not start: {text.splitlines()[-1]}", next_step=todo)
             raise ClusterError(f"the supervisor did not start:\n{text}", next_step="Please report this.")
     finally:
@@ -206,7 +206,7 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
 
 
 def _forked(starter: subprocess.Popen[bytes]) -> bool:
-    """Wait for the first half of the supervisor to end; return whether it ended in order, and in time."""
+    """Wait for the first process of the supervisor; return whether it ended with code 0 in time."""
     try:
         return starter.wait(_SUPERVISOR_S) == 0
     except subprocess.TimeoutExpired:
@@ -216,7 +216,7 @@ def _forked(starter: subprocess.Popen[bytes]) -> bool:
 
 
 def _says_ready(reading: int, folder: Path) -> bool:
-    """Return whether the supervisor says that it serves; False when it ends before, or takes too long.
+    """Return whether the supervisor reports that it serves; False if it ends before, or takes too long.
 
     Raises SupervisorStopped when it is stopped.
     """

@@ -1,7 +1,7 @@
-"""Leases: who uses a cluster. A locked file each, so that the kernel gives it back when its holder dies.
+"""Leases: the users of a cluster. Each is a locked file, so that the kernel releases it when its holder dies.
 
-Its content is lines of JSON, each a whole `Holder`; the last complete one holds. Appended, since replacing the file
-would drop its lock.
+Its content is lines of JSON, each a whole `Holder`; the last complete line is valid. Lines are appended, since
+replacing the file would drop its lock.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ FOLDER = "leases"
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who took a lease."""
+    """Holder of a lease."""
 
     pid: int
     user: str = ""
     """Login name."""
     run_id: str = ""
-    """Run whose namespaces are removed when the holder dies without giving the lease back."""
+    """Run whose namespaces are removed if the holder dies without a release."""
     command: str = ""
     since: float = 0.0
     """Seconds since the epoch."""
     test: str = ""
-    """Id of the test that uses the cluster now; empty between tests."""
+    """Id of the test that currently uses the cluster; empty between tests."""
 
 
 class Lease:
@@ -46,14 +46,14 @@ class Lease:
         self._holder = holder
 
     def note_test(self, test: str) -> None:
-        """Record which test uses the cluster now; empty: none. Does nothing on a lease that was released."""
+        """Record the test that currently uses the cluster; empty: none. Does nothing on a released lease."""
         if self.released or test == self._holder.test:
             return
         self._holder = msgspec.structs.replace(self._holder, test=test)
         _append(self._file, self._holder)
 
     def release(self) -> None:
-        """Give it back. Idempotent. Gone before it is unlocked: that tells a release from a death."""
+        """Release the lease. Idempotent. Removes the file before the unlock, which distinguishes it from a death."""
         self.path.unlink(missing_ok=True)
         self._file.close()
 
@@ -78,13 +78,13 @@ def take(directory: Path, *, run_id: str = "") -> Lease:
         since=time.time(),
     )
     _append(file, holder)
-    # Under its final name it is locked from the first moment on: unlocked there means dead.
+    # Locked before it gets its final name: an unlocked file under that name means a dead holder.
     path = hidden.rename(folder / name)
     return Lease(path, file, holder)
 
 
 def names(directory: Path) -> list[str]:
-    """Return the ids of all leases, held or left by the dead."""
+    """Return the ids of all leases, those of dead holders included."""
     try:
         entries = sorted(entry.name for entry in (directory / FOLDER).iterdir())
     except FileNotFoundError:
@@ -93,18 +93,18 @@ def names(directory: Path) -> list[str]:
 
 
 def holder(directory: Path, name: str) -> Holder | None:
-    """Return who took a lease; None when its file is gone, or says nothing (a full disk, another version's)."""
+    """Return the holder of a lease; None if its file is gone or invalid (a full disk, another version's)."""
     try:
         lines = (directory / FOLDER / name).read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return None
-    # The first line is whole before the file has its name; a later one may be half written.
+    # The first line is complete before the file has its name; a later one may be half written.
     whole = [line for line in lines if line.endswith(b"\n")]
     return msgspec.json.decode(whole[-1], type=Holder) if whole else None
 
 
 def is_held(directory: Path, name: str) -> bool:
-    """Return whether the holder lives and has not given the lease back."""
+    """Return whether the holder lives and has not released the lease."""
     return locks.is_held(directory / FOLDER / name)
 
 

@@ -1,4 +1,4 @@
-"""The limits in force on a cluster, as every recording notes them: two clusters with other ones are not alike."""
+"""The limits in force on a cluster, stored in every recording: clusters with different limits are not comparable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Flat = dict[str, str | int | float | bool]
 
 
 def of_control_plane(definition: ClusterDefinition, *, controllers: str) -> Flat:
-    """Return those of a control plane of our own making. ``controllers``: which ones run."""
+    """Return the limits of a control plane that grovescale created. ``controllers``: the ones that run."""
     api = definition.api_server
     flat: Flat = {
         "priority_and_fairness": api.priority_and_fairness,
@@ -28,7 +28,7 @@ def of_control_plane(definition: ClusterDefinition, *, controllers: str) -> Flat
 
 
 def of_kwok(definition: ClusterDefinition) -> Flat:
-    """Return those of a kwok of ours, and the Stages that it plays."""
+    """Return the limits of grovescale's kwok, and its Stages."""
     return {
         "kwok_pod_parallelism": definition.kwok.pod_parallelism,
         "kwok_lease_seconds": definition.kwok.lease_seconds,

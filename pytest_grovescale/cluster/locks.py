@@ -1,4 +1,4 @@
-"""Advisory file locks (flock): dropped by the kernel when their holder dies, however it dies."""
+"""Advisory file locks (flock): the kernel releases them when their holder dies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import BinaryIO, Literal
 
 
 def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | None:
-    """Return the locked file, to be closed when done; None when it is taken and ``wait`` is off."""
-    # Imported late: the package must be importable where there is no flock, to say so itself.
+    """Return the locked file, to be closed when done; None if it is locked already and ``wait`` is off."""
+    # Imported late: the package must be importable without flock, to report that itself.
     import fcntl
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | N
         except BaseException:
             file.close()
             raise
-        # Its holder removed it while we waited: what we locked is no longer the one that others see.
+        # Its holder removed it during the wait: the locked file is no longer the one under this name.
         file.close()
 
 
@@ -37,9 +37,9 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | N
 def held(
     path: Path, *, shared: bool = False, remove: bool = False, waiting: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Hold a lock for the length of a block, and take its file away afterwards if asked to.
+    """Hold a lock for the length of a block, and remove its file afterwards if ``remove``.
 
-    ``waiting`` is called once when somebody else holds it, before the wait for them.
+    ``waiting`` is called once before the wait if another process holds the lock.
     """
     file = take(path, shared=shared, wait=False)
     if file is None:
@@ -53,9 +53,9 @@ def held(
 
 
 def take_folder(path: Path) -> int | None:
-    """Return the locked descriptor of a real folder of this user's; None for anything else, and for one that is held.
+    """Return the locked descriptor of a real folder of this user; None for anything else, and for a locked one.
 
-    The folder itself is locked: nothing in it, which somebody else may have put there, is looked at.
+    The lock is on the folder itself: its content, which may come from other users, is not read.
     """
     import fcntl
 
@@ -65,7 +65,7 @@ def take_folder(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its holder may have removed it before we had the lock.
+        # Its holder may have removed it before this lock.
         ours = os.fstat(descriptor).st_uid == os.getuid() and os.path.samestat(os.fstat(descriptor), path.lstat())
     except OSError:
         ours = False
@@ -85,7 +85,7 @@ def is_held(path: Path) -> bool:
     import fcntl
 
     try:
-        # What is no regular file is nobody's lock, and must not be waited for.
+        # A non-regular file is no lock, and opening it could block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
@@ -99,13 +99,13 @@ def is_held(path: Path) -> bool:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a lock file, made if need be. Raises OSError, also for anything but a regular file."""
+    """Open a lock file, create it if missing. Raises OSError, also for a non-regular file."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     mode: Literal["ab", "rb"] = "ab"
     try:
         descriptor = os.open(path, flags | os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     except PermissionError:
-        # Another user's, in a folder that all may write to: to lock it, reading is enough.
+        # Another user's, in a folder that all may write to: read access is enough for a lock.
         mode, descriptor = "rb", os.open(path, flags | os.O_RDONLY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -1,18 +1,20 @@
-"""The lock on this machine: functional tests share it, a test that measures holds it alone.
+"""The machine lock: functional tests share it, a test that measures holds it exclusively.
 
-A readers-writer lock of two lock files, fair in both directions: a waiting process holds the gate, and as long as it
-does, no other gets past it. The lock can be handed on to a child process, as an open descriptor: it is free again when
-the last of them has ended. Beside the lock files each process that holds the lock or waits for it has a file that says
-who it is, for those that wait and for ``grovescale status``.
+A readers-writer lock of two lock files, fair in both directions: a waiting process holds the gate, and meanwhile no
+other process passes it. A child process can inherit the lock as an open descriptor: it is free again when the last of
+them has ended. Beside the lock files, each process that holds the lock or waits for it has a file with its identity,
+for waiting processes and for ``grovescale status``.
 
-All users of a machine lock the same files, whatever their state folders: a measurement is disturbed by all that runs
-beside it. Processes with another ``/tmp``, as in another container, do not see each other. Every user can create files
-there, so only regular files are opened, and where that folder cannot be used, the lock is the user's own.
+All users of a machine lock the same files, whatever their state folders: every other load disturbs a measurement.
+Processes with another ``/tmp``, as in another container, do not see each other. Every user can create files there, so
+only regular files are opened, and if that folder cannot be used, the lock is the user's own.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -34,42 +36,42 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 FOLDER = "GROVESCALE_MACHINE_LOCK_DIR"
-"""Environment variable: another folder, for runs that are to ignore the rest of the machine."""
+"""Environment variable: another folder, for runs that ignore the rest of the machine."""
 
 INHERITED = "GROVESCALE_MACHINE_LOCK_FD"
 """Environment variable: number of the descriptor by which a process shares the lock of its parent."""
 
-# Not `tempfile`'s: TMPDIR often is a job's or a user's own.
+# Not `tempfile`'s: TMPDIR often differs by job or user.
 _ALL_USERS = Path("/tmp/grovescale-machine-lock")
 _LOCK_FILES = ("gate", "main")
-# Each process holds the gate for an instant when it passes; that is no wait worth a message.
+# Each process holds the gate briefly when it passes; that is not worth a message.
 _TRIES, _BETWEEN_S = 10, 0.02
 _REPORT_AFTER_S, _REPORT_EVERY_S = 10.0, 60.0
 _USER_PREFIX = "user-"
 _COMMAND_LENGTH = 200
 _USER_BYTES = 4096
-"""Size of each file about a user of the lock: it is written and read at once."""
+"""Size of each user file of the lock: written and read in one call."""
 
 
 class LockUser(msgspec.Struct, frozen=True, kw_only=True):
-    """A live process that holds the lock, or waits for it."""
+    """A live process that holds the lock or waits for it."""
 
     pid: int
     command: str
     """Id of its test, or its command line."""
     alone: bool
-    """Whether it measures; the others share the lock."""
+    """Whether it measures and holds the lock exclusively; the others share it."""
     holds: bool
     """False: it waits."""
     since: float
-    """Start of the holding or of the wait; seconds since the epoch."""
+    """Start of the holding or the wait; seconds since the epoch."""
     expected_s: float | None = None
     """Estimated length of the holding from ``since``; None: unknown."""
     user: str = ""
     """Login name of the owner of its file."""
 
     def text(self, now: float) -> str:
-        """Return it as messages name it; ``now``: seconds since the epoch."""
+        """Return the description for messages; ``now``: seconds since the epoch."""
         by = f"pid {self.pid}" + (f" of user {self.user}" if self.user else "")
         elapsed = max(0.0, now - self.since)
         text = f"{by}, {self.command}, since {time.strftime('%H:%M:%S', time.localtime(self.since))}"
@@ -89,12 +91,12 @@ class MachineLock:
         self._queue = queue
 
     def expect(self, seconds: float) -> None:
-        """Publish that the lock can be passed on in about so many seconds."""
+        """Publish the estimated time until the lock is released."""
         if self._queue is not None:
             self._queue.expect(seconds)
 
     def yield_to_waiting(self) -> None:
-        """Between two measurements: release the lock if a process waits for it, and return when it is held again."""
+        """Between two measurements: release the lock if a process waits for it, and return with the lock held again."""
         if self._queue is not None:
             self._queue.yield_to_waiting(self.descriptor)
 
@@ -112,16 +114,16 @@ def shared(
 def exclusive(
     say: Say = lambda text: None, *, command: str = "", expected_s: float | None = None
 ) -> Iterator[MachineLock]:
-    """Hold the lock alone on this machine. Raises ClusterError where there can be no lock.
+    """Hold the lock exclusively on this machine. Raises ClusterError if locking is impossible.
 
-    ``command``: the test or command, shown to waiting processes; ``expected_s``: how long it will hold the lock, s.
+    ``command``: the test or command, shown to waiting processes; ``expected_s``: estimated duration of the holding, s.
     """
     with _locked(say, command, expected_s, alone=True) as lock:
         yield lock
 
 
 def users() -> list[LockUser]:
-    """Return the processes that hold the lock, then those that wait for it, each by their start."""
+    """Return the processes that hold the lock, then those that wait for it, each group by start time."""
     return _users(_folder()[0])
 
 
@@ -138,7 +140,7 @@ def _locked(say: Say, command: str, expected_s: float | None, *, alone: bool) ->
                 for name in _LOCK_FILES:
                     _make(folder / name)
                 file = opened.enter_context(_user_file(folder))
-                # Removes what killed processes left.
+                # Removes files of killed processes.
                 _users(folder)
         except OSError as error:
             raise ClusterError(
@@ -164,7 +166,7 @@ def _locked(say: Say, command: str, expected_s: float | None, *, alone: bool) ->
 
 
 class _Queue:
-    """This process among those that use the machine."""
+    """This process in the queue for the machine lock."""
 
     def __init__(self, folder: Path, file: BinaryIO, me: LockUser, say: Say) -> None:
         self._folder = folder
@@ -191,7 +193,7 @@ class _Queue:
             return
         import fcntl
 
-        # All that inherited the descriptor share one lock: they lose it, and get it back, with this process.
+        # All processes that inherited the descriptor share one lock: they lose and regain it with this process.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         self._publish(holds=False, since=time.time())
         with self._take("gate", shared=False):
@@ -207,7 +209,7 @@ class _Queue:
     def _publish(self, **changed: Any) -> None:
         self._me = msgspec.structs.replace(self._me, **changed)
         content = msgspec.json.encode(self._me)
-        # In one write of one size: readers never get a part. On a full disk the lock still works, without the name.
+        # One write of fixed size: readers never see a part. On a full disk the lock still works, without the name.
         with contextlib.suppress(OSError):
             os.pwrite(self._file.fileno(), content.ljust(_USER_BYTES)[:_USER_BYTES], 0)
 
@@ -246,7 +248,7 @@ class _Queue:
 
 
 def _folder() -> tuple[Path, str]:
-    """Return the folder of the lock files; and why it is not that of all users, where that one cannot be used."""
+    """Return the folder of the lock files, and the reason if it is not the one that all users share."""
     if given := os.environ.get(FOLDER):
         return Path(given).absolute(), ""
     if problem := _problem_of(_ALL_USERS):
@@ -255,7 +257,7 @@ def _folder() -> tuple[Path, str]:
 
 
 def _problem_of(folder: Path) -> str:
-    """Return why the folder of all users cannot be used; empty where it can, or does not exist yet."""
+    """Return why the shared folder cannot be used; empty if it can, or does not exist yet."""
     for path in (folder, *(folder / name for name in _LOCK_FILES)):
         try:
             mode = path.lstat().st_mode
@@ -272,7 +274,7 @@ def _problem_of(folder: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """Make a lock file that every user can lock, whatever this one's umask; an existing file stays as it is."""
+    """Create a lock file that every user can lock, regardless of the umask; an existing file stays unchanged."""
     with contextlib.suppress(FileExistsError):
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
@@ -290,10 +292,14 @@ def _user_file(folder: Path) -> Iterator[BinaryIO]:
     with os.fdopen(descriptor, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         os.fchmod(descriptor, 0o644)
+        remove = functools.partial(Path(name).unlink, missing_ok=True)
+        # A second Ctrl-C may skip the code that closes this block.
+        atexit.register(remove)
         try:
             yield file
         finally:
-            Path(name).unlink(missing_ok=True)
+            remove()
+            atexit.unregister(remove)
 
 
 def _users(folder: Path) -> list[LockUser]:
@@ -302,13 +308,13 @@ def _users(folder: Path) -> list[LockUser]:
 
 
 def _read_user(path: Path) -> LockUser | None:
-    """Return the content of a user's file; None when its process has ended, or when it is something else."""
+    """Return the content of a user file; None if its process has ended, or if it is another kind of file."""
     import fcntl
 
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        # Removed since it was listed, or another user's symbolic link or socket.
+        # Removed since the listing, or another user's symbolic link or socket.
         return None
     try:
         status = os.fstat(descriptor)
@@ -318,9 +324,9 @@ def _read_user(path: Path) -> LockUser | None:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             user = msgspec.json.decode(os.read(descriptor, _USER_BYTES), type=LockUser)
-            # The owner comes from the kernel; the rest is the process' own statement.
+            # The owner comes from the kernel; the process itself wrote the rest.
             return msgspec.structs.replace(user, user=processes.login(status.st_uid))
-        # A killed process left it; an empty one is just being made.
+        # From a killed process, or empty because it is being created.
         if status.st_uid == os.getuid() and status.st_size:
             path.unlink(missing_ok=True)
         return None
@@ -335,10 +341,10 @@ def _command_line() -> str:
 
 
 def _inherited(path: Path) -> int | None:
-    """Return the descriptor of the parent's lock that this process shares; None where it has none.
+    """Return the descriptor of the parent's lock that this process shares; None if it has none.
 
-    The environment alone does not say so, since it also reaches processes that inherited no descriptor: it has to be
-    open on this very file, and locking it again must not conflict with another process.
+    The environment alone is no proof, since it also reaches processes that inherited no descriptor: the descriptor has
+    to be open on this very file, and locking it again must not conflict with another process.
     """
     number = os.environ.get(INHERITED, "")
     if not number.isdigit():

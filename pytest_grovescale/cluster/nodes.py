@@ -1,4 +1,4 @@
-"""Simulated nodes: objects without a machine behind them, made concurrently, Ready once kwok has taken them on."""
+"""Simulated nodes: Node objects without a machine, created concurrently, Ready once kwok has taken them on."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def selector(cluster: str) -> str:
 
 
 def prefixed(definition: ClusterDefinition, cluster: str) -> dict[str, str]:
-    """Return pool prefix → prefix with the cluster's name in front: no two clusters' nodes have one name then."""
+    """Return pool prefix → prefix with the cluster's name in front, so that node names of clusters never collide."""
     return {pool.prefix: f"{cluster}-{pool.prefix}" for pool in definition.nodes}
 
 
 def manifests(
     definition: ClusterDefinition, *, cluster: str, prefixes: Mapping[str, str] = {}
 ) -> Iterator[dict[str, Any]]:
-    """Yield every node of a cluster, pool by pool. ``prefixes``: what names begin with, where not with the pool's."""
+    """Yield every node of a cluster, pool by pool. ``prefixes``: name prefixes that differ from the pool's."""
     for pool in definition.nodes:
         template = yaml.safe_load(Path(pool.template).read_text(encoding="utf-8"))
         for number in range(pool.count):
@@ -100,7 +100,7 @@ def node(template: dict[str, Any], pool: NodePool, number: int, *, cluster: str,
 async def create(
     client: Client, definition: ClusterDefinition, *, cluster: str, prefixes: Mapping[str, str] = {}
 ) -> None:
-    """Create all nodes; those that are there already stay as they are."""
+    """Create all nodes; existing ones stay unchanged."""
     await put(client, manifests(definition, cluster=cluster, prefixes=prefixes))
 
 
@@ -110,7 +110,7 @@ async def put(client: Client, some: Iterable[Mapping[str, Any]]) -> None:
 
 
 async def remove(client: Client, selector: str) -> int:
-    """Delete the nodes that a label selector means, and return how many there were."""
+    """Delete the nodes of a label selector, and return their number."""
     found = await client.list(_NODES, label_selector=selector)
     await _each([str(item["metadata"]["name"]) for item in found.items], lambda name: _delete(client, name))
     return len(found.items)
@@ -123,7 +123,7 @@ async def _each(items: Iterable[T], action: Callable[[T], Awaitable[None]]) -> N
     async def work() -> None:
         for item in waiting:
             if errors:
-                # One is enough to say what is wrong with all of them.
+                # One error is enough to explain all.
                 return
             try:
                 await action(item)
@@ -143,7 +143,7 @@ async def _delete(client: Client, name: str) -> None:
 
 
 async def _create(client: Client, body: bytes) -> None:
-    """Create a node. No answer may mean that it was created, so what is there already is right."""
+    """Create a node. A request without an answer may have created it, so an existing node is a success."""
     for attempt in range(_ATTEMPTS):
         try:
             await client.request("POST", _PATH, body=body)
@@ -159,9 +159,9 @@ async def _create(client: Client, body: bytes) -> None:
 
 
 async def wait_ready(client: Client, count: int, *, timeout_s: float, selector: str = "") -> None:
-    """Return when ``count`` of the nodes that a label selector means are Ready.
+    """Return when ``count`` of the nodes of a label selector are Ready.
 
-    Raises ClusterError after ``timeout_s`` seconds, naming the late.
+    Raises ClusterError after ``timeout_s`` seconds, with the names of the missing ones.
     """
     ready: set[str] = set()
     seen: set[str] = set()
@@ -180,7 +180,7 @@ async def wait_ready(client: Client, count: int, *, timeout_s: float, selector: 
                 next_step="See kwok's log; a Stage that sets Ready must be among the definition's stages.",
             ) from None
         except ServerUnavailable:
-            # A cut watch; a new one begins with all nodes.
+            # A disconnected watch; a new one begins with all nodes.
             await asyncio.sleep(0.05)
 
 
@@ -188,7 +188,7 @@ async def _follow(client: Client, count: int, selector: str, ready: set[str], se
     try:
         await _watched(client, count, selector, ready, seen)
     except (Invalid, BadRequest):
-        # Before 1.32 a watch does not begin with what is there.
+        # Before 1.32 a watch does not begin with the existing objects.
         listing = await client.list(_NODES, label_selector=selector)
         for item in listing.items:
             _note(msgspec.convert(item, _Node), ready, seen)
@@ -200,7 +200,7 @@ async def _watched(
     client: Client, count: int, selector: str, ready: set[str], seen: set[str], *, since: str = ""
 ) -> None:
     events = watch.stream(client, _PATH, label_selector=selector, resource_version=since, initial_events=not since)
-    # Closed here, not by the garbage collector some time: it holds a connection.
+    # Closed explicitly, not by a later garbage collection: it holds a connection.
     async with aclosing(cast("AsyncGenerator[watch.WatchEvent, None]", events)) as changes:
         async for event in changes:
             if event.type != "BOOKMARK":
@@ -213,7 +213,7 @@ def _note(found: _Node, ready: set[str], seen: set[str], *, gone: bool = False) 
     name = found.metadata.name
     seen.add(name)
     is_ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
-    # Where a node-lifecycle controller runs it takes this taint off a moment later; until then no pod is put there.
+    # A node-lifecycle controller, if it runs, removes this taint a moment later; until then no pod is scheduled there.
     if is_ready and not gone and all(taint.key != _NOT_READY for taint in found.spec.taints):
         ready.add(name)
     else:

@@ -1,8 +1,8 @@
-"""What a cluster's users put on an API server that others use too: marked as theirs, and noted before it is made.
+"""Ownership of objects on a shared API server: owner labels, and a ledger entry before each creation.
 
-A label says whose an object is; one that two clusters' users need has both labels, and stays until both are done. The
-ledger, a file in the cluster's folder, says where to look at the end, so that nothing is searched for: on a large
-cluster a search would cost more than the tests.
+A label names an object's owner; an object that two clusters' users need has both labels, and stays until both have
+released it. The ledger, a file in the cluster's folder, lists the objects for the removal, so that no search is needed:
+on a large cluster a search would cost more than the tests.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 
 OWNER_LABELS = "owner.grovescale.io/"
-"""What a label says of its owner ends in the cluster's name; its value means nothing."""
+"""Prefix of owner labels; the cluster's name follows, the value has no meaning."""
 
 CLUSTER_LABEL = "grovescale.io/cluster"
-"""Its value is the cluster's name, on everything that is the cluster's own where there are others' things beside it."""
+"""Label with the cluster's name, on all objects that belong to one cluster, on clusters that others use."""
 
 CLAIM_LABEL = "grovescale.io/claim"
-"""Tells a cluster from another of the same name, made elsewhere: on nodes and namespaces where others use it, too."""
+"""Label of nodes and namespaces on shared clusters; distinguishes clusters of the same name from different machines."""
 
 LEDGER = "made.jsonl"
-"""The ledger's name in the cluster's folder."""
+"""Name of the ledger in the cluster's folder."""
 
 _CLAIM = "claim"
 
@@ -39,44 +39,44 @@ class Made(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def title(self) -> str:
-        """As messages call it."""
+        """Description of the object, for messages."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who makes objects, and where they are noted."""
+    """Owner of created objects, and the ledger that lists them."""
 
     cluster: str
-    """Its name."""
+    """Name of the cluster."""
     ledger: str
-    """File."""
+    """Ledger file."""
     claim: str = ""
-    """Random; empty on a cluster that is ours alone."""
+    """Random; empty on a cluster that only this run uses."""
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its namespaces and nodes are labelled with."""
+        """Labels of its namespaces and nodes."""
         return {CLUSTER_LABEL: self.cluster} | ({CLAIM_LABEL: self.claim} if self.claim else {})
 
     @property
     def selector(self) -> str:
-        """The label selector that means these."""
+        """Label selector for these labels."""
         return ",".join(f"{label}={value}" for label, value in self.labels.items())
 
     @property
     def label(self) -> str:
-        """The label's name on what it owns."""
+        """Name of the owner label on its objects."""
         return f"{OWNER_LABELS}{self.cluster}"
 
     def note(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Write down what is about to be made. Several processes may do so at once."""
+        """Append objects to the ledger before their creation. Safe for concurrent processes."""
         lines = [msgspec.json.encode(_made(obj)) + b"\n" for obj in objects]
         with Path(self.ledger).open("ab") as file:
             file.write(b"".join(lines))
 
 
 def of(folder: Path) -> Owner:
-    """Return the owner that a cluster's folder stands for."""
+    """Return the owner for a cluster's folder."""
     claim = folder / _CLAIM
     return Owner(
         cluster=folder.name,
@@ -86,25 +86,25 @@ def of(folder: Path) -> Owner:
 
 
 def claimed(folder: Path) -> Owner:
-    """Return the owner for a new cluster that others use, told from any other of its name from now on."""
+    """Return the owner for a new shared cluster, with a claim that distinguishes it from others of its name."""
     (folder / _CLAIM).write_text(secrets.token_hex(8), encoding="utf-8")
     return of(folder)
 
 
 def others(labels: Mapping[str, str], owner: Owner) -> list[str]:
-    """Return the names of the other clusters that an object's labels call its owners."""
+    """Return the names of the other clusters that own an object, by its labels."""
     return sorted(
         name.removeprefix(OWNER_LABELS) for name in labels if name.startswith(OWNER_LABELS) and name != owner.label
     )
 
 
 def noted(owner: Owner) -> list[Made]:
-    """Return all that was ever noted, each object once, the last one first: the order in which it is taken out."""
+    """Return all objects in the ledger, without duplicates, the last one first: the order of their removal."""
     try:
         lines = Path(owner.ledger).read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
         return []
-    # A line that was never finished: its object was not made.
+    # An incomplete line: its object was not created.
     found = [msgspec.json.decode(line, type=Made) for line in lines if line.endswith(b"\n")]
     return list(dict.fromkeys(reversed(found)))
 

@@ -1,7 +1,7 @@
-"""Keys and certificates of a local control plane, made in memory; EC P-256 throughout.
+"""Keys and certificates of a local control plane, created in memory; EC P-256 throughout.
 
-Every component and the harness has an identity of its own: they all may do everything (``system:masters``), yet the
-audit log tells them apart.
+Every component and the harness has an identity of its own: all have full access (``system:masters``), and the audit log
+distinguishes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..whole_files import write_private
 
 _ALL = "system:masters"
 _LIFETIME = datetime.timedelta(days=365)
-# A clock that is a little behind must not refuse a certificate made a moment ago.
+# Tolerates clocks that are slightly behind.
 _BACKDATED = datetime.timedelta(minutes=10)
 
 
@@ -36,7 +36,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Pki(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a control plane needs. Holds secrets."""
+    """Keys and certificates of a control plane. Contains secrets."""
 
     ca_pem: str
     server: Pair
@@ -50,7 +50,7 @@ class Pki(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(clients: Sequence[str], *, service_ip: str) -> Pki:
-    """Return a fresh CA, a server certificate for 127.0.0.1, localhost and ``service_ip``, and one for each client."""
+    """Return a new CA, a server certificate for 127.0.0.1, localhost and ``service_ip``, and one for each client."""
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("grovescale-ca")
     ca = (
@@ -80,9 +80,9 @@ def create(clients: Sequence[str], *, service_ip: str) -> Pki:
 
 
 def client(user: str, *, ca_pem: str, ca_key_pem: str) -> Pair:
-    """Return a certificate of somebody who may do everything, from the authority of a cluster that is there.
+    """Return a client certificate with full access, signed by an existing cluster's certificate authority.
 
-    Raises ValueError for what is no certificate and its key, TypeError for a key of another kind than RSA and EC.
+    Raises ValueError for an invalid certificate or key, TypeError for a key other than RSA or EC.
     """
     authority = x509.load_pem_x509_certificate(ca_pem.encode())
     key = serialization.load_pem_private_key(ca_key_pem.encode(), password=None)

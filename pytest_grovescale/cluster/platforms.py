@@ -1,4 +1,4 @@
-"""Which machines can run a local control plane."""
+"""Platforms that can run a local control plane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GO_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "a
 
 
 class UnsupportedPlatform(ClusterError):
-    """This machine cannot run what was asked for; tests that need it are skipped."""
+    """This machine cannot run the requested cluster; tests that need it are skipped."""
 
 
 def require_linux() -> None:

@@ -1,7 +1,7 @@
 """Free ports on loopback, leased so that two runs on one machine never pick the same.
 
-A lease is a Unix socket with an abstract name, bound: such names live as long as a process holds them and mean the same
-to whoever shares the ports, all users of a network namespace. The supervisor takes the sockets over.
+A lease is a bound Unix socket with an abstract name: such names exist as long as a process holds them, and have the
+same scope as ports: all users of a network namespace. The supervisor takes the sockets over.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import msgspec
 
 from ..errors import ClusterError
 
-# Below the range from which Linux takes ports for outgoing connections, so that none of those is in the way.
+# Below Linux's range for outgoing connections, so that none of them occupies a port.
 RANGE = range(18000, 28000)
 _ATTEMPTS = 2000
 
 
 class PortTaken(ClusterError):
-    """Somebody else took a port between its choice and its use; another start, with other ports, may work."""
+    """Another process took a port between its selection and its use; another start, with other ports, may work."""
 
 
 class PortLease(msgspec.Struct, frozen=True):
-    """One port; ours while any process keeps ``lock`` open."""
+    """One port, leased while any process keeps ``lock`` open."""
 
     number: int
     lock: socket.socket
 
 
 def lease(count: int) -> list[PortLease]:
-    """Return that many ports on 127.0.0.1 that nobody listens on and no other run has leased."""
+    """Return ``count`` ports on 127.0.0.1 without a listener and without another lease."""
     found: list[PortLease] = []
     for number in random.sample(RANGE, _ATTEMPTS):
         if len(found) == count:
@@ -53,12 +53,12 @@ def lease(count: int) -> list[PortLease]:
 
 
 def descriptors(leases: list[PortLease]) -> list[int]:
-    """Return what a process must hold to have these ports."""
+    """Return the descriptors that hold the ports' leases."""
     return [port.lock.fileno() for port in leases]
 
 
 def release(leases: list[PortLease]) -> None:
-    """Give ports back, as far as this process holds them. Idempotent."""
+    """Release the leases of this process. Idempotent."""
     for port in leases:
         port.lock.close()
 

@@ -1,4 +1,4 @@
-"""Which process is meant: pids are used again, pid and start time together are not (until the next boot)."""
+"""Process identity: pids are reused, pid and start time together are not (until the next boot)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 MARK = "GROVESCALE_CLUSTER_DIRECTORY"
-"""Environment variable of everything that a supervisor starts, so that what outlived it can be found."""
+"""Environment variable of all processes that a supervisor starts, so that survivors can be found."""
 
 
 STOPPED_S = 5.0
-"""A process that is needed and has been stopped for so long is reported, and waited for no longer, s."""
+"""A required process that stays stopped for so long is reported as an error, s."""
 
 _STOPPED_STATES = (b"T", b"t")
 _EVERY_S = 0.25
 
 
 def started_ticks(pid: int) -> int:
-    """Return when a process started, clock ticks since boot; 0 when there is none or it is a zombie."""
+    """Return a process' start time, clock ticks since boot; 0 if there is none or it is a zombie."""
     fields = _stat(pid)
     return 0 if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
 
@@ -33,15 +33,15 @@ def is_stopped(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/PID/stat from the third, the state, on; none when there is no such process."""
+    """Return the fields of /proc/PID/stat from the third, the state, on; empty if there is no such process."""
     text = read_bytes(f"/proc/{pid}/stat")
-    # The name in parentheses may hold anything, spaces and parentheses included.
+    # The name in parentheses may contain any character, spaces and parentheses included.
     return text[text.rindex(b")") + 2 :].split() if text else []
 
 
 def login(uid: int) -> str:
-    """Return a user's login name; the number of one that has none, as often in a container."""
-    # Imported late: like fcntl in locks.py, this module is missing where the package only has to be importable.
+    """Return a user's login name, or the uid if there is none, as often in a container."""
+    # Imported late: like fcntl in locks.py, this module is missing on platforms where the package must be importable.
     import pwd
 
     try:
@@ -51,12 +51,12 @@ def login(uid: int) -> str:
 
 
 def boot_id() -> str:
-    """Return what tells this boot from the one before: start times count from it."""
+    """Return the id of this boot: start times count from it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def alive(pid: int, ticks: int) -> bool:
-    """Return whether this very process still runs."""
+    """Return whether the process with this pid and start time still runs."""
     return ticks > 0 and started_ticks(pid) == ticks
 
 
@@ -73,7 +73,7 @@ def exit_text(code: int | None) -> str:
 
 
 def kill(pid: int, ticks: int, number: int = signal.SIGKILL) -> bool:
-    """Send a signal to this very process; return False when it is gone. Never hits one that reuses its pid."""
+    """Send a signal to this very process; return False if it is gone. Never hits a process that reuses its pid."""
     descriptor = open_pidfd(pid, ticks)
     if descriptor is None:
         return False
@@ -87,9 +87,9 @@ def kill(pid: int, ticks: int, number: int = signal.SIGKILL) -> bool:
 
 
 def wait_gone(pid: int, ticks: int, timeout_s: float) -> bool:
-    """Wait until this very process has ended; return False when it has not after ``timeout_s``.
+    """Wait until this very process has ended; return False if it has not after ``timeout_s``.
 
-    Also as soon as it has been stopped for `STOPPED_S`: a process that does not run does not end.
+    Returns early if it has been stopped for `STOPPED_S`: a stopped process does not end.
     """
     descriptor = open_pidfd(pid, ticks)
     if descriptor is None:
@@ -106,12 +106,12 @@ def wait_gone(pid: int, ticks: int, timeout_s: float) -> bool:
 
 
 def open_pidfd(pid: int, ticks: int) -> int | None:
-    """Return a descriptor of this very process; None when it is gone."""
+    """Return a pidfd of this very process; None if it is gone."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
-    # The descriptor stays with the process it was opened on, so checked now is checked for good.
+    # The pidfd stays with its process, so one check is enough.
     if alive(pid, ticks):
         return descriptor
     os.close(descriptor)
@@ -119,16 +119,16 @@ def open_pidfd(pid: int, ticks: int) -> int | None:
 
 
 def has_ended(descriptor: int, timeout_s: float = 0.0) -> bool:
-    """Return whether the process of a pidfd has ended, or does within ``timeout_s``."""
+    """Return whether the process of a pidfd has ended, or ends within ``timeout_s``."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
 
 
 class StoppedFor:
-    """For how long a process has been stopped without a break, as far as it is asked.
+    """Measures how long a process has been stopped continuously, as seen by repeated calls.
 
-    ``patience_s``: for how long it may be; None: `STOPPED_S`.
+    ``patience_s``: the allowed time; None: `STOPPED_S`.
     """
 
     def __init__(self, pid: int, *, patience_s: float | None = None) -> None:
@@ -137,7 +137,7 @@ class StoppedFor:
         self._since: float | None = None
 
     def too_long(self) -> bool:
-        """Return whether the process is stopped now, and has been at every call since its patience began."""
+        """Return whether the process is stopped now, and was at every call for longer than the allowed time."""
         if not is_stopped(self._pid):
             self._since = None
             return False
@@ -147,7 +147,7 @@ class StoppedFor:
 
 
 def marked(directory: Path) -> list[tuple[int, int]]:
-    """Return (pid, start ticks) of every process of ours that a supervisor of this directory started."""
+    """Return (pid, start ticks) of every process of this user that a supervisor of this directory started."""
     wanted = f"{MARK}={directory}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -174,7 +174,7 @@ def memory_bytes(pid: int) -> int:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Return whether this process itself listens on a TCP port, and not somebody else."""
+    """Return whether this process itself, not another one, listens on a TCP port."""
     inodes = set()
     for table in ("tcp", "tcp6"):
         path = Path("/proc/net") / table
@@ -200,12 +200,12 @@ def _target(descriptor: Path) -> str:
 
 
 def age_s(ticks: int) -> float:
-    """Return how long ago a process with this start time started, seconds."""
+    """Return the age of a process with this start time, seconds."""
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def descendants(pid: int, *, apart: Collection[int] = ()) -> Iterator[int]:
-    """Yield all living descendants, without those ``apart`` and theirs."""
+    """Yield all living descendants, except ``apart`` and their descendants."""
     for member, _ in family(pid, apart=apart):
         if member != pid:
             yield member
@@ -214,7 +214,7 @@ def descendants(pid: int, *, apart: Collection[int] = ()) -> Iterator[int]:
 def family(pid: int, *, apart: Collection[int] = ()) -> Iterator[tuple[int, list[str]]]:
     """Yield a process and all its living descendants, each with the ids of its threads.
 
-    Descendants in ``apart`` and theirs are left out. A process that is gone yields nothing.
+    Excludes ``apart`` and their descendants. A process that is gone yields nothing.
     """
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - hundreds of threads, each second
@@ -232,7 +232,7 @@ _CHUNK = 4096
 
 
 def read_bytes(path: str) -> bytes:
-    """Return a file of /proc; nothing when the process or thread is gone. Half the cost of Python's file objects."""
+    """Return the content of a file in /proc; empty if the process is gone. Half the cost of Python's file objects."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, ProcessLookupError):

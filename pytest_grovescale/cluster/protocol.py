@@ -1,4 +1,4 @@
-"""What is said between a cluster's supervisor and those who hold leases on it: JSON lines on a Unix socket."""
+"""Protocol between a cluster's supervisor and the holders of its leases: JSON lines on a Unix socket."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     argv: list[str]
     env: dict[str, str] = {}
-    """The whole environment; empty means a minimal one (PATH, HOME, LANG, TMPDIR)."""
+    """The whole environment; empty: a minimal one (PATH, HOME, LANG, TMPDIR)."""
     cwd: str = ""
     log: str
-    """File that gets its output, appended."""
+    """File that its output is appended to."""
     stop_grace_s: float = 10
     """Seconds between SIGTERM and SIGKILL."""
     cores: list[int] = []
     """Cores that it is pinned to; empty: all."""
     memory_bytes: int = 0
-    """Resident memory above which it is killed, looked at five times a second; 0: no limit."""
+    """Resident memory above which it is killed, checked five times a second; 0: no limit."""
     restart: bool = False
-    """Start it again when it ends without having been asked to."""
+    """Restart it when it ends without a stop request."""
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a process."""
+    """State of a process."""
 
     name: str
     pid: int
     started_ticks: int
-    """Clock ticks since boot: with the pid it names this very process."""
+    """Clock ticks since boot: identifies the process together with its pid."""
     log: str
     running: bool
     exit_code: int | None = None
@@ -59,13 +59,13 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """A lease file has been taken; answered with ok only if the cluster stays for it."""
+    """Announces a new lease file; the cluster stays for it only if the answer is ok."""
 
     lease: str
 
 
 class Bye(msgspec.Struct, frozen=True, tag="bye"):
-    """A lease is given back. ``ending`` in the answer says that it was the last one."""
+    """Releases a lease. ``ending`` in the answer says that it was the last one."""
 
     lease: str
 
@@ -79,7 +79,7 @@ class StartProcess(msgspec.Struct, frozen=True, tag="start_process"):
 
 
 class ShareProcess(msgspec.Struct, frozen=True, tag="share_process"):
-    """A running process gets one more owner: it is stopped when the last of its owners' leases has ended."""
+    """Adds an owner to a running process: it is stopped when the last of its owners' leases has ended."""
 
     name: str
     lease: str
@@ -90,7 +90,7 @@ class StopProcess(msgspec.Struct, frozen=True, tag="stop_process"):
 
 
 class Keep(msgspec.Struct, frozen=True, tag="keep"):
-    """Whether the cluster stays when nobody holds a lease on it."""
+    """Sets whether the cluster stays without leases."""
 
     on: bool
 
@@ -100,7 +100,7 @@ class StatusWanted(msgspec.Struct, frozen=True, tag="status"):
 
 
 class Down(msgspec.Struct, frozen=True, tag="down"):
-    """Stop everything, whoever holds a lease."""
+    """Stops all processes, even if there are leases."""
 
 
 Request = Hello | Bye | StartProcess | ShareProcess | StopProcess | Keep | StatusWanted | Down
@@ -120,16 +120,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SupervisorGone(ClusterError):
-    """Nobody answers on the cluster's socket."""
+    """The cluster's socket does not answer."""
 
 
 class SupervisorStopped(ClusterError):
-    """The cluster's supervisor is stopped (SIGSTOP, Ctrl-Z, a debugger): it does nothing, and has not ended."""
+    """The cluster's supervisor is stopped (SIGSTOP, Ctrl-Z, a debugger): it does not answer, and has not ended."""
 
-    def __init__(self, cluster: str, pid: int) -> None:
+    def __init__(self, cluster: str, pid: int, *, ended: bool = False) -> None:
+        """``ended``: the cluster had no other user, so its supervisor was killed and its remains were cleared."""
+        what = f"the supervisor of cluster {cluster} (pid {pid}) is stopped and does not answer"
         super().__init__(
-            f"the supervisor of cluster {cluster} (pid {pid}) is stopped and does not answer",
-            next_step=f"Let it go on: kill -CONT {pid}. Or end the cluster: grovescale down {cluster} --force",
+            f"{what}: it was killed and its cluster removed" if ended else what,
+            next_step="Look for what stopped it: SIGSTOP, a debugger, a frozen cgroup."
+            if ended
+            else f"Let it go on: kill -CONT {pid}. Or end the cluster: grovescale down {cluster} --force",
         )
         self.pid = pid
 
@@ -137,9 +141,9 @@ class SupervisorStopped(ClusterError):
 def ask(directory: Path, request: Request, *, timeout_s: float = _ANSWER_S) -> Answer:
     """Send one request and return the answer.
 
-    Raises SupervisorGone when there is no answer, SupervisorStopped when the supervisor is stopped for
-    `processes.STOPPED_S`, ClusterError when the request is refused. With a ``timeout_s`` of more than a minute the
-    supervisor is asked now and then whether it still works.
+    Raises SupervisorGone without an answer, SupervisorStopped if the supervisor is stopped for `processes.STOPPED_S`,
+    ClusterError if the request is rejected. With a ``timeout_s`` above one minute, repeatedly checks that the
+    supervisor still works.
     """
     try:
         with _connect(directory, min(timeout_s, _ANSWER_S)) as connection:
@@ -162,7 +166,7 @@ def ask(directory: Path, request: Request, *, timeout_s: float = _ANSWER_S) -> A
 
 
 def _line(connection: socket.socket, directory: Path, timeout_s: float) -> bytes:
-    """Return the supervisor's line, or what came of it before it ended. Raises TimeoutError, SupervisorStopped."""
+    """Return the supervisor's line, partial if it ended meanwhile. Raises TimeoutError, SupervisorStopped."""
     pid = _peer(connection)
     stopped = processes.StoppedFor(pid)
     now = time.monotonic()
@@ -189,7 +193,7 @@ def _line(connection: socket.socket, directory: Path, timeout_s: float) -> bytes
 
 
 def _peer(connection: socket.socket) -> int:
-    """Return the pid of who listens at the other end, unix(7)."""
+    """Return the pid of the listening process at the other end, unix(7)."""
     pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return int(pid)
 

@@ -1,7 +1,6 @@
-"""What the harness has to be allowed on a cluster that is not its own: the rules of ``fixtures/rbac/harness.yaml``.
+"""Permissions that the harness requires on an existing cluster: the rules of ``fixtures/rbac/harness.yaml``.
 
-That file is what an administrator applies. What is asked of the API server beforehand is read from it, so that both say
-the same.
+An administrator applies that file, and the preflight check reads it, so that both always agree.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Right(msgspec.Struct, frozen=True, kw_only=True):
-    """One verb on one resource, or on one path that is no resource (``path``)."""
+    """One verb on one resource, or on one non-resource URL (``path``)."""
 
     verb: str
     group: str = ""
@@ -36,13 +35,13 @@ class Right(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     """ClusterRole of the file that grants it."""
     needed: bool
-    """Whether no test runs without it."""
+    """Whether every test requires it."""
     without: str
-    """What does not work without it, in words."""
+    """Effect of a missing permission, as text."""
 
     @property
     def text(self) -> str:
-        """The right in words: ``create serviceaccounts/token``, ``get /metrics``, ``patch podcliquesets.grove.io``."""
+        """The permission as text: ``create serviceaccounts/token``, ``get /metrics``, ``patch pcs.grove.io``."""
         name = f"{self.resource}.{self.group}" if self.group else self.resource
         return f"{self.verb} {self.path or name}" + (f"/{self.subresource}" if self.subresource else "")
 
@@ -65,10 +64,10 @@ class _ClusterRole(msgspec.Struct):
 
 
 def rights(file: Path | None = None) -> list[Right]:
-    """Return every right that the ClusterRoles of a file grant, each once, those that are needed first.
+    """Return every permission that the ClusterRoles of a file grant, without duplicates, required ones first.
 
     ``file`` None: the bundled one. Raises DefinitionError for a file without ClusterRoles, and for a role whose
-    annotations do not say whether it is needed and what does not work without it.
+    annotations lack whether it is required or the effect of its absence.
     """
     path = file or bundled.find(FOLDER, FILE)
     documents = yaml.safe_load_all(path.read_text(encoding="utf-8"))
@@ -83,7 +82,7 @@ def rights(file: Path | None = None) -> list[Right]:
 
 
 def review(right: Right, namespace: str = "") -> dict[str, Any]:
-    """Return the SelfSubjectAccessReview that asks for a right in a namespace; in all of them by default.
+    """Return the SelfSubjectAccessReview for a permission in a namespace; by default in all namespaces.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
     """

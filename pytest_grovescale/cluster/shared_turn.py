@@ -1,8 +1,8 @@
-"""A turn on a cluster that others use, too, from other machines: ``turns.py`` for those who share no file system.
+"""The lock on a cluster that other machines use too: like the machine lock, without a shared file system.
 
-All claims stand in one Lease object (see ``turn_order.py``), in an annotation; its spec says the same in short, for
-``kubectl get lease``. Every change is a replacement at the resourceVersion that was read, so that the API server lets
-one of two pass. Claims are renewed in the background; whoever wants a turn drops those that are not.
+All claims are in an annotation of one Lease object (see ``turn_order.py``); its spec is a summary for ``kubectl get
+lease``. Every change is a replacement at the resourceVersion that was read, so that of two concurrent changes the API
+server accepts one. Claims are renewed in the background; waiting processes drop expired ones.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .turn_order import Claim, Observer, Order
 Say = Callable[[str], None]
 
 NAMESPACE = "grovescale"
-"""Made when it is not there; it stays, as the Lease does, without holders."""
+"""Created if missing; it stays, as the Lease does, without holders."""
 NAME = "turns"
 ANNOTATION = "grovescale.io/turns"
 
 _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _REQUEST_S = 10.0
 _AT_ONCE_S = 0.1
-"""Longest wait before a change is tried again that somebody else was faster with."""
+"""Longest delay before a retry after a conflict, s."""
 
 
 class Rhythm(NamedTuple):
-    """Times of a turn, s."""
+    """Intervals of the lock, s."""
 
     lasts: float = 30.0
-    """A claim that is not renewed for so long is given up. A machine that a measurement saturates is late sometimes."""
+    """A claim that is not renewed for so long expires. A machine that a measurement saturates may renew late."""
     renew: float = 5.0
     look: float = 1.0
-    """Between two looks of one who waits."""
+    """Polling interval of a waiting process."""
 
 
 RHYTHM = Rhythm()
@@ -56,8 +56,7 @@ RHYTHM = Rhythm()
 
 def claim(*, alone: bool, operator: bool, cluster: str = "", rhythm: Rhythm = RHYTHM) -> Claim:
     """Return a claim of this process; ``operator``: its test uses an operator that this machine starts. ``cluster``:
-    the name of the one whose nodes it uses.
-    """
+    the name of the one whose nodes it uses."""
     host = socket.gethostname()
     return Claim(
         id=f"{host}-{os.getpid()}-{secrets.token_hex(4)}",
@@ -70,7 +69,7 @@ def claim(*, alone: bool, operator: bool, cluster: str = "", rhythm: Rhythm = RH
 
 
 async def standing(client: Client) -> Order:
-    """Return all claims as they stand. Raises ApiError, ClusterError."""
+    """Return all claims. Raises ApiError, ClusterError."""
     try:
         answer = await client.request("GET", f"{_LEASES}/{NAME}", timeout=_REQUEST_S)
     except NotFound:
@@ -79,7 +78,7 @@ async def standing(client: Client) -> Order:
 
 
 class SharedTurn:
-    """One test's turn. All methods run in the client's event loop; ``take`` first, ``give_back`` last."""
+    """One test's hold on the lock. All methods run in the client's event loop; ``take`` first, ``give_back`` last."""
 
     def __init__(self, client: Client, wanted: Claim, *, rhythm: Rhythm = RHYTHM) -> None:
         self._board = _Board(client)
@@ -88,12 +87,12 @@ class SharedTurn:
         self._observer = Observer()
         self._stood = False
         self._renewed_at = time.monotonic()
-        """When the API server last took a renewal, by this machine's clock."""
+        """Time of the last accepted renewal, by this machine's clock."""
         self._lost = ""
         self._renewing: asyncio.Task[None] | None = None
 
     async def take(self, say: Say) -> None:
-        """Return when it is this test's turn, which is renewed from then on. Raises ClusterError, ApiError."""
+        """Return when this test holds the lock; it is renewed from then on. Raises ClusterError, ApiError."""
         began = time.monotonic()
         told: list[str] = []
         while not turn_order.holds(order := await self._look(), self._claim.id):
@@ -107,7 +106,7 @@ class SharedTurn:
         self._renewing = asyncio.create_task(self._keep())
 
     async def lost(self) -> str:
-        """Return why it was not this test's turn all the time, in words; nothing if it was."""
+        """Return the reason if this test lost the lock for some time, as text; empty if it did not."""
         if not self._lost:
             try:
                 await self._renew()
@@ -117,7 +116,7 @@ class SharedTurn:
         return self._lost
 
     async def give_back(self, say: Say) -> None:
-        """End it; others go on at once. Idempotent."""
+        """Release the lock; waiting tests continue at once. Idempotent."""
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait({self._renewing})
@@ -131,12 +130,12 @@ class SharedTurn:
             say(f"the turn on this cluster ends by itself in {durations.text(self._rhythm.lasts)}: {error.message}")
 
     async def _look(self) -> Order:
-        """Return the order, with this claim in it and without those given up."""
+        """Return the order, with this claim and without expired ones."""
         self._stood = True
         try:
             return await self._change(self._enter)
         except ServerUnavailable:
-            # A wait for hours outlives a restart of the API server; a claim does not outlive its time.
+            # A wait of hours must survive a restart of the API server; a claim must not survive its expiry.
             if time.monotonic() - self._renewed_at > self._rhythm.lasts:
                 raise
             return turn_order.NOBODY
@@ -151,7 +150,7 @@ class SharedTurn:
 
     async def _keep(self) -> None:
         while not self._lost:
-            # What it could not do, the next time does; `lost` says what came of it.
+            # The next renewal retries; `lost` reports the consequences.
             with contextlib.suppress(GrovescaleError):
                 await self._renew()
             await asyncio.sleep(self._rhythm.renew)
@@ -182,13 +181,13 @@ class SharedTurn:
 
 
 class _Board:
-    """The Lease, read and replaced."""
+    """Reads and replaces the Lease."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def change(self, change: Callable[[Order], Order]) -> Order:
-        """Replace the order with what ``change`` makes of it, asked again if somebody else was faster; return that."""
+        """Replace the order by ``change(order)``, repeated after each conflict, and return the new order."""
         while True:
             try:
                 lease = await self._read()
@@ -253,7 +252,7 @@ def _order(lease: dict[str, Any]) -> Order:
 
 
 def _spec(order: Order, before: dict[str, Any]) -> dict[str, Any]:
-    """Return the Lease's own fields, for people: who holds turns, since when. Nothing is decided by them."""
+    """Return the Lease's own fields, for people: holder and start. They have no effect."""
     spec: dict[str, Any] = {"leaseTransitions": before.get("leaseTransitions", 0)}
     if not order.holders:
         return spec

@@ -1,7 +1,8 @@
-"""Where clusters live on disk, and what can be told from there: which run, which are stale, how to clear those.
+"""State folders of clusters on disk: which clusters run, which are stale, and the removal of stale ones.
 
-Each cluster has a folder, 0700: ``cluster.json`` (what it is), ``supervisor.json`` (who owns its processes),
-``processes.json``, leases, keys, logs. The supervisor removes it at the end; what a killed one left is cleared here.
+Each cluster has a folder, 0700: ``cluster.json`` (its facts), ``supervisor.json`` (the owner of its processes),
+``processes.json``, leases, keys, logs. The supervisor removes it at the end; this module clears the folder of a killed
+supervisor.
 """
 
 from __future__ import annotations
@@ -39,19 +40,19 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     started_ticks: int
     boot_id: str
-    """Start ticks count from a boot, so they name a process within that one only."""
+    """Start ticks count from a boot, so they identify a process within that boot only."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """The container, on this machine, that is the cluster's one real node."""
+    """The container on this machine that is the cluster's only real node."""
 
     engine: str
-    """Executable that speaks to it: ``docker`` or ``podman``."""
+    """Executable of its engine: ``docker`` or ``podman``."""
     name: str
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster that is ready; content of ``cluster.json``."""
+    """Facts about a running cluster; content of ``cluster.json``."""
 
     name: str
     backend: str
@@ -61,26 +62,26 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     identities: dict[str, str]
     audit_log: str
-    """Empty where there is none."""
+    """Empty if there is none."""
     facts: dict[str, str | int | float | bool]
     binaries: dict[str, str] = {}
-    """What runs it, name → path on this machine; empty where that is not known."""
+    """Binaries of its components, name → path on this machine; empty if unknown."""
     metrics: dict[str, Address] = {}
-    """Where its components serve their metrics, as far as this machine can reach them."""
+    """Metrics endpoints of its components that this machine can reach."""
     others_use_it: bool = False
-    """People other than this user may run tests on it, or anything else: turns are taken with a Lease object there."""
+    """Whether others may run tests or other workloads on it: a Lease object in the cluster is the lock then."""
     pools: dict[str, int] = {}
     """Prefix → number of the simulated nodes, ``<prefix>-0`` and so on, of a cluster that has other nodes as well."""
     on_loopback: bool = True
-    """Whether its API server is on this machine: only then does it reach what listens on loopback here."""
+    """Whether its API server is on this machine: only then can it reach listeners on loopback."""
     standing: bool = False
-    """Made by ``grovescale up``. Any other cluster belongs to the run that made it."""
+    """Whether ``grovescale up`` created it. Any other cluster belongs to the run that created it."""
     container: Container | None = None
-    """Where its processes, and those of its real pods, can be looked at from outside."""
+    """Container in which its processes, and those of its real pods, are visible from this machine."""
 
 
 def root() -> Path:
-    """Return the state folder: ``$GROVESCALE_STATE_DIR``, else the user's for this program."""
+    """Return the state folder: ``$GROVESCALE_STATE_DIR``, else the user's state folder of grovescale."""
     if folder := os.environ.get("GROVESCALE_STATE_DIR"):
         return Path(folder).absolute()
     # Imported late: the supervisor, which starts with every cluster, never needs it.
@@ -90,7 +91,7 @@ def root() -> Path:
 
 
 def directory(name: str) -> Path:
-    """Return a cluster's folder; raises UsageError for a name that cannot be one."""
+    """Return a cluster's folder; raises UsageError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a cluster",
@@ -100,18 +101,18 @@ def directory(name: str) -> Path:
 
 
 def start_lock(folder: Path) -> Path:
-    """Return the lock file that one start or clean-up of a cluster holds at a time."""
+    """Return the lock file that serializes starts and clean-ups of a cluster."""
     return folder.parents[1] / "locks" / f"{folder.name}.lock"
 
 
 def names() -> list[str]:
-    """Return the names of all clusters there is anything of, stale ones included."""
+    """Return the names of all clusters that have a folder, stale ones included."""
     folder = root() / "clusters"
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
 
 
 def remove_unused_locks() -> None:
-    """Remove lock files that killed starts and killed runs left: of no cluster that exists, and held by no process."""
+    """Remove lock files of killed starts and runs: without a cluster, and held by no process."""
     for path in (*root().glob("locks/*.lock"), *root().glob("runs/*.lock")):
         lock = locks.take(path, wait=False)
         if lock is None:
@@ -123,12 +124,12 @@ def remove_unused_locks() -> None:
 
 
 def digest(content: bytes) -> str:
-    """Return a short name for what a cluster was made from, to tell whether two asked for the same."""
+    """Return a short digest of the bytes a cluster was created from, to compare two of them."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def owner(folder: Path) -> Owner | None:
-    """Return the supervisor of a cluster if it lives."""
+    """Return the supervisor of a cluster if it is alive."""
     found = _read(folder / "supervisor.json", Owner)
     if found is None or found.boot_id != processes.boot_id():
         return None
@@ -136,28 +137,28 @@ def owner(folder: Path) -> Owner | None:
 
 
 def facts(folder: Path) -> Facts | None:
-    """Return what a cluster is, once it is ready."""
+    """Return the facts about a cluster, None until it is ready."""
     return _read(folder / "cluster.json", Facts)
 
 
 def write_access(folder: Path, role: str, access: Access) -> None:
-    """Keep the credentials of a role with the cluster. 0600: they are secrets."""
+    """Store the credentials of a role with the cluster. 0600: they are secrets."""
     (folder / "access").mkdir(mode=0o700, exist_ok=True)
     write(folder / "access" / f"{role}.json", access)
 
 
 def access(folder: Path, role: str) -> Access:
-    """Return the credentials of ``harness`` or ``recorder``, whatever the backend made them from."""
+    """Return the credentials of ``harness`` or ``recorder``."""
     return msgspec.json.decode((folder / "access" / f"{role}.json").read_bytes(), type=Access)
 
 
 def access_files(folder: Path) -> Path:
-    """Return where the harness' credentials are kept as files of their own (``kube/access_files.py``)."""
+    """Return the folder of the harness' credential files (``kube/access_files.py``)."""
     return folder / "access" / "files"
 
 
 def process_list(folder: Path) -> dict[str, ProcessInfo]:
-    """Return the processes of a cluster by name, as the supervisor wrote them last."""
+    """Return the processes of a cluster by name, as last written by the supervisor."""
     try:
         return msgspec.json.decode((folder / "processes.json").read_bytes(), type=dict[str, ProcessInfo])
     except FileNotFoundError:
@@ -165,17 +166,17 @@ def process_list(folder: Path) -> dict[str, ProcessInfo]:
 
 
 def write(path: Path, content: object) -> None:
-    """Write JSON that was never readable by others, whole or not at all."""
+    """Write JSON atomically, never readable by others."""
     write_private(path, msgspec.json.encode(content))
 
 
 def data_in_memory() -> bool:
-    """Return whether the API's data has room on tmpfs."""
+    """Return whether tmpfs has space for etcd's data."""
     return _TMPFS.is_dir() and shutil.disk_usage(_TMPFS).free >= _TMPFS_FREE_BYTES
 
 
 def make_data_folder(folder: Path) -> int | None:
-    """Make the folder of the API's data, ``data`` in the cluster's own: on tmpfs when there is room.
+    """Create the folder of etcd's data, ``data`` in the cluster's own: on tmpfs if there is space.
 
     Returns the locked descriptor of one on tmpfs, which the supervisor holds as long as it lives (``orphaned_data``).
     """
@@ -191,15 +192,15 @@ def make_data_folder(folder: Path) -> int | None:
 
 
 def data_folder(folder: Path) -> Path | None:
-    """Return the folder of the API's data if it lies outside the cluster's own (on tmpfs)."""
+    """Return the folder of etcd's data if it lies outside the cluster's own (on tmpfs)."""
     link = folder / "data"
     return link.readlink() if link.is_symlink() else None
 
 
 def orphaned_data() -> list[Path]:
-    """Remove this user's data on tmpfs that no supervisor holds, and return what was removed.
+    """Remove this user's data on tmpfs that no supervisor holds, and return the removed folders.
 
-    The lock alone tells: a path means something else in another mount namespace, as that of a container.
+    Only the lock counts: a path differs in another mount namespace, as that of a container.
     """
     removed = []
     for entry in _TMPFS.glob(f"{_DATA_PREFIX}*"):
@@ -207,7 +208,7 @@ def orphaned_data() -> list[Path]:
         if lock is None:
             continue
         try:
-            # What is left for whatever reason, as files of another user's in it, must not keep a run from starting.
+            # A failed removal, as of another user's files, must not block a run's start.
             shutil.rmtree(entry, ignore_errors=True)
         finally:
             os.close(lock)
@@ -217,19 +218,19 @@ def orphaned_data() -> list[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a cluster's files. Its processes must be gone."""
+    """Remove a cluster's files. Its processes must have ended."""
     if (data := data_folder(folder)) is not None:
         shutil.rmtree(data, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
-        # A process that had just ended may have written once more.
+        # A process may have written once more before its end.
         shutil.rmtree(folder)
 
 
 def clear_stale(folder: Path) -> list[str]:
-    """Kill and remove all that a killed supervisor left; return what was found, in words. Never touches others.
+    """Kill and remove all that a killed supervisor left; return what was found, as text. Never touches others.
 
-    Call with the start lock held and no supervisor alive.
+    Requires the start lock, and a supervisor that has ended.
     """
     found = []
     listed = {info.name: (info.pid, info.started_ticks) for info in process_list(folder).values() if info.running}

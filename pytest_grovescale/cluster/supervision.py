@@ -1,4 +1,4 @@
-"""A cluster's supervisor as those see it who need it: it runs, it is stopped, or it has ended, and how."""
+"""State of a cluster's supervisor for its users: it runs, it is stopped, or it has ended, and how."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .. import log_files
 from ..errors import ClusterError
 from . import processes, protocol, state
 from .protocol import SupervisorStopped
@@ -18,10 +19,13 @@ T = TypeVar("T")
 
 LOG = "supervisor.log"
 ENDING = "ending: "
-"""How the supervisor's log says why it ends in order; one that was killed has no such line."""
+"""Prefix of the line in the supervisor's log with the reason of an orderly end; a killed one has no such line."""
 
 DOWN = "down"
-"""What follows `ENDING` where a request asked for the end."""
+"""Reason after `ENDING`: a request."""
+
+FAILED = "failed: "
+"""Reason after `ENDING`: a control plane component could not be kept running; its fate follows."""
 
 _TAIL_LINES = 10
 _TRACE_LINES = 60
@@ -30,9 +34,9 @@ _LET_GO_S = 0.3
 
 
 class Supervision:
-    """The supervisor that runs in a cluster's folder now; a pidfd shows its end at once.
+    """The supervisor of a cluster's folder; a pidfd shows its end at once.
 
-    Raises ClusterError where none runs.
+    Raises ClusterError if none runs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,17 +50,17 @@ class Supervision:
         self._stopped = processes.StoppedFor(owner.pid)
 
     def has_ended(self, within_s: float = 0.0) -> bool:
-        """Return whether it has ended, or does within so many seconds."""
+        """Return whether it has ended, or ends within ``within_s``."""
         return self._descriptor is None or processes.has_ended(self._descriptor, within_s)
 
     def is_stopped(self) -> bool:
-        """Return whether it is stopped, now (SIGSTOP)."""
+        """Return whether it is currently stopped (SIGSTOP)."""
         return processes.is_stopped(self.owner.pid)
 
     def check(self, what: str) -> None:
-        """Raise ClusterError when it has ended, SupervisorStopped when it has been stopped for too long.
+        """Raise ClusterError if it has ended, SupervisorStopped if it has been stopped for too long.
 
-        ``what`` ended with it: ``cluster run-1 ended while this session used it``.
+        ``what``: the consequence for messages: ``cluster run-1 ended while this session used it``.
         """
         if self.has_ended():
             raise ended_error(self.folder, what, pid=self.owner.pid)
@@ -64,16 +68,16 @@ class Supervision:
             raise SupervisorStopped(self.folder.name, self.owner.pid)
 
     def close(self) -> None:
-        """Let go of it. Idempotent; it then counts as ended."""
+        """Release it. Idempotent; it then counts as ended."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 async def while_running(folder: Path, work: Coroutine[Any, Any, T]) -> T:
-    """Return what ``work`` returns, unless the supervisor ends, or is stopped for too long, before it is done.
+    """Return the result of ``work``, unless the supervisor ends, or is stopped for too long, before it.
 
-    Then ``work`` is cancelled, and the error raised that says how the supervisor ended.
+    In that case ``work`` is cancelled, and an error raised that says how the supervisor ended.
     """
     try:
         supervision = Supervision(folder)
@@ -90,14 +94,16 @@ async def while_running(folder: Path, work: Coroutine[Any, Any, T]) -> T:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            # A watch that was cut off: its TLS connection needs a few more turns of the loop to be closed.
+            # A cancelled watch: its TLS connection needs a few more iterations of the event loop to close.
             await asyncio.sleep(_LET_GO_S)
 
 
 def how_it_ended(folder: Path, *, pid: int = 0) -> str:
-    """Return how a supervisor that no longer runs has ended, in words, from what it left in its folder."""
+    """Return how an ended supervisor ended, as text, from the files in its folder."""
     pid = pid or _last_pid(folder)
     of = f" (pid {pid})" if pid else ""
+    if not folder.parent.exists():
+        return f"the state folder {folder.parent} was removed while it ran"
     if not folder.exists() or not (folder / protocol.SOCKET).exists():
         return _in_order(_log(folder), of)
     lines = _log(folder)
@@ -107,24 +113,27 @@ def how_it_ended(folder: Path, *, pid: int = 0) -> str:
 
 
 def ended_error(folder: Path, what: str, *, pid: int = 0) -> ClusterError:
-    """Return the error for a supervisor that has ended, with the end of its log."""
+    """Return the error for an ended supervisor, with the end of its log."""
     tail = _log(folder)[-_TAIL_LINES:]
-    lines = [f"{what}: {how_it_ended(folder, pid=pid)}"]
-    # Where it was asked to end, its log says what it then stopped, in order.
+    how = how_it_ended(folder, pid=pid)
+    lines = [f"{what}: {how}"]
+    # After a stop request, its log only lists the stopped processes.
     if tail and (folder / protocol.SOCKET).exists():
         lines += ["last lines of its log:", *(f"  {line}" for line in tail)]
-    return ClusterError("\n".join(lines), next_step="Run the tests again.")
+    return ClusterError("\n".join(lines), next_step=log_files.what_to_do(how) or "Run the tests again.")
 
 
 def _in_order(log: list[str], of: str) -> str:
     said = next((line.partition(ENDING)[2] for line in reversed(log) if ENDING in line), "")
+    if said.startswith(FAILED):
+        return said.removeprefix(FAILED)
     if said and not said.startswith(DOWN):
         return f"its supervisor{of} was ended by {said}"
     return "it was stopped from outside (grovescale down --force)"
 
 
 def _last_pid(folder: Path) -> int:
-    """Return the pid of the last supervisor, which runs no longer; 0 where it left none."""
+    """Return the pid of the last supervisor, which has ended; 0 if unknown."""
     try:
         return msgspec.json.decode((folder / "supervisor.json").read_bytes(), type=state.Owner).pid
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The one process that owns a cluster's processes: ``python -m pytest_grovescale.cluster.supervisor DIRECTORY``.
+"""The process that owns a cluster's processes: ``python -m pytest_grovescale.cluster.supervisor DIRECTORY``.
 
-It knows nothing of Kubernetes: it starts what it is asked to, starts again what should run and ended, and stops all
-in order when the last lease is gone. Everything it starts dies with it (see exec_wrapper.py), however it dies.
-Leases are looked at five times a second: a lock has no way to tell that its holder has died.
+It is independent of Kubernetes: it starts processes on request, restarts those that should run, and stops all in order
+when the last lease is gone. All its processes die with it (see exec_wrapper.py), however it dies. It polls leases five
+times a second: a lock cannot notify about the death of its holder.
 """
 
 from __future__ import annotations
@@ -31,18 +31,22 @@ _WRAPPER = str(Path(__file__).with_name("exec_wrapper.py"))
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "USER")
 _BACKOFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 _CALM_S = 30.0
-"""A process that ran this long starts again without delay."""
+"""A process that ran at least this long restarts without delay."""
+_MOST_FAILURES = 8
+"""Consecutive exits of a component, each within `_CALM_S` of its start, after which the cluster ends: no test could
+pass on a control plane that does not run."""
+_REASON_LINES = 3
 _FAST_GROWTH_BYTES = 512 * 1024**2
 _MAX_LINE = 16 * 1024**2
 
 
 class Supervised:
-    """A process under supervision, and the ones that ran under its name before."""
+    """A supervised process, and its predecessors under the same name."""
 
     def __init__(self, spec: ProcessSpec, owner: str, rank: int) -> None:
         self.spec = spec
         self.owners = {owner} - {""}
-        """Leases; it is stopped when the last of them has ended. One that never had any is the cluster's own."""
+        """Leases; it is stopped when the last of them has ended. Without any, it belongs to the cluster itself."""
         self.rank = rank
         self.wanted = True
         self.restarts = 0
@@ -99,7 +103,7 @@ class Supervisor:
         await self._stop_all(list(self._table.values()))
 
     def _end(self, why: str) -> None:
-        """End in order, and let the log say why: one that was killed says nothing."""
+        """End in order, and log the reason: a killed supervisor logs none."""
         if not self._ending.is_set():
             _log(f"{supervision.ENDING}{why}")
             self._ending.set()
@@ -113,7 +117,7 @@ class Supervisor:
                 self._leases[name] = holder
         for name in list(self._leases):
             if not lease.is_held(self._directory, name):
-                # A release takes the file away first; a file without its lock is left by the dead.
+                # A release removes the file first; an existing file without a lock has a dead holder.
                 self._lease_ended(name, clean=not (self._directory / lease.FOLDER / name).exists())
         if not self._leases and not self._kept():
             self._end("the last lease")
@@ -129,12 +133,12 @@ class Supervisor:
         self._spawn_task(self._after_lease([one for one in owned if not one.owners], holder.run_id, left))
 
     async def _after_lease(self, unowned: list[Supervised], run_id: str, left: str) -> None:
-        """Stop what nobody owns any more, and sweep up; ``left``: the lease, if its holder died."""
+        """Stop processes without an owner, and remove namespaces; ``left``: the lease, if its holder died."""
         await self._stop_all(unowned)
         if run_id and left:
             self._unclean.add(run_id)
         if any(holder.run_id == run_id for holder in self._leases.values()):
-            # Others of the same run (xdist workers) go on in namespaces of their own.
+            # Other workers of the same run (xdist) continue in namespaces of their own.
             if run_id and left:
                 self._sweep(run_id, left)
         elif run_id in self._unclean:
@@ -147,7 +151,7 @@ class Supervisor:
         spec = ProcessSpec(
             name="-".join(["sweep", *which]),
             argv=[sys.executable, "-m", "pytest_grovescale.cluster.sweep", str(self._directory), *which],
-            # All of it: a plugin that gives credentials may want any variable of the user's.
+            # The whole environment: an exec plugin for credentials may need any variable of the user's.
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
             log=str(self._directory / "logs" / "sweep.log"),
         )
@@ -161,7 +165,7 @@ class Supervisor:
     # ---- processes
 
     def _start(self, supervised: Supervised) -> None:
-        """Start a process. Runs in the main thread, as its death signal wants."""
+        """Start a process. Runs in the main thread, as PR_SET_PDEATHSIG requires."""
         spec = supervised.spec
         limit = 2 * spec.memory_bytes + _FAST_GROWTH_BYTES if spec.memory_bytes else 0
         options = {"parent": os.getpid(), "cores": spec.cores, "data_bytes": limit}
@@ -190,7 +194,7 @@ class Supervisor:
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)
         assert supervised.popen is not None
-        # Its children, if it left any, before its pid (their group's name) is free for others.
+        # Its children, if any, before its pid (their group's id) is free for reuse.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(supervised.pid, signal.SIGKILL)
         supervised.exit_code = supervised.popen.wait()
@@ -207,6 +211,9 @@ class Supervisor:
     async def _start_again(self, supervised: Supervised) -> None:
         calm = time.monotonic() - supervised.started_at > _CALM_S
         supervised.failures = 0 if calm else supervised.failures + 1
+        if supervised.failures >= _MOST_FAILURES and not supervised.owners:
+            self._end(f"{supervision.FAILED}{_gave_up(supervised)}")
+            return
         await asyncio.sleep(_BACKOFF_S[min(supervised.failures, len(_BACKOFF_S) - 1)])
         if supervised.wanted and not self._ending.is_set():
             supervised.restarts += 1
@@ -241,7 +248,7 @@ class Supervisor:
         try:
             state.write(self._directory / "processes.json", listed)
         except OSError as error:
-            # A full disk must not keep a component from being started again.
+            # A full disk must not prevent the restart of a component.
             _log(f"processes.json cannot be written: {error}")
 
     # ---- requests
@@ -269,7 +276,7 @@ class Supervisor:
             case protocol.StatusWanted():
                 return Answer(status=self._status())
             case protocol.Bye(name):
-                # The file is gone already; look now, so that the answer can say what follows from it.
+                # The file is gone already; check now, so that the answer includes the consequences.
                 self._look_at_leases()
                 return Answer(ending=self._ending.is_set())
             case protocol.Down():
@@ -342,9 +349,15 @@ class Supervisor:
 
 
 def _signal_group(supervised: Supervised, number: int) -> None:
-    # Each has a session of its own; until it is reaped, its pid names its group and nothing else.
+    # Each has a session of its own; until it is reaped, its pid identifies its group only.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(supervised.pid, number)
+
+
+def _gave_up(supervised: Supervised) -> str:
+    """Return one line with the component that could not be kept running, and the end of its log."""
+    reason = " | ".join(log_files.last_lines(Path(supervised.spec.log), _REASON_LINES))
+    return f"{supervised.spec.name} exited {supervised.failures} times in a row; the end of its log: {reason}"
 
 
 def _refused(error: OSError) -> str:
@@ -352,7 +365,7 @@ def _refused(error: OSError) -> str:
 
 
 def _minimal_environment() -> dict[str, str]:
-    """Return what control plane components get: no proxies, no KUBECONFIG, no GO* of the user's."""
+    """Return the environment of control plane components: without the user's proxies, KUBECONFIG and GO* variables."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
 
@@ -363,7 +376,8 @@ def _log(text: str) -> None:
 
 def main(directory: Path, ready_fd: int) -> None:
     """Own the cluster in ``directory``; write one byte to ``ready_fd`` when requests are served."""
-    # Fork once more, so that no starter is our parent: its death, its wait() and its children are its own affair.
+    # Fork again, so that the starting process is not the parent: its death, its wait() and its children stay
+    # unaffected.
     if os.fork():
         os._exit(0)
     os.chdir(directory)
@@ -385,12 +399,12 @@ def main(directory: Path, ready_fd: int) -> None:
     try:
         at_end.run(directory)
     except ClusterError as error:
-        # Kept for the next start, or `grovescale down`, which try again and can say so.
+        # Kept for the next start, or `grovescale down`, which retry and report errors.
         _log(str(error))
         return
     state.remove(directory)
 
 
 if __name__ == "__main__":
-    # Inherited port locks (and the pipe) must not go on to children: subprocess closes them, this says so twice.
+    # Inherited port locks (and the pipe) must not reach children: subprocess closes them, this makes sure.
     main(Path(sys.argv[1]), int(sys.argv[2]))

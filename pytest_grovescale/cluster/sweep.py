@@ -1,9 +1,9 @@
-"""Removes what a killed run left on a cluster that stays: ``python -m pytest_grovescale.cluster.sweep DIRECTORY RUN``.
+"""Removes namespaces of a killed run: ``python -m pytest_grovescale.cluster.sweep DIRECTORY RUN [LEASE]``.
 
-With a lease's id as a third argument: what was made under that lease only, by one of the run's workers.
+With a lease's id as a third argument: only the namespaces created under that lease, by one of the run's workers.
 
-The supervisor starts it once the run's processes are stopped. All namespaces labelled with the run go, with all that
-is in them; finalizers are taken off what hangs, since the operator that would have done so is gone.
+The supervisor starts it after the run's processes have stopped. All namespaces labeled with the run are deleted with
+their content; finalizers of remaining objects are removed, since the operator that would have done so is gone.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ RUN_LABEL = "grovescale.io/run"
 LEASE_LABEL = "grovescale.io/lease"
 
 _PATIENCE_S = 3.0
-"""How long objects have to go by themselves (pods wait for their simulated kubelet) before finalizers come off."""
+"""Time limit before finalizers are removed, s (pods wait for their simulated kubelet)."""
 _TIMEOUT_S = 300.0
 _EVERY_S = 0.3
 _AT_A_TIME = 16
 
 _NOT_OURS = (Forbidden, NotFound)
-"""A kind that this identity may not touch, which is the namespace controller's then; one whose CRD went meanwhile."""
+"""Errors for a kind that this identity may not change, which the namespace controller handles; or whose CRD is gone."""
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -46,9 +46,9 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 async def sweep(client: Client, run_id: str, lease_id: str = "", *, timeout_s: float = _TIMEOUT_S) -> list[str]:
-    """Remove all namespaces of a run, or those of it that were made under a lease, and return their names.
+    """Remove all namespaces of a run, or only those created under a lease, and return their names.
 
-    Raises ClusterError when one is still there ``timeout_s`` seconds after the deletion of all in it was asked for.
+    Raises ClusterError if one still exists ``timeout_s`` seconds after the deletion of its content was requested.
     """
     resource = await client.resource("Namespace", "v1")
     selector = f"{RUN_LABEL}={run_id}" + (f",{LEASE_LABEL}={lease_id}" if lease_id else "")
@@ -58,23 +58,23 @@ async def sweep(client: Client, run_id: str, lease_id: str = "", *, timeout_s: f
         try:
             await client.delete(resource, namespace)
         except (NotFound, Conflict):
-            # Gone, or going already.
+            # Gone, or already being deleted.
             continue
     await asyncio.gather(*(empty(client, resource, namespace, timeout_s=timeout_s) for namespace in namespaces))
     return namespaces
 
 
 async def empty(client: Client, namespaces: Resource, namespace: str, *, timeout_s: float) -> None:
-    """Delete what is in a namespace that is being deleted, and wait until it is gone.
+    """Delete the content of a namespace that is being deleted, and wait until it is gone.
 
-    Raises ClusterError, with what holds it, where it is still there ``timeout_s`` seconds after that.
+    Raises ClusterError, with the reason, if it still exists ``timeout_s`` seconds after that.
     """
-    # Not left to the namespace controller: it lets 5 s pass before it looks.
+    # Faster than the namespace controller, which waits 5 s before it begins.
     for kind in await contents.kinds(client):
         with contextlib.suppress(*_NOT_OURS):
             if "deletecollection" in kind.verbs and await contents.holds(client, kind, namespace):
                 await contents.clear(client, kind, namespace)
-    # From here on: how long all this took depends on how much there was.
+    # The limit counts from here: the time so far depends on the number of objects.
     deadline = time.monotonic() + timeout_s
     strip_at = time.monotonic() + _PATIENCE_S
     while await client.exists(namespaces, namespace):
@@ -91,7 +91,7 @@ async def empty(client: Client, namespaces: Resource, namespace: str, *, timeout
 
 
 async def _holders(client: Client, namespaces: Resource, namespace: str) -> list[str]:
-    """Return what the namespace controller says that it waits for: finalizers, an API that does not answer."""
+    """Return what blocks the deletion, as the namespace controller reports it: finalizers, an API without answer."""
     with contextlib.suppress(NotFound):
         conditions = (await client.get(namespaces, namespace)).get("status", {}).get("conditions", [])
         if lines := [f"{c['type']}: {c.get('message', '')}" for c in conditions if c.get("status") == "True"]:
@@ -100,7 +100,7 @@ async def _holders(client: Client, namespaces: Resource, namespace: str) -> list
 
 
 async def _strip(client: Client, namespace: str) -> None:
-    """Take the finalizers off everything in a namespace."""
+    """Remove the finalizers of all objects in a namespace."""
     gate = asyncio.Semaphore(_AT_A_TIME)
 
     async def free(kind: Resource, name: str) -> None:
@@ -122,7 +122,7 @@ async def _main(directory: Path, run_id: str, lease_id: str = "") -> int:
             try:
                 found = await sweep(client, run_id, lease_id)
             except ServerUnavailable as error:
-                # The API server may be on its way back after a crash.
+                # The API server may be restarting after a crash.
                 if time.monotonic() > deadline:
                     _say(f"run {run_id}: {error}")
                     return 1

@@ -1,8 +1,7 @@
-"""Whose turn it is on a cluster that several machines use: who holds one, who waits, and who was given up.
+"""Queue of the lock on a cluster that several machines use: holders, waiting claims, and expiry.
 
-Plain data and functions on it. All of it stands in one Lease object, which is replaced as a whole, so that of two who
-change it at the same time one has to look again. First come, first served: nobody passes who would keep a waiting one
-from its turn.
+Plain data and functions on it. All claims are in one Lease object, which is replaced as a whole, so that of two
+concurrent changes one is repeated. First come, first served: no claim passes a waiting one that it would delay.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ import msgspec
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One test's turn, held or waited for."""
+    """One test's claim on the lock, held or waiting."""
 
     id: str
     who: str
-    """For people: who runs it, and where."""
+    """User and machine, for people."""
     alone: bool
-    """A test that measures; the others share."""
+    """Whether the test measures; the others share the lock."""
     operator_of: str = ""
     """Machine and state folder whose operator the test uses; empty: none. An operator reconciles all namespaces, so
-    that those of two machines would work on the same objects."""
+    operators of two machines would work on the same objects."""
     cluster: str = ""
     """Name of the cluster whose nodes the test uses."""
     renewed: str = ""
-    """Moment of the last renewal by its owner's clock. Others only see whether it changes."""
+    """Time of the last renewal by its owner's clock. Others only compare it for changes."""
     lasts_s: float
-    """Who has not renewed it for so long has lost it, as soon as somebody else wants a turn."""
+    """Validity, s: without a renewal for so long, the claim expires when another test wants the lock."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +35,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     holders: tuple[Claim, ...] = ()
     waiting: tuple[Claim, ...] = ()
-    """In the order in which they came."""
+    """Waiting claims, in order of arrival."""
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """All of them."""
+        """All claims, holders first."""
         return self.holders + self.waiting
 
 
@@ -48,19 +47,19 @@ NOBODY = Order()
 
 
 def exclude(one: Claim, other: Claim) -> bool:
-    """Return whether two turns cannot be held at the same time."""
+    """Return whether two claims cannot hold the lock at the same time."""
     if one.alone or other.alone:
         return True
     return bool(one.operator_of and other.operator_of and one.operator_of != other.operator_of)
 
 
 def holds(order: Order, name: str) -> bool:
-    """Return whether the claim of that id has its turn."""
+    """Return whether the claim with that id holds the lock."""
     return any(claim.id == name for claim in order.holders)
 
 
 def ahead_of(order: Order, claim: Claim) -> list[Claim]:
-    """Return whom a claim waits for: holders, and those who came before it."""
+    """Return the claims that a claim waits for: holders and earlier ones."""
     earlier = []
     for other in order.waiting:
         if other.id == claim.id:
@@ -70,14 +69,14 @@ def ahead_of(order: Order, claim: Claim) -> list[Claim]:
 
 
 def stands(order: Order, claim: Claim) -> Order:
-    """Return the order with a claim renewed in its place, or at the end of those who wait."""
+    """Return the order with a claim renewed in its place, or added at the end of the waiting ones."""
     if not any(other.id == claim.id for other in order.claims):
         return advanced(msgspec.structs.replace(order, waiting=(*order.waiting, claim)))
     return Order(holders=_with(order.holders, claim), waiting=_with(order.waiting, claim))
 
 
 def without(order: Order, names: AbstractSet[str]) -> Order:
-    """Return the order without the claims of those ids: whoever waited for them only has its turn now."""
+    """Return the order without the claims of those ids; claims that waited only for them now hold the lock."""
     return advanced(
         Order(
             holders=tuple(claim for claim in order.holders if claim.id not in names),
@@ -87,7 +86,7 @@ def without(order: Order, names: AbstractSet[str]) -> Order:
 
 
 def advanced(order: Order) -> Order:
-    """Return the order in which everybody who can have a turn has it."""
+    """Return the order in which every claim that can hold the lock does."""
     holders, waiting = list(order.holders), list[Claim]()
     for claim in order.waiting:
         blocked = any(exclude(claim, other) for other in (*holders, *waiting))
@@ -100,16 +99,16 @@ def _with(claims: tuple[Claim, ...], renewed: Claim) -> tuple[Claim, ...]:
 
 
 class Observer:
-    """Tells whose claims are given up, by its own clock alone: what other machines take for the time says nothing.
+    """Detects expired claims by its own clock alone, independent of other machines' clocks.
 
-    As client-go's leader election does it: what matters is for how long one has seen a claim unchanged.
+    As client-go's leader election does: only the time for which a claim was seen unchanged counts.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, float]] = {}
 
     def given_up(self, order: Order, now: float) -> set[str]:
-        """Look at the claims at a moment (monotonic, s) and return the ids of those not renewed for their time."""
+        """Check the claims at ``now`` (monotonic, s) and return the ids of the expired ones."""
         before, self._seen = self._seen, {}
         for claim in order.claims:
             renewed, since = before.get(claim.id, (None, now))

@@ -1,4 +1,4 @@
-"""All pinned versions, and what else is accepted. The one place to change them.
+"""All pinned versions, and the ranges of accepted ones. The only place to change them.
 
 Release addresses are the projects' own: https://kubernetes.io/releases/download/ (binaries, a .sha256 beside each),
 https://github.com/etcd-io/etcd/releases (archives, with SHA256SUMS), https://github.com/kubernetes-sigs/kwok/releases
@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ..suggestions import with_all
 
 KUBERNETES = {"1.36": "1.36.3", "1.35": "1.35.4", "1.34": "1.34.4"}
-"""Supported minor versions, newest first, each with the patch that is downloaded or built."""
+"""Supported minor versions, newest first, each with the patch version that is downloaded or built."""
 
 DEFAULT_KUBERNETES = "1.36.3"
 ETCD = "3.6.14"
@@ -30,7 +30,7 @@ NODE_IMAGES = {
     "1.35": "kindest/node:v1.35.5@sha256:ce977ae6d65918d0b58a5f8b5e940429c2ce42fa3a5619ec2bbc60b949c0ac95",
     "1.34": "kindest/node:v1.34.8@sha256:02722c2dedddcfc00febf5d27fbeb9b7b2c14294c82109ff4a85d89ac9ba3256",
 }
-"""Minor version → the node image that was published for this kind: not each patch of Kubernetes has one."""
+"""Minor version → node image published for this version of kind; some patch versions of Kubernetes have none."""
 
 KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 NEEDED = ("etcd", *KUBERNETES_BINARIES, "kwok")
@@ -43,10 +43,10 @@ SHA256 = {
     ("kubectl", "1.36.3", "amd64"): "ebbd080e7c2e275093b55915722043257eb24004363e20acb3c4d71919f88336",
     ("kwok", "0.8.0", "amd64"): "f5a4385a2ae1b9dd7f8acae18e002a75c0ebba124ae9d7259aa8dadb50711f46",
 }
-"""Name, version, architecture → digest of the file that is downloaded (of etcd, the archive). Each was published by the
-project and is pinned alike in the public repositories of at least two unrelated ones."""
+"""Name, version, architecture → digest of the downloaded file (of etcd, the archive). Each was published by the project
+and is pinned alike in the public repositories of at least two unrelated projects."""
 
-# Other versions that were not made here are taken as they come, within these.
+# Versions of binaries from other sources are accepted within these ranges.
 _ACCEPTED = {
     "etcd": ((3, 5, 13), (3, 7)),
     "kwok": ((0, 7), (0, 9)),
@@ -59,28 +59,28 @@ _GO_OTHERS = {"etcd": (1, 25), "kwok": (1, 26), "prometheus": (1, 26), "kind": (
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an official binary is, and its checksum."""
+    """Address and checksum of an official binary."""
 
     url: str
     checksum_url: str
     checksum: str
-    """How ``checksum_url`` answers: ``plain`` (the digest alone), ``sums`` (digest, name per line), ``github``."""
+    """Format of ``checksum_url``: ``plain`` (the digest alone), ``sums`` (digest, name per line), ``github``."""
     member: str = ""
     """Path inside the archive; empty for a bare binary."""
     sha256: str = ""
-    """Of what is downloaded, pinned here; empty: the one that ``checksum_url`` publishes is used."""
+    """Pinned digest of the download; empty: ``checksum_url`` publishes it."""
 
 
 class DebianPackage(msgspec.Struct, frozen=True):
-    """A package of Debian that holds a binary."""
+    """A Debian package that contains a binary."""
 
     name: str
     member: str
-    """Path of the binary in it."""
+    """Path of the binary in the package."""
 
 
 DEBIAN = {"prometheus": DebianPackage("prometheus", "usr/bin/prometheus")}
-"""Binaries that Debian has; of whatever version, as long as it is accepted."""
+"""Binaries in Debian; any version within the accepted range."""
 
 
 def kubernetes(wanted: str) -> str:
@@ -99,12 +99,12 @@ def minor(version: str) -> str:
 
 
 def pinned(name: str, kubernetes_version: str) -> str:
-    """Return the version of a binary that goes with a Kubernetes version."""
+    """Return the version of a binary for a Kubernetes version."""
     return {"etcd": ETCD, "kwok": KWOK, "prometheus": PROMETHEUS, "kind": KIND}.get(name, kubernetes_version)
 
 
 def accepted(name: str, version: str, kubernetes_version: str) -> bool:
-    """Return whether a binary that the user has is fit to be used."""
+    """Return whether a binary from another source can be used."""
     if name in _ACCEPTED:
         low, high = _ACCEPTED[name]
         return low <= _numbers(version) < high
@@ -112,12 +112,12 @@ def accepted(name: str, version: str, kubernetes_version: str) -> bool:
 
 
 def go_needed(name: str, kubernetes_version: str) -> tuple[int, int]:
-    """Return the Go version that a build needs."""
+    """Return the minimum Go version of a build."""
     return _GO_OTHERS.get(name) or _GO[minor(kubernetes_version)]
 
 
 def release(name: str, version: str, architecture: str) -> Release:
-    """Return where the official Linux binary is, with its digest where that is pinned."""
+    """Return the address of the official Linux binary, with its digest if that is pinned."""
     published = _published(name, version, architecture)
     return msgspec.structs.replace(published, sha256=SHA256.get((name, version, architecture), ""))
 

@@ -1,1 +1,1 @@
-"""What a metrics endpoint says: the formats that it may be said in, and one shape for all of them."""
+"""Metrics expositions: readers for all formats, and one data structure for their contents."""

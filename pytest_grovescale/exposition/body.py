@@ -1,4 +1,4 @@
-"""The body of an endpoint's answer as its chunks arrive: unpacked, and never more of it held than allowed."""
+"""Collects a response body chunk by chunk: decompressed, with a size limit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PACKED = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate"
 
 
 class Body:
-    """Collects chunks. What a few packed bytes would become is bounded while it is unpacked."""
+    """Collects chunks. The decompressed size is bounded during decompression."""
 
     def __init__(self, encoding: str = "", limits: Limits | None = None) -> None:
-        """``encoding``: the answer's Content-Encoding. Raises ExpositionError for one that was not asked for."""
+        """``encoding``: the response's Content-Encoding. Raises ExpositionError for one that was not requested."""
         self._limit = (limits or Limits()).max_bytes
         self._found = bytearray()
         self._wbits = _wbits(encoding)
         self._unpacking = self._new()
 
     def add(self, chunk: bytes) -> None:
-        """Take in the next chunk. Raises ExpositionError as soon as the whole is too large, or not what it claims."""
+        """Add the next chunk. Raises ExpositionError as soon as the body is too large or wrongly encoded."""
         if self._wbits is None:
             self._found += chunk
         else:
@@ -55,14 +55,14 @@ class Body:
 
 
 def whole_body(data: bytes, encoding: str = "", limits: Limits | None = None) -> bytes:
-    """Return a body that is there already, unpacked. Raises ExpositionError."""
+    """Return a complete body, decompressed. Raises ExpositionError."""
     body = Body(encoding, limits)
     body.add(data)
     return body.whole()
 
 
 def too_large(limit: int) -> ExpositionError:
-    """Return what to raise for a body over its limit."""
+    """Return the error for a body over its limit."""
     return ExpositionError(
         f"byte {limit}: the answer goes on; at most {limit:,} bytes are read",
         next_step="Look for a label whose values grow without bound.",

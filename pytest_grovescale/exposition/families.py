@@ -1,6 +1,6 @@
-"""One exposition, whatever format it came in: families, and series with their values.
+"""One exposition, in any format: families, and series with their values.
 
-A family goes by the name that the text format 0.0.4 gives it: a counter's ends in ``_total`` where its samples do. So
+A family has its name in the text format 0.0.4: a counter's ends in ``_total`` where its samples do. So
 ``go_memstats_alloc_bytes``, a gauge, and ``go_memstats_alloc_bytes_total``, a counter, stay two families, which
 OpenMetrics writes under one name.
 """
@@ -12,21 +12,21 @@ from typing import Literal
 import msgspec
 
 MetricType = Literal["counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset", "unknown"]
-"""``unknown``: ``untyped`` in the text format, and whatever has no TYPE line."""
+"""``unknown``: ``untyped`` in the text format, and any family without a TYPE line."""
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an endpoint says of a metric, beside its samples."""
+    """Metadata of a metric family."""
 
     name: str
     type: MetricType = "unknown"
     help: str = ""
     unit: str = ""
-    """Only OpenMetrics and protobuf tell."""
+    """Only in OpenMetrics and protobuf."""
 
 
 class NativeHistogram(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A histogram with exponential buckets; counts are absolute, by bucket index, not differences to the neighbour."""
+    """A histogram with exponential buckets; counts are absolute, by bucket index (not deltas between neighbours)."""
 
     schema: int
     count: float
@@ -39,18 +39,18 @@ class NativeHistogram(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Exposition(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer of an endpoint. Its dicts are shared with other answers of the same: not to be changed.
+    """One response of an endpoint. Its dicts are shared with other responses: do not modify them.
 
-    Exemplars and the timestamps of samples are in none of them.
+    Exemplars and timestamps of samples are dropped.
     """
 
     families: dict[str, Family]
     """By name; also those without a sample."""
     samples: dict[str, str]
-    """Series, as `series.text` writes it, → value as it was exposed: NaN equals itself as text."""
+    """Series, in the format of `series.text` → value as exposed: as text, NaN equals itself."""
     native: dict[str, NativeHistogram] = {}
-    """The series that have exponential buckets → these."""
+    """Series with exponential buckets → these buckets."""
     created: dict[str, str] = {}
-    """Series (or, of a histogram or summary, the series without suffix) → when it was created, s since the epoch."""
+    """Series (for a histogram or summary, without suffix) → its creation time, s since the epoch."""
     retyped: dict[str, tuple[MetricType, ...]] = {}
-    """Families with more than one TYPE line → what these say, in their order; the last one holds."""
+    """Families with several TYPE lines → the types, in order; the last one applies."""

@@ -1,4 +1,4 @@
-"""Who brings a family: a library that many programs use, or the program itself."""
+"""Distinguishes metric families of common libraries from a program's own."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ LIBRARIES = (
     "rest_client_",
     "workqueue_",
 )
-"""Beginnings of the families that libraries bring: Go's and Python's clients, client-go, controller-runtime. What
-begins otherwise is the program's own, whichever version of a library it was built with."""
+"""Prefixes of the families of libraries: Go's and Python's clients, client-go, controller-runtime. All other families
+are the program's own, whichever version of a library it was built with."""

@@ -1,6 +1,6 @@
-"""How much one answer of an endpoint may hold.
+"""Size limits for one response of an endpoint.
 
-A limit refuses the whole answer: of half a one, the missing series would be read as gone.
+Exceeding a limit rejects the whole response: in a partial one, missing series would look removed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds on one answer. The defaults are far above what an operator serves and far below what hurts the recorder.
+    """Bounds on one response. The defaults are far above what an operator serves and far below what harms the recorder.
 
     They are Prometheus' ``body_size_limit``, ``sample_limit``, ``label_limit`` and ``label_value_length_limit``.
     """
 
     max_bytes: int = 64 << 20
-    """Of the body, unpacked."""
+    """Of the body, decompressed."""
     max_series: int = 200_000
-    """And families; a text may have four times as many lines."""
+    """Limit for series, and for families; a text may have four times as many lines."""
     max_labels_per_series: int = 128
     max_value_length: int = 16_384
     """Characters of a name, a label's value, a number or a help text."""

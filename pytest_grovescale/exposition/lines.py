@@ -1,4 +1,4 @@
-"""The lines of an answer that hold samples, as the text format and OpenMetrics write them: a series, then numbers."""
+"""The sample lines of the text format and OpenMetrics: a series, then numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .limits import Limits
 from .series import CLASSIC_LABEL, CLASSIC_NAME, text, unescaped
 
 QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
-"""Pattern of a quoted string, its inside as the group."""
+"""Pattern of a quoted string, with its contents as the group."""
 
 _RAW = re.compile(rf'(?:{CLASSIC_NAME.pattern})?+(?:[ \t]*+\{{(?:[^"}}]++|"(?:[^"\\]++|\\.)*+")*+\}})?+')
 _TERM = re.compile(
@@ -20,7 +20,7 @@ _TERM = re.compile(
 
 
 class SampleLines:
-    """Reads the samples of one endpoint's answers. A series met before costs a dict look-up, and so does a number.
+    """Reads the samples of one endpoint's responses. A known series or number costs one dict look-up.
 
     ``after``: the pattern of what follows a series in a line, with the groups ``value`` and ``timestamp``. ``points``:
     a series may occur again at a later timestamp, and the last one counts.
@@ -110,7 +110,7 @@ class SampleLines:
             raise wrong(number, f"at most {self._limits.max_value_length:,} characters in a name or a label", line)
 
     def _check_repeated(self, lines: Sequence[str]) -> None:
-        """Raise ExpositionError for a series that occurs twice, unless it does so at later and later times."""
+        """Raise ExpositionError for a series that occurs twice, unless with increasing timestamps."""
         last: dict[str, str | None] = {}
         for number, line in enumerate(lines, start=1):
             line = line.strip(" \t\r")
@@ -125,7 +125,7 @@ class SampleLines:
         return ExpositionError(f"line {number}: more than {self._limits.max_series:,} series; at most so many are read")
 
     def _forget(self, lines: int) -> None:
-        """Let go of what is known when most of it is no longer met: series come and go, values change."""
+        """Drop the caches when most of their entries are stale: series come and go, values change."""
         if len(self._series) > 2 * lines + 1000:
             self._series.clear()
         if len(self._numbers) > 2 * lines + 1000:
@@ -133,7 +133,7 @@ class SampleLines:
 
 
 def whole_lines(body: str, limits: Limits) -> list[str]:
-    """Return the lines of a text. Raises ExpositionError when the last one has no end, or there are too many."""
+    """Return the lines of a text. Raises ExpositionError when the last line has no end, or there are too many."""
     if not body:
         return []
     count = body.count("\n")
@@ -148,19 +148,19 @@ def whole_lines(body: str, limits: Limits) -> list[str]:
 
 
 def wrong(number: int, expected: str, found: str) -> ExpositionLineError:
-    """Return what to raise for a line that is not as the format says."""
+    """Return the error for a malformed line."""
     return ExpositionLineError(number, f"expected {expected}, found {found[:80]!r}")
 
 
 def wrong_comment(expected: str, position: int, lines: Sequence[str]) -> ExpositionError:
-    """Return what to raise for a comment; ``position``: that many comments come before it."""
+    """Return the error for a comment; ``position``: number of comments before it."""
     comments = ((number, line) for number, line in enumerate(lines, start=1) if line.lstrip(" \t\r").startswith("#"))
     number, comment = next(itertools.islice(comments, position, None))
     return wrong(number, expected, comment)
 
 
 def _terms(inside: str, number: int) -> Iterator[tuple[str, str | None]]:
-    """Yield (label, value) of what stands in braces; a value of None where a quoted name stands alone."""
+    """Yield (label, value) pairs from the braces; the value is None for a quoted name on its own."""
     at, end = 0, len(inside) - 1
     while inside[at:end].strip(" \t"):
         match = _TERM.match(inside, at)

@@ -1,7 +1,7 @@
 """One ``MetricFamily`` message: its family, the series that the text format would have, and its native histograms.
 
-Format: https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto. Fields stand here as
-their keys, which name the field and how it is written: ``number << 3 | type``.
+Format: https://github.com/prometheus/client_model/blob/master/io/prometheus/client/metrics.proto. Fields are given by
+their keys, which encode field number and wire type: ``number << 3 | type``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .numbers import written
 _METRIC = 0x22
 _LABEL = 0x0A
 _NUMBER_SIZE = 11
-"""Of a value that is one double, with its key and length: 2 + 9 bytes."""
+"""Size of a value message that holds one double, with its key and length: 2 + 9 bytes."""
 _TYPES: dict[int, MetricType] = {
     0: "counter",
     1: "gauge",
@@ -39,28 +39,28 @@ _VALUES: dict[MetricType, int] = {
     "histogram": 0x3A,
     "gaugehistogram": 0x3A,
 }
-"""Type → the key, in a Metric, of the message that holds its value."""
+"""Type → key, in a Metric, of the message that holds its value."""
 _BARE: dict[MetricType, bytes] = {
     kind: bytes((_VALUES[kind], _NUMBER_SIZE - 2, 0x09)) for kind in ("gauge", "counter", "unknown")
 }
-"""Type → how a value begins that is one double and no more: keys and length."""
+"""Type → first bytes of a value that is a single double: keys and length."""
 
 
 class Part(NamedTuple):
-    """What one message says."""
+    """The contents of one message."""
 
     family: Family
     samples: dict[str, str]
     native: dict[str, NativeHistogram]
     created: dict[str, str]
     metrics: dict[bytes, LabelSet]
-    """Message of each label set → what is its own of the above."""
+    """Message of each label set → its own part of the above."""
 
 
 def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part]) -> Part:
-    """Return what a message says; label sets that the last answer's ``families``, by name, had too are not read again.
+    """Return the contents of a message; reuses label sets that the last response's ``families``, by name, had too.
 
-    Raises WireError, or UnicodeDecodeError for a text that is none.
+    Raises WireError, or UnicodeDecodeError for invalid text.
     """
     head: dict[int, Any] = {}
     metrics: list[bytes] = []
@@ -76,7 +76,7 @@ def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part
     if before is not None and before.family.type == family.type:
         with contextlib.suppress(ValueError):
             return _changed(before, family, metrics, known)
-    # What is wrong is told as if nothing had been read before.
+    # Errors are reported as if nothing had been cached.
     part = Part(family, {}, {}, {}, {})
     for metric in metrics:
         part.metrics[metric] = _metric(metric, part, known)
@@ -84,7 +84,7 @@ def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part
 
 
 def _changed(before: Part, family: Family, metrics: list[bytes], known: MetricSeries) -> Part:
-    """Return a part of which most is as before; raises ValueError where anything is wrong."""
+    """Return a part that is mostly unchanged. Raises ValueError for any error."""
     part = Part(family, before.samples.copy(), before.native.copy(), before.created.copy(), {})
     for gone in before.metrics.keys() - set(metrics):
         label_set = before.metrics[gone]
@@ -110,16 +110,16 @@ def _described(head: dict[int, Any], limits: Limits) -> Family:
 
 
 class _Metric(NamedTuple):
-    """One label set of a family, and where its series go."""
+    """One label set of a family, and the destination of its series."""
 
     part: Part
     labels: Labels
     known: MetricSeries
     series: list[str]
-    """Those that were put."""
+    """The added series."""
 
     def put(self, value: float, suffix: str = "", *, bound: str = "", at: float = 0.0) -> None:
-        """Add a series. Raises WireError when it is there."""
+        """Add a series. Raises WireError for a duplicate."""
         series = self.known.text(self.part.family.name + suffix, self.labels, bound, at)
         _put(self.part, series, value, self.known.limits)
         self.series.append(series)
@@ -131,7 +131,7 @@ class _Metric(NamedTuple):
 
 
 def _put(part: Part, series: str, value: float, limits: Limits) -> None:
-    """Add a series. Raises WireError when it is there."""
+    """Add a series. Raises WireError for a duplicate."""
     if series in part.samples:
         raise WireError(f"the series {series[:80]} occurs twice")
     if len(part.samples) >= limits.max_series:
@@ -142,7 +142,7 @@ def _put(part: Part, series: str, value: float, limits: Limits) -> None:
 def _metric(message: bytes, part: Part, known: MetricSeries) -> LabelSet:
     wanted = _VALUES[part.family.type]
     value_begins = len(message) - _NUMBER_SIZE
-    # Most are labels and one double; where labels that were met end, nothing but the double can be left.
+    # Most are labels and one double: after known labels only the double can follow.
     bare = value_begins >= 0 and message[value_begins : value_begins + 3] == _BARE.get(part.family.type)
     place = (part.family.name, message[:value_begins]) if bare else ("", b"")
     if bare and (label_set := known.bare.get(place)) is not None:
@@ -207,13 +207,13 @@ def _histogram(metric: _Metric, message: bytes) -> None:
 
 @functools.lru_cache(maxsize=50_000)
 def _bucket(message: bytes) -> tuple[float, float]:
-    """Return a classic bucket's bound and count. In a histogram that changed, most buckets did not."""
+    """Return a classic bucket's bound and count. In a changed histogram, most buckets are unchanged."""
     parts = dict(fields(message))
     return double(parts.get(0x11)), count_of(parts.get(0x08), parts.get(0x21))
 
 
 def _created(metric: _Metric, message: bytes | None) -> None:
-    """Keep a ``google.protobuf.Timestamp``, s since the epoch, to its last digit."""
+    """Store a ``google.protobuf.Timestamp``, s since the epoch, with full precision."""
     if message is None:
         return
     found = dict(fields(message))
@@ -224,7 +224,7 @@ def _created(metric: _Metric, message: bytes | None) -> None:
 
 
 def too_many(limits: Limits) -> WireError:
-    """Return what to raise for more series than allowed."""
+    """Return the error for too many series."""
     return WireError(f"more than {limits.max_series:,} series; at most so many are read")
 
 

@@ -1,4 +1,4 @@
-"""The series of protobuf metrics by what they are made of: names and labels as they were sent, and bounds."""
+"""The series of protobuf metrics, keyed by their parts: encoded names and labels, and bounds."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Labels = tuple[bytes, ...]
 
 
 class LabelSet(NamedTuple):
-    """The keys of what one label set says."""
+    """The series keys of one label set."""
 
     series: list[str]
     whole: str
-    """Its native histogram's and its time of creation's; empty where it has neither."""
+    """Key of its native histogram and creation time; empty where it has neither."""
 
 
 class MetricSeries:
-    """The series of one endpoint. One met before costs a dict look-up."""
+    """The series of one endpoint. A known series costs one dict look-up."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._known: dict[tuple[str, Labels, str, float], str] = {}
         self.bare: dict[tuple[str, bytes], LabelSet] = {}
-        """Label sets of which the message is labels and a double, by the family's name and what comes before that."""
+        """Label sets whose message is labels and a double, by family name and the bytes before the double."""
 
     def text(self, name: str, labels: Labels, bound: str = "", at: float = 0.0) -> str:
         """Return a series; ``bound``: the label ``le`` or ``quantile``, and its value. Raises WireError."""
@@ -42,7 +42,7 @@ class MetricSeries:
         return series
 
     def forget(self, met: int) -> None:
-        """Let go of what is known when most of it is not among the ``met`` series of the last answer."""
+        """Drop the caches when most of their entries are not among the ``met`` series of the last response."""
         if len(self._known) > 2 * met + 1000:
             self._known.clear()
         if len(self.bare) > 2 * met + 1000:

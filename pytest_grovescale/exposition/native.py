@@ -1,6 +1,6 @@
-"""Native histograms as they are sent: runs of exponential buckets with the counts, or with what each adds to the last.
+"""Native histograms in protobuf: spans of exponential buckets with counts, absolute or as deltas.
 
-Source: https://prometheus.io/docs/specs/native_histograms/. Fields stand as their keys, as in metric_family.py.
+Source: https://prometheus.io/docs/specs/native_histograms/. Fields are given by their keys, as in metric_family.py.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from .families import NativeHistogram
 from .numbers import written
 
 MAX_BUCKETS = 10_000
-"""Of one histogram and sign. A program bounds them itself, mostly to 100 (``NativeHistogramMaxBucketNumber``)."""
+"""Of one histogram and sign. Programs limit it themselves, mostly to 100 (``NativeHistogramMaxBucketNumber``)."""
 
 
 class Span(NamedTuple):
-    """Buckets in a row."""
+    """Consecutive buckets."""
 
     offset: int
-    """Buckets left out since the last span; of the first one the index that it starts at."""
+    """Number of buckets skipped since the last span; for the first span its start index."""
     length: int
 
 
 def native_histogram(found: Mapping[int, list[Any]], count: float) -> NativeHistogram | None:
     """Return the exponential buckets of a Histogram message, by its grouped fields; None where there are none.
 
-    An empty span says that there will be some. Raises WireError or ValueError.
+    An empty span announces later buckets. Raises WireError or ValueError.
     """
     zeros = count_of(last(found, 0x38), last(found, 0x41))
     threshold = double(last(found, 0x31))
@@ -50,7 +50,7 @@ def native_histogram(found: Mapping[int, list[Any]], count: float) -> NativeHist
 
 def _buckets(spans: list[bytes], deltas: list[int | bytes], counts: list[bytes]) -> dict[int, float]:
     """Return bucket → count; ``deltas`` and ``counts``, of which one is empty, may be packed."""
-    # Looked at before they are unpacked: a step has up to ten bytes.
+    # Checked before unpacking: a varint has up to ten bytes.
     sizes = (
         len(spans),
         sum(map(len, counts)) // 8,
@@ -76,13 +76,13 @@ def _sint32(number: int) -> int:
 
 
 def count_of(whole: int | None, fraction: bytes | None) -> float:
-    """Return a count; the fractional one overrides the whole one if it is above zero."""
+    """Return a count; a fractional count above zero overrides the integer one."""
     found = double(fraction)
     return found if found > 0 else float(whole or 0)
 
 
 def by_index(spans: Sequence[Span], counts: Sequence[float]) -> dict[int, float]:
-    """Return bucket index → count, empty buckets left out. Raises ValueError for spans and counts that do not fit."""
+    """Return bucket index → count, without empty buckets. Raises ValueError for inconsistent spans and counts."""
     if sum(span.length for span in spans) != len(counts):
         raise ValueError(f"{sum(span.length for span in spans):,} native buckets in spans have {len(counts):,} counts")
     if any(count < 0 or not math.isfinite(count) for count in counts):
@@ -97,5 +97,5 @@ def by_index(spans: Sequence[Span], counts: Sequence[float]) -> dict[int, float]
 
 
 def absolute(deltas: Iterable[int]) -> list[float]:
-    """Return counts from what each bucket has more than the one before."""
+    """Return absolute counts from deltas between buckets."""
     return [float(count) for count in accumulate(deltas)]

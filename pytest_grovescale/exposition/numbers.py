@@ -1,4 +1,4 @@
-"""Numbers as the formats write them."""
+"""Number formats of expositions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from decimal import Decimal
 _DIGITS = r"(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
 _INFINITY = r"[iI][nN][fF](?:[iI][nN][iI][tT][yY])?"
 NUMBER = rf"(?:[+-]?(?:{_DIGITS}|{_INFINITY})|[nN][aA][nN])"
-"""Pattern of a value: what Go's ``strconv.ParseFloat`` reads, without ``_`` and hexadecimals, as Prometheus does."""
+"""Pattern of a value: as Go's ``strconv.ParseFloat``, without ``_`` and hexadecimals, as in Prometheus."""
 
 
 @functools.lru_cache(maxsize=10_000)
 def written(value: float) -> str:
-    """Return a number as the text format has it from Go: ``0.25``, ``64``, ``1.5e+06``, ``+Inf``.
+    """Return a number as Go writes it in the text format: ``0.25``, ``64``, ``1.5e+06``, ``+Inf``.
 
     The shortest digits that read back the same, with an exponent below 1e-4 and from 1e+06 on, as
     ``strconv.FormatFloat(value, 'g', -1, 64)``.

@@ -1,9 +1,9 @@
 """OpenMetrics 1.0, normalised to the names of the text format 0.0.4.
 
 Format: https://prometheus.io/docs/specs/om/open_metrics_spec/. A counter ``x`` becomes the family ``x_total`` and an
-info ``x`` the family ``x_info``, as their samples are called; ``_created`` samples become times of creation. The
-syntax is read strictly, but for blanks between labels and at the ends of a line; the rules on values and on the order
-of samples, which Prometheus holds no scrape to either, are not. Exemplars are read and let go.
+info ``x`` the family ``x_info``, the names of their samples; ``_created`` samples become creation times. The syntax is
+checked strictly, except for blanks between labels and at the ends of a line; the rules on values and on the order of
+samples are not checked, as in Prometheus. Exemplars are parsed and dropped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _AFTER = rf" (?P<value>{NUMBER})(?: (?P<timestamp>{_TIME}))?(?:{_EXEMPLAR})?"
 _DESCRIPTION = re.compile(rf"# (HELP|TYPE|UNIT) (?:({CLASSIC_NAME.pattern})|{QUOTED})(?: (.*))?", re.DOTALL)
 _TYPES: dict[str, MetricType] = {kind: kind for kind in get_args(MetricType)}
 _SUFFIXES = {"counter": "_total", "info": "_info"}
-"""Type → what the names of its samples have more than the family's."""
+"""Type → suffix that its samples' names add to the family's name."""
 
 
 class OpenMetricsReader:
-    """Reads one endpoint's answers; what it learned from one makes the next quick."""
+    """Reads one endpoint's responses; caches make repeated ones fast."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -39,9 +39,9 @@ class OpenMetricsReader:
         self._families: dict[str, Family] = {}
 
     def read(self, body: str) -> Exposition:
-        """Return what an answer says; ``families`` is the last answer's while nothing in it changed.
+        """Return the contents of a response; reuses the last response's ``families`` object while unchanged.
 
-        Raises ExpositionError with the number of the line.
+        Raises ExpositionError with the line number.
         """
         lines = _before_eof(body, self._limits)
         samples, comments = self._lines.read(lines)
@@ -64,13 +64,13 @@ def _before_eof(body: str, limits: Limits) -> list[str]:
 
 
 class _Described(NamedTuple):
-    """What comments in a row say of one family."""
+    """Consecutive comments about one family."""
 
     name: str
     position: int
-    """Of the first of them among all comments."""
+    """Position of the first of them among all comments."""
     said: dict[str, str]
-    """HELP, TYPE or UNIT → what stands after the name."""
+    """HELP, TYPE or UNIT → the text after the name."""
 
 
 def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> dict[str, Family]:
@@ -86,7 +86,7 @@ def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> 
 
 
 def _described(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> Iterator[_Described]:
-    """Yield families. Go's client calls a gauge ``x`` and a counter ``x_total`` both ``x``, one after the other."""
+    """Yield families. Go's client names a gauge ``x`` and a counter ``x_total`` both ``x``, one after the other."""
     last = _Described("", 0, {})
     for position, comment in enumerate(comments):
         match = _DESCRIPTION.fullmatch(comment)
@@ -107,7 +107,7 @@ def _described(comments: Sequence[str], lines: Sequence[str], limits: Limits) ->
 
 
 def _expected(what: str, name: str, words: str) -> str:
-    """Return what should stand in a comment instead; empty where it is right."""
+    """Return the expected text of a comment; empty for a correct one."""
     if not name:
         return "a metric's name"
     if what == "TYPE" and words not in _TYPES:
@@ -130,7 +130,7 @@ def _family(described: _Described) -> Family:
 
 
 def _created(samples: dict[str, str], families: dict[str, Family]) -> dict[str, str]:
-    """Take the ``_created`` samples out; return their values by the series that they tell of."""
+    """Remove the ``_created`` samples; return their values by the series that they belong to."""
     found = {}
     for series in [series for series in samples if "_created" in series]:
         name, labels = parse(series)

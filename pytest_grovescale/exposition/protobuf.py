@@ -1,11 +1,11 @@
 """Delimited ``io.prometheus.client.MetricFamily`` messages: the one format that has native histograms.
 
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/, each message after its length as a varint.
-Classic buckets become the series that the text format would have, numbers and bounds written as Go writes them there;
-so an endpoint has the same series whichever format it is asked for. Exemplars and timestamps of samples are not read.
+Classic buckets become the series of the text format, with numbers and bounds as Go writes them there; so an endpoint
+has the same series in every format. Exemplars and timestamps of samples are not read.
 
-Walked without a protobuf library: most messages of a scrape, of families and of label sets, are byte for byte those of
-the scrape before, and what was made of them then is looked up.
+Parsed without a protobuf library: most messages of a scrape, of families and of label sets, are byte for byte those of
+the scrape before, and their results are cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .metric_series import MetricSeries
 
 
 class ProtobufReader:
-    """Reads one endpoint's answers; what it learned from one makes the next quick."""
+    """Reads one endpoint's responses; caches make repeated ones fast."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -30,7 +30,7 @@ class ProtobufReader:
         self._met = 0
 
     def read(self, body: bytes) -> Exposition:
-        """Return what an answer says. Raises ExpositionError with the byte where the message at fault begins."""
+        """Return the contents of a response. Raises ExpositionError with the offset of the malformed message."""
         self._series.forget(self._met)
         parts: dict[bytes, Part] = {}
         families = {part.family.name: part for part in self._last.values()}

@@ -1,4 +1,4 @@
-"""An endpoint's answer in whichever format it came: what to ask for, and what to make of it."""
+"""Reads an endpoint's response in any supported format, and provides the Accept header."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCEPT = ",".join(
         "*/*;q=0.1",
     )
 )
-"""The header to ask with: protobuf first, since it alone has native histograms and times of creation from Go."""
+"""The Accept header: protobuf first, since only it has native histograms and creation times from Go."""
 
 _MEDIA_TYPES: dict[str, Format] = {
     "application/vnd.google.protobuf": "protobuf",
@@ -34,13 +34,13 @@ _MEDIA_TYPES: dict[str, Format] = {
 }
 _DELIMITED = {"encoding": "delimited", "proto": "io.prometheus.client.metricfamily"}
 _GUESSED = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
-"""Media types that programs send which do not know better, and files are served as."""
+"""Generic media types, sent by simple programs and file servers."""
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _GUESS_BYTES = 1024
 
 
 class Reader:
-    """Reads the answers of one endpoint. Keep it from scrape to scrape: what it has seen before is quick."""
+    """Reads the responses of one endpoint. Keep it from scrape to scrape: its caches make repeated ones fast."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
@@ -49,10 +49,10 @@ class Reader:
         self._protobuf = ProtobufReader(self.limits)
 
     def read(self, body: bytes, content_type: str = "") -> Exposition:
-        """Return what an answer says, all of it or nothing.
+        """Return the contents of a response, all of it or nothing.
 
-        ``body``: unpacked, as `body.Body` collects it. ``content_type``: the answer's header, empty where there is
-        none, as for a file. Raises ExpositionError with the line or the byte that is not as the format says.
+        ``body``: decompressed, as `body.Body` collects it. ``content_type``: the response's header, empty where there
+        is none, as for a file. Raises ExpositionError with the malformed line or byte offset.
         """
         if len(body) > self.limits.max_bytes:
             raise too_large(self.limits.max_bytes)
@@ -64,7 +64,7 @@ class Reader:
 
 
 def format_of(body: bytes, content_type: str = "") -> Format:
-    """Return the format of an answer. Raises ExpositionError for one that is no metrics endpoint's."""
+    """Return the format of a response. Raises ExpositionError for a content type that is not an exposition."""
     media_type, parameters = _parsed(content_type)
     if media_type in _MEDIA_TYPES:
         return _checked(_MEDIA_TYPES[media_type], parameters, content_type)

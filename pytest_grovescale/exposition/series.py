@@ -1,6 +1,6 @@
-"""The name of a series, as text and in its parts: ``name{a="1",b="2"}``, labels sorted by name.
+"""Series identifiers, as text and in parts: ``name{a="1",b="2"}``, labels sorted by name.
 
-A name that the classic format cannot write stands in quotes among the labels: ``{"name with spaces",a="1"}``, as in
+A name that the classic format cannot represent is quoted among the labels: ``{"name with spaces",a="1"}``, as in
 https://prometheus.io/docs/instrumenting/escaping_schemes/.
 """
 
@@ -30,7 +30,7 @@ _SUFFIXES = {
 
 
 class Series(NamedTuple):
-    """A series in its parts. Not to be changed: it is shared."""
+    """A series in its parts. Shared: do not modify it."""
 
     name: str
     labels: Mapping[str, str]
@@ -45,13 +45,13 @@ def text(name: str, labels: Mapping[str, str]) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return a metric's name as it stands in a HELP or TYPE line."""
+    """Return a metric's name in the form of a HELP or TYPE line."""
     return name if CLASSIC_NAME.fullmatch(name) else _quoted(name)
 
 
 @functools.lru_cache(maxsize=100_000)
 def parse(series: str) -> Series:
-    """Return the parts of a series' text, as `text` wrote it."""
+    """Return the parts of a series' text, as written by `text`."""
     name, brace, inside = series.partition("{")
     labels: dict[str, str] = {}
     for match in _PART.finditer(inside[:-1]) if brace else ():
@@ -64,7 +64,7 @@ def parse(series: str) -> Series:
 
 
 def family_of(name: str, families: Mapping[str, Family]) -> str:
-    """Return the family that a sample's name belongs to; its own name where nothing tells of one."""
+    """Return the family that a sample's name belongs to; its own name where no family matches."""
     if name in families:
         return name
     for suffix in ("_bucket", "_sum", "_count", "_created", "_gsum", "_gcount", "_info"):
@@ -85,5 +85,5 @@ def _quoted(value: str) -> str:
 
 
 def unescaped(value: str) -> str:
-    """Return what stands in quotes as it was before it was escaped. An escape that the format does not know stays."""
+    """Return a quoted text unescaped. Unknown escapes are kept."""
     return re.sub(r'\\[\\"n]', lambda match: _UNESCAPES[match[0]], value) if "\\" in value else value

@@ -1,8 +1,8 @@
 """The Prometheus text format 0.0.4, and 1.0.0 with its quoted names.
 
-Format: https://prometheus.io/docs/instrumenting/exposition_formats/. Read as Prometheus reads it: a family described
-twice is what its last HELP and TYPE line say, wherever they stand. Stricter in two things: a series may occur only
-once, and the last line must end, without which a number that was cut off would be taken for a smaller one.
+Format: https://prometheus.io/docs/instrumenting/exposition_formats/. Parsed as in Prometheus: of several HELP or TYPE
+lines for a family the last one applies, at any position. Stricter in two points: a series may occur only once, and the
+last line must have an end, since a truncated number would look like a smaller one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TYPES: dict[str, MetricType] = {
     "histogram": "histogram",
     "summary": "summary",
     "untyped": "unknown",
-    # OpenMetrics' own, which some programs write here too.
+    # OpenMetrics types, which some programs use here too.
     "unknown": "unknown",
     "info": "info",
     "stateset": "stateset",
@@ -37,7 +37,7 @@ _TYPES: dict[str, MetricType] = {
 
 
 class TextReader:
-    """Reads one endpoint's answers; what it learned from one makes the next quick."""
+    """Reads one endpoint's responses; caches make repeated ones fast."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -46,9 +46,9 @@ class TextReader:
         self._described = _Described({}, {})
 
     def read(self, body: str) -> Exposition:
-        """Return what an answer says; ``families`` is the last answer's while nothing in it changed.
+        """Return the contents of a response; reuses the last response's ``families`` object while unchanged.
 
-        Raises ExpositionError with the number of the line.
+        Raises ExpositionError with the line number.
         """
         lines = whole_lines(body, self._limits)
         samples, comments = self._lines.read(lines)
@@ -59,7 +59,7 @@ class TextReader:
 
 
 class _Described(NamedTuple):
-    """What an answer's comments say."""
+    """The contents of a response's comments."""
 
     families: dict[str, Family]
     retyped: dict[str, tuple[MetricType, ...]]

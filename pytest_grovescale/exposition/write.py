@@ -1,4 +1,4 @@
-"""An exposition written as the text format 0.0.4, for files and for other programs."""
+"""Writes an exposition in the text format 0.0.4, for files and for other programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .series import family_of, name_text, parse
 
 _TYPES: dict[MetricType, str] = {
     "unknown": "untyped",
-    # The format knows five types. These are what prometheus_client writes for the others, too.
+    # The format knows five types; other types map to those that prometheus_client writes.
     "info": "gauge",
     "stateset": "gauge",
     "gaugehistogram": "untyped",
@@ -17,10 +17,10 @@ _TYPES: dict[MetricType, str] = {
 
 
 def text_of(exposition: Exposition) -> str:
-    """Return the text: families in their order, each with its series, then series of no family.
+    """Return the text: families in their order, each with its series, then series without a family.
 
-    Units, native histograms, times of creation and OpenMetrics' own types are not in this format; all else reads back
-    the same.
+    Units, native histograms, creation times and OpenMetrics' own types do not exist in this format; everything else
+    reads back the same.
     """
     lines: dict[str, list[str]] = defaultdict(list)
     for name, family in exposition.families.items():

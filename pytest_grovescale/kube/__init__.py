@@ -1,1 +1,1 @@
-"""The one place that speaks HTTP to an API server."""
+"""HTTP client for the API server, its credentials and errors; the only package that sends requests to it."""

@@ -19,9 +19,9 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to reach one API server as one identity.
+    """Address and credentials of one identity at one API server.
 
-    Holds secrets: it travels through pipes and 0600 files only, and its repr shows none of them.
+    Contains secrets: it travels through pipes and 0600 files only, and its repr shows none of them.
     """
 
     server: str
@@ -31,20 +31,20 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_key_pem: str = ""
     token: str = ""
     token_file: str = ""
-    """Read again when the server answers 401: bound tokens expire."""
+    """Bearer token file; read again when the server answers 401: bound tokens expire."""
     tls_server_name: str = ""
     insecure: bool = False
     proxy: str = ""
-    """URL of an HTTP proxy that all requests go through; empty: none does."""
+    """URL of an HTTP proxy for all requests; empty: no proxy."""
     namespace: str = "default"
     kubeconfig: str = ""
-    """File, or several as in ``$KUBECONFIG``, that this was resolved from; when the server answers 401 the credentials
-    of ``context`` in it are resolved anew."""
+    """kubeconfig file, or several as in ``$KUBECONFIG``, that this was resolved from; when the server answers 401, the
+    credentials of ``context`` are resolved again."""
     context: str = ""
 
     @property
     def renewable(self) -> bool:
-        """Whether there is anything to get fresh credentials from."""
+        """Whether credentials can be renewed."""
         return bool(self.token_file or self.kubeconfig)
 
     def __repr__(self) -> str:
@@ -56,14 +56,14 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def from_kubeconfig(path: Path | str | None = None, context: str | None = None, *, credentials: bool = True) -> Access:
-    """Return the access that a kubeconfig's context stands for, exec plugins included.
+    """Return the access of a kubeconfig's context, exec plugins included.
 
-    ``path`` None means ``$KUBECONFIG`` or ``~/.kube/config``; ``context`` None the current one. Resolution is left
-    to the official client library, but for exec plugins, proxies, and what stands in the file itself: certificates and
-    keys, which the library would write into temporary files. ``credentials`` False: say where it is only, and run no
-    plugin. Raises ClusterError with the words of whoever failed, and for a user with an ``auth-provider``.
+    ``path`` None means ``$KUBECONFIG`` or ``~/.kube/config``; ``context`` None the current one. The official client
+    library resolves it, except for exec plugins, proxies, and certificates and keys in the file itself, which the
+    library would write into temporary files. ``credentials`` False: only the address; no plugin runs. Raises
+    ClusterError with the error of the plugin or library, and for a user with an ``auth-provider``.
     """
-    # Imported here: 0.2 s that a run on its own cluster never needs.
+    # Imported here: costs 0.2 s, and a run on its own cluster never needs it.
     from kubernetes.client import Configuration
     from kubernetes.config import ConfigException, kube_config
 
@@ -100,7 +100,7 @@ def from_kubeconfig(path: Path | str | None = None, context: str | None = None, 
             f"{_unusable(files, context)}: {error}",
             next_step="Check it with: kubectl --kubeconfig FILE config get-contexts.",
         ) from error
-    # The library renamed the key (kubernetes 36: BearerToken); a user with a password comes as "Basic …" too.
+    # The library renamed the key (kubernetes 36: BearerToken); a user with a password has "Basic …" in it too.
     keys = configuration.api_key
     header = str(keys.get("BearerToken") or keys.get("authorization") or "")
     server = configuration.host.rstrip("/")
@@ -129,7 +129,7 @@ def _demand_context(merged: Any, files: str, context: str | None) -> None:
 
 
 def plugin_of(access: Access) -> exec_plugin.Plugin | None:
-    """Return the exec plugin that an access' credentials come from, for a kubeconfig of another program; None: none."""
+    """Return the exec plugin of an access, for a kubeconfig of another program; None if it has none."""
     if not access.kubeconfig:
         return None
     # Imported here, as above.
@@ -144,7 +144,7 @@ def plugin_of(access: Access) -> exec_plugin.Plugin | None:
 
 
 def _files(path: Path | str | None) -> str:
-    """Return the files of a kubeconfig, separated as in ``$KUBECONFIG``, absolute: others resolve them again."""
+    """Return the kubeconfig files, separated as in ``$KUBECONFIG``, absolute: other processes resolve them again."""
     given = str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
     return os.pathsep.join(str(Path(name).expanduser().absolute()) for name in given.split(os.pathsep) if name)
 
@@ -167,7 +167,7 @@ _INSTEAD = {
 
 
 def _refuse_auth_provider(user: Any) -> None:
-    # The library would speak some of them, and leave others out without a word: as nobody, requests are refused.
+    # The library supports some of them and silently ignores others: requests would be anonymous, and rejected.
     if user is None or not user.safe_get("auth-provider"):
         return
     section = user.value["auth-provider"]
@@ -179,9 +179,10 @@ def _refuse_auth_provider(user: Any) -> None:
 
 
 def _taken_inline(node: Any, name: str) -> str:
-    """Return the PEM text that stands in the kubeconfig itself, and take it out: the library makes a file of it.
+    """Return the inline PEM text of a kubeconfig, and remove it there: the library would write it to a file.
 
-    It would outlive a killed process. As for the library, data goes before a file's name. Raises ValueError.
+    Such a file would outlive a killed process. As in the library, inline data takes precedence over a file. Raises
+    ValueError.
     """
     if node is None or f"{name}-data" not in node.value:
         return ""
@@ -191,7 +192,7 @@ def _taken_inline(node: Any, name: str) -> str:
 
 
 def _refuse_impersonation(user: Any) -> None:
-    # Passed over, requests would be made with more rights than kubectl makes them with.
+    # If ignored, requests would have more permissions than those of kubectl.
     if user is not None and user.safe_get("as"):
         raise ClusterError(
             f"its user acts as {user['as']!r}, and impersonation is not spoken here",
@@ -200,12 +201,12 @@ def _refuse_impersonation(user: Any) -> None:
 
 
 def _needs_plugin(user: Any) -> bool:
-    # As client-go has it: credentials that are there come first.
+    # As in client-go: existing credentials take precedence.
     return bool(user.safe_get("exec")) and not (user.safe_get("token") or user.safe_get("tokenFile"))
 
 
 def _run_plugin(user: Any, cluster: Any) -> None:
-    """Put the credentials that an exec plugin gives in the place of its section, where the library finds them."""
+    """Replace an exec plugin's section by its credentials, in the library's format."""
     if user is None or not _needs_plugin(user):
         return
     section = user.value.pop("exec")
@@ -224,7 +225,7 @@ def _proxy(server: str, given: str) -> str:
 
 
 def in_cluster(folder: Path = _SERVICE_ACCOUNT) -> Access:
-    """Return the access of the pod that this runs in. Raises ClusterError outside a pod."""
+    """Return the access of the pod that this process runs in. Raises ClusterError outside a pod."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port or not (folder / "token").is_file():
         raise ClusterError(
@@ -244,7 +245,7 @@ def in_cluster(folder: Path = _SERVICE_ACCOUNT) -> Access:
 def to_kubeconfig(access: Access, *, name: str, plugin: exec_plugin.Plugin | None = None) -> str:
     """Return a kubeconfig (YAML) with one cluster, user and context, all called ``name``.
 
-    ``plugin``: named in the place of the credentials that it gave, which expire.
+    ``plugin``: written in place of the credentials that it provided, which expire.
     """
     cluster: dict[str, Any] = {"server": access.server}
     if access.ca_pem:
@@ -290,7 +291,7 @@ def ssl_context(access: Access) -> ssl.SSLContext | None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.client_cert_pem:
-        # The ssl module takes a key only from a file; this one is in memory and has no name that others see.
+        # The ssl module reads a key only from a file; this one is in memory, without a name that other processes see.
         with os.fdopen(os.memfd_create("grovescale-client.pem"), "w", encoding="utf-8") as file:
             file.write(access.client_cert_pem + "\n" + access.client_key_pem)
             file.flush()
@@ -309,10 +310,10 @@ def bearer(access: Access) -> str:
 
 
 def renewed(access: Access) -> Access:
-    """Return the access with fresh credentials, as after a 401; itself where there is nothing to renew from.
+    """Return the access with new credentials, as after a 401; unchanged if they cannot be renewed.
 
-    Only the credentials: whoever changes the kubeconfig meanwhile does not send a run to another cluster. Raises
-    ClusterError where its context means another server now.
+    Only the credentials change: an edit of the kubeconfig does not redirect a run to another cluster. Raises
+    ClusterError if its context has another server now.
     """
     if not access.kubeconfig:
         return access

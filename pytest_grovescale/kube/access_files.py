@@ -1,4 +1,4 @@
-"""An access as files, for programs that take their credentials from there: Prometheus, scrapers, profilers."""
+"""Credentials as files, for programs that read them from files: Prometheus, scrapers, profilers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CA, _CERTIFICATE, _KEY, _TOKEN = "api-ca.crt", "api-client.crt", "api-client.ke
 
 
 def write(access: Access, folder: Path) -> None:
-    """Write what the API server is asked with into ``folder``, 0600; the folder is made."""
+    """Write the credentials for the API server into ``folder``, 0600; the folder is created."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = {
         _CA: access.ca_pem,
@@ -27,7 +27,7 @@ def write(access: Access, folder: Path) -> None:
 
 
 def address(access: Access, folder: Path, path: str) -> Address:
-    """Return where a path of the API server is read, with what is written in ``folder``."""
+    """Return the address of a path of the API server, with the credential files in ``folder``."""
 
     def file(name: str) -> str:
         return str(folder / name) if (folder / name).is_file() else ""
@@ -45,9 +45,9 @@ def address(access: Access, folder: Path, path: str) -> Address:
 
 
 def renewal(access: Access, folder: Path) -> Callable[[], None] | None:
-    """Return what writes fresh credentials there; None where there are none to be had.
+    """Return a function that renews the files; None if the credentials cannot be renewed.
 
-    A token file of somebody else's is no matter of ours: readers find what is new in it by themselves.
+    An external token file needs no renewal here: readers read it again by themselves.
     """
     if not access.kubeconfig:
         return None

@@ -1,4 +1,4 @@
-"""Paths below which the API server passes requests on to a pod or to a Service's endpoint."""
+"""Paths of the API server's proxy to a pod or to a Service's endpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 def path(
     plural: Literal["pods", "services"], namespace: str, name: str, port: int | str, *, scheme: str, path: str
 ) -> str:
-    """Return where ``path`` of a pod or a Service is read through the API server. A port may be a Service's name of it.
+    """Return the API server's proxy path for ``path`` of a pod or Service. ``port``: number, or a Service's port name.
 
     https://kubernetes.io/docs/tasks/access-application-cluster/access-cluster-services/#manually-constructing-apiserver-proxy-urls
     """

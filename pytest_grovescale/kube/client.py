@@ -1,8 +1,8 @@
-"""One asynchronous client for the API server's REST interface.
+"""An asynchronous client for the API server's REST interface.
 
-Retries are few and never hidden: a 429 (the server says that it did nothing) after its Retry-After, and a read
-whose connection broke. Each is counted in ``Client.retries``. A write whose connection broke may or may not have
-happened: that is the caller's to decide.
+Retries are few and never hidden: a 429 (the server did nothing) after its Retry-After, and a read whose connection
+broke. Each is counted in ``Client.retries``. A write whose connection broke may or may not have happened: the caller
+decides about a retry.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _PATCH_TYPES = {
 _READ_ERRORS = (
     aiohttp.ClientConnectionError,
     aiohttp.ClientPayloadError,
-    # The proxy's refusal to connect, not the API server's answer.
+    # The proxy rejected the CONNECT, not the API server.
     aiohttp.ClientHttpProxyError,
     ConnectionResetError,
 )
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """All objects of a LIST, however many pages it took, and the resourceVersion to watch from."""
+    """All objects of a LIST, over all pages, and the resourceVersion to watch from."""
 
     items: list[Object]
     resource_version: str
@@ -66,7 +66,7 @@ class Client:
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
-        """Sessions with a former client certificate; what was begun on them is brought to its end."""
+        """Sessions with a former client certificate; their open requests are completed."""
         self._renewing = asyncio.Lock()
         self._authorization = ""
         self._resources: list[Resource] | None = None
@@ -81,23 +81,23 @@ class Client:
         await self.close()
 
     async def open(self) -> None:
-        """Make the session; nothing is sent yet. Must run in the loop that the client is used in."""
+        """Create the session; sends no request. Must run in the event loop that the client is used in."""
         self._authorization = bearer(self.access)
         self._session = aiohttp.ClientSession(
             base_url=self.access.server,
             connector=aiohttp.TCPConnector(
-                # False would switch verification off; True means aiohttp's own default for http.
+                # False would disable TLS verification; True means aiohttp's own default for http.
                 ssl=ssl_context(self.access) or True,
                 limit=self._connections,
                 keepalive_timeout=60,
             ),
             headers={"User-Agent": self._user_agent, "Accept": "application/json"},
-            # What of the environment's proxies applies is settled with the access, once.
+            # The access has already resolved the environment's proxy settings.
             trust_env=False,
             proxy=self.access.proxy or None,
         )
-        # aiohttp repeats GET, PUT and DELETE by itself when a kept-alive connection turns out closed, uncounted;
-        # its own test client switches that off in this way, there is no public one.
+        # aiohttp repeats GET, PUT and DELETE by itself, uncounted, when a kept-alive connection turns out closed; its
+        # own test client disables that in this way, there is no public one.
         self._session._retry_connection = False
 
     async def close(self) -> None:
@@ -108,9 +108,10 @@ class Client:
             await session.close()
 
     async def renew(self, refused: Access) -> None:
-        """Get fresh credentials after a 401 to ``refused``; nothing where another request has just done so.
+        """Renew the credentials after a 401 to ``refused``; do nothing if another request has just done so.
 
-        Open streams go on: they were let in. Raises Unauthorized where there are none to be had, and says why.
+        Open streams continue: they are already authenticated. Raises Unauthorized, with the reason, if renewal is
+        impossible.
         """
         async with self._renewing:
             if self.access is not refused:
@@ -121,7 +122,7 @@ class Client:
             except (ClusterError, OSError) as error:
                 text = f"the credentials are no longer valid, and there are no fresh ones: {error}"
                 raise Unauthorized(Status(code=401, message=text)) from error
-            # A copy, even where nothing changed: who was refused as well then knows that it has been tried.
+            # A copy, even without a change: concurrent requests with the same 401 then see that a renewal was tried.
             self.access = msgspec.structs.replace(fresh)
             self.retries["401"] += 1
             if fresh.client_cert_pem != refused.client_cert_pem and self._session is not None:
@@ -149,7 +150,7 @@ class Client:
         accept: str = "application/json",
         timeout: float = 60.0,
     ) -> bytes:
-        """Send one request and return the answer's body. ``timeout`` in seconds is for each attempt."""
+        """Send one request and return the response body. ``timeout``: seconds for each attempt."""
         label = f"{method} {path}"
         renewed_once = False
         for attempt in range(_ATTEMPTS):
@@ -163,7 +164,7 @@ class Client:
                 self.retries["429"] += 1
                 await asyncio.sleep(error.retry_after if error.retry_after is not None else 1.0)
             except Unauthorized:
-                # Refused before anything happened, so a second try is safe; bound tokens and plugins expire.
+                # Rejected before any effect, so a second attempt is safe; bound tokens and plugin credentials expire.
                 if renewed_once or last or not used.renewable:
                     raise
                 renewed_once = True
@@ -209,7 +210,7 @@ class Client:
     # ---- discovery
 
     async def resources(self, *, refresh: bool = False) -> list[Resource]:
-        """Return every resource served, core group first; cached."""
+        """Return every served resource, core group first; cached."""
         if self._resources is None or refresh:
             core, groups = await asyncio.gather(
                 self.request("GET", "/api", accept=resources.DISCOVERY_ACCEPT),
@@ -219,9 +220,9 @@ class Client:
         return self._resources
 
     async def resource(self, name: str, api_version: str = "") -> Resource:
-        """Return the resource that ``name`` means (see ``resources.find``); raises UnknownResource.
+        """Return the resource for ``name`` (see ``resources.find``); raises UnknownResource.
 
-        A name that is not known is looked up once more in fresh discovery: its CRD may be new.
+        An unknown name triggers one new discovery: its CRD may be new.
         """
         try:
             return resources.find(await self.resources(), name, api_version)
@@ -277,7 +278,7 @@ class Client:
         strict: bool = True,
         dry_run: bool = False,
     ) -> Object:
-        """Server-side apply. ``dry_run``: only say what the object would be, defaults and all."""
+        """Server-side apply. ``dry_run``: only return the resulting object, with defaults."""
         resource = await self._resource_of(obj)
         path = resource.path(_namespace(resource, obj, self.access), obj["metadata"]["name"])
         params = {"fieldManager": field_manager, "force": str(force).lower()} | _validation(strict)
@@ -285,7 +286,7 @@ class Client:
             params["dryRun"] = "All"
         body = msgspec.json.encode(obj)
         return _decode(
-            # JSON is YAML: the server takes it under this type in every version.
+            # JSON is YAML: every server version accepts it under this content type.
             await self.request("PATCH", path, params=params, body=body, content_type="application/apply-patch+yaml")
         )
 
@@ -319,9 +320,8 @@ class Client:
         uid: str = "",
         resource_version: str = "",
     ) -> None:
-        """Delete an object; with ``uid`` only if it still is that very one, with ``resource_version`` only if nobody
-        has changed it since (else Conflict).
-        """
+        """Delete an object; ``uid``: only if it is the same object, ``resource_version``: only if it is unchanged (else
+        Conflict)."""
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -342,7 +342,7 @@ class Client:
         return str(answer["status"]["token"])
 
     async def ready(self) -> bool:
-        """Return whether ``/readyz`` says ok; False too where nothing answers."""
+        """Return whether ``/readyz`` answers ok; False also without an answer."""
         try:
             await self.request("GET", "/readyz", timeout=2.0)
         except ApiError:
@@ -351,7 +351,7 @@ class Client:
 
 
 def selectors(label_selector: str, field_selector: str) -> dict[str, str]:
-    """Return the query parameters for selectors; empty ones are left out."""
+    """Return the query parameters for selectors; empty ones are omitted."""
     pairs = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {key: value for key, value in pairs.items() if value}
 

@@ -1,7 +1,7 @@
-"""What is in a namespace: of every kind, page by page, and of each object only its metadata.
+"""Content of a namespace: objects of all kinds, page by page, metadata only.
 
-A namespace of a scale test may hold 100,000 objects. Whole, at once, they would be hundreds of megabytes for the API
-server to encode and for us to hold; so nothing here asks for more than a page, or for a spec or status.
+A namespace of a scale test may contain 100,000 objects: hundreds of megabytes, for the API server to encode and for
+this process to hold. So this module requests one page at a time, without spec and status.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .resources import Resource
 T = TypeVar("T")
 
 PAGE = 500
-"""Objects for each request; what kubectl and client-go's pager ask for, too."""
+"""Objects per request; same as in kubectl and client-go's pager."""
 
 _AT_A_TIME = 16
 
-# Where an aggregated API does not know how to leave the rest out, it sends whole objects.
+# An aggregated API without support for partial metadata sends whole objects.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(_Page).decode
 
 
 async def kinds(client: Client) -> list[Resource]:
-    """Return every kind whose objects lie in namespaces and can be listed and deleted; one version of each."""
+    """Return every namespaced kind that can be listed and deleted; one version of each."""
     found: dict[str, Resource] = {}
     for resource in await client.resources(refresh=True):
         if resource.namespaced and {"list", "delete"} <= set(resource.verbs):
@@ -50,16 +50,16 @@ async def kinds(client: Client) -> list[Resource]:
 
 
 async def holds(client: Client, kind: Resource, namespace: str | None = None) -> bool:
-    """Return whether there is an object of a kind in a namespace, or in any of them."""
+    """Return whether an object of a kind exists in a namespace, or in any namespace."""
     body = await client.request("GET", kind.path(namespace), params={"limit": "1"}, accept=_METADATA_ONLY)
     return bool(_decode(body).items)
 
 
 async def objects(client: Client, kind: Resource, namespace: str, shape: type[T]) -> AsyncIterator[list[T]]:
-    """Yield the objects of a kind in a namespace, a page at a time; ``shape`` is what is read of each one's metadata.
+    """Yield the objects of a kind in a namespace, a page at a time; ``shape``: the fields to read of the metadata.
 
-    The first page is of one moment, and the others too, unless the caller takes more than five minutes for them: then
-    the API server has forgotten that moment, and all begins anew, so that an object may come twice.
+    All pages are of one resourceVersion, unless the caller takes more than five minutes for them: then that
+    resourceVersion expires and the list starts again, so that an object may come twice.
     """
     decode = msgspec.json.Decoder(shape).decode
     params = {"limit": str(PAGE)}
@@ -77,9 +77,9 @@ async def objects(client: Client, kind: Resource, namespace: str, shape: type[T]
 
 
 async def clear(client: Client, kind: Resource, namespace: str, *, grace_seconds: int | None = None) -> None:
-    """Ask for the deletion of all objects of a kind in a namespace, a page at a time.
+    """Delete all objects of a kind in a namespace, a page at a time.
 
-    Without a limit one request would delete them all, one after another, and be cut off by the API server after a
+    Without a limit, one request would delete all objects one after another, and the API server would abort it after a
     minute (``--request-timeout``). ``grace_seconds``: 0 for pods whose kubelet is gone.
     """
     options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
@@ -111,7 +111,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 async def clear_singly(client: Client, kind: Resource, namespace: str, *, grace_seconds: int | None = None) -> None:
-    """As `clear`, one request for each object: for whoever may ``delete``, but not ``deletecollection``."""
+    """As `clear`, one request per object: for identities with the verb ``delete``, but not ``deletecollection``."""
 
     async def delete(names: Iterator[str]) -> None:
         for name in names:

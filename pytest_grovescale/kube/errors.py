@@ -12,7 +12,7 @@ from ..errors import GrovescaleError
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a ``v1.Status`` that this package reads."""
+    """The fields of a ``v1.Status`` that this package reads."""
 
     kind: str = ""
     message: str = ""
@@ -21,7 +21,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     details: dict[str, Any] | None = None
 
 
-# As apiserver writes them: admission/plugin/webhook/errors/statuserror.go and .../policy/validating/dispatcher.go.
+# Message formats of the API server: admission/plugin/webhook/errors/statuserror.go and
+# .../policy/validating/dispatcher.go.
 _ADMISSION = (
     re.compile(r'admission webhook "([^"]+)" denied the request'),
     re.compile(r'failed calling webhook "([^"]+)"'),
@@ -30,7 +31,7 @@ _ADMISSION = (
 
 
 class ApiError(GrovescaleError):
-    """The API server refused or failed a request.
+    """The API server rejected or failed a request.
 
     ``code`` is the HTTP status (0: no answer at all), ``reason`` the Status' machine-readable reason.
     """
@@ -55,12 +56,12 @@ class ApiError(GrovescaleError):
 
     @property
     def by_the_server(self) -> bool:
-        """Whether the API server says so itself, and not what it has passed a request on to."""
+        """Whether the error is the API server's own, not one of a server that it proxied to."""
         return self.status.kind == "Status"
 
     @property
     def admission(self) -> str:
-        """Name of the admission webhook or policy that did not let the request through; empty: it was none."""
+        """Name of the admission webhook or policy that rejected the request; empty: none did."""
         found = (pattern.search(self.message) for pattern in _ADMISSION)
         return next((match[1] for match in found if match), "")
 
@@ -118,7 +119,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def from_response(code: int, body: bytes, *, request: str, retry_after: float | None = None) -> ApiError:
-    """Return the error for an answer of 400 or more; a body that is no Status becomes the message."""
+    """Return the error for a response of 400 or more; a body without a Status becomes the message."""
     try:
         status = msgspec.json.decode(body, type=Status)
     except msgspec.MsgspecError:
@@ -128,7 +129,7 @@ def from_response(code: int, body: bytes, *, request: str, retry_after: float | 
 
 
 def from_status(status: Status, *, request: str, retry_after: float | None = None) -> ApiError:
-    """Return the error of the right type for a Status."""
+    """Return the error of the matching type for a Status."""
     if status.code == 409 and status.reason == "AlreadyExists":
         return AlreadyExists(status, request=request, retry_after=retry_after)
     kind = _BY_CODE.get(status.code, ServerUnavailable if status.code >= 500 else ApiError)
@@ -136,5 +137,5 @@ def from_status(status: Status, *, request: str, retry_after: float | None = Non
 
 
 def no_answer(request: str, error: BaseException) -> ServerUnavailable:
-    """Return the error for a request that got no answer."""
+    """Return the error for a request without an answer."""
     return ServerUnavailable(Status(message=f"no answer: {error or type(error).__name__}"), request=request)

@@ -1,8 +1,8 @@
-"""Credential plugins of a kubeconfig (``users[].user.exec``): run with nobody to answer it, and for so long only.
+"""Credential plugins of a kubeconfig (``users[].user.exec``): run without a terminal, and with a time limit.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
-The official client library runs them too, but swallows what they say when they fail, lets them read from the terminal,
-and waits for ever.
+The official client library runs them too, but discards their error output, lets them read from the terminal, and has no
+time limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TAIL_LINES = 10
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The ``exec`` section of a user, as far as it is used."""
+    """The fields of a user's ``exec`` section that are used."""
 
     command: str
     api_version: str
@@ -38,7 +38,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a plugin gives: a token, a client certificate, or both. Holds secrets."""
+    """A plugin's output: a token, a client certificate, or both. Contains secrets."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -54,7 +54,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 def plugin(section: Mapping[str, Any], folder: Path) -> Plugin:
     """Return the plugin of an ``exec`` section; a command with a slash is relative to ``folder``, the kubeconfig's.
 
-    Raises ClusterError for a section that names none.
+    Raises ClusterError for a section without a command.
     """
     try:
         found = msgspec.convert(dict(section), Plugin)
@@ -66,9 +66,9 @@ def plugin(section: Mapping[str, Any], folder: Path) -> Plugin:
 
 
 def run(plugin: Plugin, *, cluster: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Credential:
-    """Run a plugin and return what it gives. ``cluster``: the kubeconfig's, for plugins that want to know it.
+    """Run a plugin and return its credential. ``cluster``: the kubeconfig's, for plugins that request it.
 
-    Raises ClusterError with the plugin's own last words when it fails, asks for something, or takes too long.
+    Raises ClusterError with the plugin's last error output when it fails, asks for input, or takes too long.
     """
     if plugin.interactive_mode == "Always":
         raise _failed(plugin, "must be asked for credentials at a terminal (interactiveMode: Always)")
@@ -84,7 +84,7 @@ def run(plugin: Plugin, *, cluster: Mapping[str, Any], timeout_s: float = TIMEOU
     try:
         found = msgspec.json.decode(answer, type=_Answer)
     except msgspec.MsgspecError as error:
-        # Not its output: that may hold a token.
+        # Not its output, which may contain a token.
         raise _failed(plugin, f"did not print an ExecCredential: {error}") from None
     if found.api_version != plugin.api_version:
         raise _failed(plugin, f"answered in {found.api_version}, not in {plugin.api_version}")
@@ -105,7 +105,7 @@ def _spec(plugin: Plugin, cluster: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _output(plugin: Plugin, environment: dict[str, str], timeout_s: float) -> bytes:
-    # A session of its own: it has no terminal to ask at, and all that it starts can be ended with it.
+    # A session of its own: it has no terminal to read from, and all its children can be ended with it.
     process = subprocess.Popen(
         [plugin.command, *(plugin.args or [])],
         env=environment,

@@ -1,4 +1,4 @@
-"""One container's log as a stream of lines, each with the moment at which the kubelet got it."""
+"""One container's log as a stream of lines with the kubelet's timestamps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Line(NamedTuple):
     """One line of a log."""
 
     moment: str
-    """RFC 3339 with nanoseconds; of one kubelet they compare as texts."""
+    """RFC 3339 with nanoseconds; timestamps of one kubelet compare as strings."""
     text: str
 
 
@@ -28,9 +28,9 @@ async def follow(
 ) -> AsyncGenerator[Line, None]:
     """Yield the lines of a container until it ends, or the server ends the stream.
 
-    ``since``: a moment; lines are repeated from the begin of its second on. ``previous``: of the container that ran
-    before the present one, which has ended. Raises BadRequest while it has not started, NotFound for a pod or a
-    previous container that is not there, ServerUnavailable when the connection breaks.
+    ``since``: a timestamp; lines are repeated from the beginning of its second on. ``previous``: of the container that
+    ran before the current one and has ended. Raises BadRequest while it has not started, NotFound for a missing pod or
+    previous container, ServerUnavailable when the connection breaks.
     """
     path = PODS.path(namespace, pod, "log")
     params = {"container": container, "timestamps": "true", "follow": "true"}
@@ -39,7 +39,7 @@ async def follow(
     if since:
         params["sinceTime"] = since
     try:
-        # An operator may be silent for as long as it likes.
+        # An operator may log nothing for any length of time.
         async with await opened(client, path, params, accept="*/*", silence_s=None) as response:
             if response.status >= 400:
                 raise from_response(response.status, await response.read(), request=f"GET {path}")
@@ -48,9 +48,9 @@ async def follow(
                     moment, _, text = line.decode(errors="replace").rstrip("\n").partition(" ")
                     yield Line(moment, text)
             finally:
-                # As with a watch: one that is left early must not wait for the peer's goodbye.
+                # As with a watch: a stream that is left early must not wait for the peer's close.
                 if response.connection is not None and response.connection.transport is not None:
                     response.connection.transport.abort()
     except (aiohttp.ClientError, ConnectionResetError, TimeoutError, ValueError) as error:
-        # ValueError: a line beyond any measure; what follows it is still to be had.
+        # ValueError: a line beyond the length limit; the lines after it are still readable.
         raise no_answer(f"GET {path}", error) from error

@@ -1,8 +1,8 @@
 """One connection to a port of a pod, through the API server and the kubelet, by WebSocket.
 
 The protocol ``v4.channel.k8s.io``: each message begins with the byte of its channel. With one port, channel 0 carries
-its data and channel 1 the reason of a failure, as text; the first message of each holds the port's number (2 bytes).
-It knows no connection that is closed on one side alone.
+its data and channel 1 the reason of a failure, as text; the first message of each contains the port's number (2 bytes).
+It has no half-closed connections.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONNECT_S = 10.0
 
 
 class PortForwardBroke(ClusterError):
-    """The other end says why the connection is over: nobody listens there, for example."""
+    """The other end reports why the connection ended: no listener, for example."""
 
 
 class PortForward:
@@ -34,18 +34,18 @@ class PortForward:
         self._socket = socket
 
     async def send(self, data: bytes) -> None:
-        """Send bytes to the pod. Raises ConnectionError when it is closed."""
+        """Send bytes to the pod. Raises ConnectionError when the connection is closed."""
         await self._socket.send_bytes(bytes((_DATA,)) + data)
 
     async def received(self) -> AsyncIterator[bytes]:
-        """Yield what the pod sends, until it closes the connection. Raises PortForwardBroke."""
+        """Yield the pod's bytes until it closes the connection. Raises PortForwardBroke."""
         begun: set[int] = set()
         async for message in self._socket:
             if message.type != aiohttp.WSMsgType.BINARY or not message.data:
                 continue
             channel, data = message.data[0], message.data[1:]
             if channel not in begun:
-                # The port's number, which we asked for.
+                # The number of the requested port.
                 begun.add(channel)
             elif channel == _DATA:
                 yield data
@@ -55,21 +55,21 @@ class PortForward:
 
 @asynccontextmanager
 async def opened(client: Client, namespace: str, pod: str, port: int) -> AsyncIterator[PortForward]:
-    """Yield a connection to a pod's port, closed at the end. Raises ApiError where there is none to be had."""
+    """Yield a connection to a pod's port, closed at the end. Raises ApiError if it fails."""
     path = PODS.path(namespace, pod, "portforward")
     label = f"GET {path}"
     try:
         async with await _connected(client, path, port) as socket:
             yield PortForward(socket)
     except aiohttp.WSServerHandshakeError as error:
-        # What the server says with it, this library does not keep.
+        # aiohttp drops the body of the server's response.
         raise from_response(error.status, f"HTTP {error.status}".encode(), request=label) from error
     except (aiohttp.ClientError, TimeoutError) as error:
         raise no_answer(label, error) from error
 
 
 async def _connected(client: Client, path: str, port: int) -> aiohttp.ClientWebSocketResponse:
-    """Return an open WebSocket; after a 401, that of a second try with fresh credentials."""
+    """Return an open WebSocket; after a 401, that of a second attempt with new credentials."""
     used = client.access
     try:
         return await _asked(client, path, port)

@@ -1,4 +1,4 @@
-"""The way from a synchronous test into asynchronous code: one event loop on one background thread."""
+"""Runs coroutines from synchronous tests: one event loop on one background thread."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ T = TypeVar("T")
 class Portal:
     """Runs coroutines for synchronous callers. A context manager; ``close`` is idempotent.
 
-    A loop of its own, and not ``asyncio.run`` in the caller's thread, so that a test which itself is a coroutine
-    can use the same fixtures.
+    It has a loop of its own, instead of ``asyncio.run`` in the caller's thread, so that a test which itself is a
+    coroutine can use the same fixtures.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Portal:
         self.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return what it returns.
+        """Run a coroutine to its end and return its result.
 
         An exception in the waiting thread (Ctrl-C) cancels it and waits until it has cleaned up.
         """
@@ -56,11 +56,11 @@ class Portal:
             raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine and return its future, for a caller that has other things to look after meanwhile."""
+        """Start a coroutine and return its future, for a caller that does other work meanwhile."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def client(self, access: Access, *, user_agent: str = "grovescale", connections: int = 64) -> Client:
-        """Return an open client that lives in this portal's loop and is closed with it."""
+        """Return an open client that uses this portal's loop and is closed with it."""
         client = Client(access, user_agent=user_agent, connections=connections)
         self.run(client.open())
         self._clients.append(client)

@@ -1,7 +1,7 @@
-"""Which HTTP proxy stands between this machine and an API server: the environment's word, as kubectl takes it.
+"""HTTP proxy for an API server, from environment variables, with the same result as kubectl.
 
 The rules are those of Go's ``golang.org/x/net/http/httpproxy``, which every client written in Go follows; Python's own
-(``urllib.request``) know neither address ranges nor that loopback is never behind a proxy.
+(``urllib.request``) supports no address ranges and uses a proxy for loopback.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _PORTS = {"https": 443, "http": 80}
 
 
 def for_server(server: str, environ: Mapping[str, str]) -> str:
-    """Return the URL of the proxy for an API server's URL; empty where there is none.
+    """Return the URL of the proxy for an API server's URL; empty if there is none.
 
-    ``HTTPS_PROXY`` (``HTTP_PROXY`` for a plain one), unless ``NO_PROXY`` names the server or it is on loopback.
+    ``HTTPS_PROXY`` (``HTTP_PROXY`` for ``http``), unless ``NO_PROXY`` names the server or it is on loopback.
     """
     parts = urlsplit(server)
     found = _variable(environ, f"{parts.scheme}_proxy")
@@ -29,7 +29,7 @@ def for_server(server: str, environ: Mapping[str, str]) -> str:
 
 
 def checked(proxy: str) -> str:
-    """Return a proxy's URL; raises ClusterError for a kind of proxy that is not spoken here."""
+    """Return a proxy's URL; raises ClusterError for an unsupported kind of proxy."""
     if urlsplit(proxy).scheme not in ("http", "https"):
         raise ClusterError(
             f"the proxy {_without_password(proxy)} is neither an http nor an https one",
@@ -39,7 +39,7 @@ def checked(proxy: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or address means this machine by itself, without being looked up."""
+    """Return whether a name or address means this machine, without a DNS lookup."""
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
 
@@ -53,7 +53,7 @@ def _excluded(host: str, port: int, no_proxy: str) -> bool:
 
 
 def _names(entry: str, host: str, port: int) -> bool:
-    """Return whether one entry of NO_PROXY names a server."""
+    """Return whether one entry of NO_PROXY matches a server."""
     if entry == "*":
         return True
     address = _address(host)
@@ -68,7 +68,7 @@ def _names(entry: str, host: str, port: int) -> bool:
     if address is not None:
         return _address(name) == address
     name = name.removeprefix("*")
-    # ".example.com" names what is below it, "example.com" itself too.
+    # ".example.com" matches subdomains only, "example.com" itself too.
     return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
 
 

@@ -1,4 +1,4 @@
-"""What the API server serves: resources, found by any name that kubectl would take."""
+"""Resources of the API server, found by any name that kubectl accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from ..errors import UsageError
 from ..suggestions import did_you_mean
 
-# Both answer with the same shape; v2 since Kubernetes 1.30, v2beta1 since 1.27.
+# Both answer with the same schema; v2 since Kubernetes 1.30, v2beta1 since 1.27.
 DISCOVERY_ACCEPT = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")
 )
@@ -119,10 +119,10 @@ def parse(body: bytes) -> list[Resource]:
 
 
 def find(resources: Sequence[Resource], name: str, api_version: str = "") -> Resource:
-    """Return the resource that ``name`` means: plural, singular, kind, short name, each also with ``.group``.
+    """Return the resource for ``name``: plural, singular, kind, short name, each also with ``.group``.
 
-    With ``api_version`` only that group and version count. The core group wins over others, as with kubectl.
-    Raises UnknownResource, with near names.
+    With ``api_version``, only that group and version. The core group takes precedence, as with kubectl. Raises
+    UnknownResource, with similar names.
     """
     wanted = name.lower()
     candidates = [r for r in resources if not api_version or r.api_version == api_version]

@@ -1,4 +1,4 @@
-"""A GET whose answer goes on for as long as it likes: a watch, a log."""
+"""A GET with an endless response: a watch, a log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BLOCK = 1 << 20
 async def opened(
     client: Client, path: str, params: Mapping[str, str], *, accept: str = "application/json", silence_s: float | None
 ) -> aiohttp.ClientResponse:
-    """Return the answer, whatever its status; after a 401, the one to a second try with fresh credentials.
+    """Return the response, whatever its status; after a 401, that of a second attempt with new credentials.
 
-    ``silence_s``: longest time between two pieces of it, s; None: any.
+    ``silence_s``: longest time between two chunks, s; None: unlimited.
     """
     used = client.access
     response = await _asked(client, path, params, accept, silence_s)

@@ -1,6 +1,6 @@
-"""One watch request as a stream of events, undecoded.
+"""One watch request as a stream of undecoded events.
 
-Taking a cut watch up again is the caller's: what must be journaled or re-listed differs from one to the next.
+The caller resumes a disconnected watch: callers differ in what they log or list again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SILENCE_S = 150.0
 
 
 class WatchEvent(msgspec.Struct):
-    """One event. ``object`` is raw JSON: decode it into a narrow struct of your own."""
+    """One event. ``object`` is raw JSON: decode only the fields that you need."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: msgspec.Raw
@@ -44,7 +44,7 @@ class _Bookmark(msgspec.Struct):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """What a BOOKMARK event says."""
+    """Content of a BOOKMARK event."""
 
     resource_version: str
     initial_events_end: bool
@@ -71,9 +71,9 @@ async def stream(
 ) -> AsyncIterator[WatchEvent]:
     """Yield events until the server ends the stream.
 
-    ``initial_events``: the server sends all present objects first, then a bookmark (``bookmark(event)
-    .initial_events_end``); raises Invalid where it does not know that (before 1.32 by default). Raises Gone when
-    ``resource_version`` is too old, ServerUnavailable when the connection breaks or falls silent.
+    ``initial_events``: the server sends all existing objects first, then a bookmark
+    (``bookmark(event).initial_events_end``); raises Invalid if it does not support that (before 1.32 by default).
+    Raises Gone when ``resource_version`` is too old, ServerUnavailable when the connection breaks or stays silent.
     """
     params = {"watch": "true", "allowWatchBookmarks": "true"} | selectors(label_selector, field_selector)
     if resource_version:
@@ -101,7 +101,7 @@ async def stream(
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield whole lines of any length (StreamReader.readline refuses long ones)."""
+    """Yield whole lines of any length (StreamReader.readline rejects long ones)."""
     parts: list[bytes] = []
     async for chunk in content.iter_any():
         head, newline, rest = chunk.partition(b"\n")

@@ -1,4 +1,4 @@
-"""How one is let in to what an operator serves, with all placeholders of its definition filled."""
+"""Credentials for endpoints of the operator, with the placeholders of its definition filled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .shape import Admitted
 
 
 def credentials(part: Admitted, values: Mapping[str, str]) -> Credentials:
-    """Return the files to be let in with; ``values`` are what placeholders stand for in this start."""
+    """Return the credentials for ``part``; ``values``: placeholder → value in this start."""
     return Credentials(
         token_file=values["token_file"] if part.token else fill(part.token_file, values),
         ca_file=fill(part.ca_file, values),

@@ -1,6 +1,6 @@
 """The certificate of a webhook server that runs as a process on this host.
 
-With a CA of its own for each start of an operator: the API server is told to trust just that, for just its webhooks.
+Each start of an operator has a CA of its own: the API server trusts it only for this operator's webhooks.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from ..whole_files import write_private
 
 
 class ServerCertificate(msgspec.Struct, frozen=True):
-    """A server's certificate and the CA that vouches for it. ``pair`` holds a secret."""
+    """A server's certificate and its CA. ``pair`` contains a secret."""
 
     ca_pem: str
     pair: pki.Pair
 
 
 def issue(address: str) -> ServerCertificate:
-    """Return a fresh CA and a server certificate for an IP address, localhost and 127.0.0.1."""
+    """Return a new CA and a server certificate for an IP address, localhost and 127.0.0.1."""
     made = pki.create((), service_ip=address)
     return ServerCertificate(made.ca_pem, made.server)
 
 
 def write(certificate: ServerCertificate, folder: Path) -> None:
-    """Write ``tls.crt``, ``tls.key`` and ``ca.crt``, 0600 in a 0700 folder: the names that webhook servers look for."""
+    """Write ``tls.crt``, ``tls.key`` and ``ca.crt``, 0600 in a 0700 folder: the names that webhook servers expect."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(folder / "tls.crt", certificate.pair.cert_pem)
     write_private(folder / "tls.key", certificate.pair.key_pem)

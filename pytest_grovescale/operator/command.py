@@ -1,4 +1,4 @@
-"""A definition and the places of one run, put together: argument list, environment, files, URLs."""
+"""`Launch`: argument list, environment, files and URLs of one start, from a definition with filled placeholders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _INHERITED = (
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """What one start needs, all placeholders filled."""
+    """Input of one start, all placeholders filled."""
 
     argv: list[str]
     env: dict[str, str]
@@ -53,7 +53,7 @@ class Launch(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The command as one would type it."""
+        """The command as a shell command line."""
         return shlex.join(self.argv)
 
 
@@ -64,14 +64,14 @@ def ports_used(definition: OperatorDefinition) -> list[str]:
 
 
 def binaries_used(definition: OperatorDefinition) -> list[str]:
-    """Return the Kubernetes binaries that a definition uses, by the names that releases give them."""
+    """Return the Kubernetes binaries that a definition uses, by their release names."""
     used = {name for text in texts(definition).values() for name in names(text)}
     return [binary for placeholder, binary in BINARIES.items() if placeholder in used]
 
 
 def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, environ: Mapping[str, str]) -> Launch:
     """Return the launch for the ``provided`` placeholders (see ``placeholders.PROVIDED``)."""
-    assert definition.readiness is not None  # or it is no process: the definition was checked
+    assert definition.readiness is not None  # a definition without it is no process, and was rejected
     values = {**single_values(definition), **provided}
     return Launch(
         argv=filled(definition.command, definition, values),
@@ -86,12 +86,12 @@ def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, envir
 
 
 def single_values(definition: OperatorDefinition) -> dict[str, str]:
-    """Return the chosen values that are no lists."""
+    """Return the chosen values that are not lists."""
     return {name: value for name, value in definition.settings.items() if isinstance(value, str)}
 
 
 def filled(items: Sequence[str | Repeated], definition: OperatorDefinition, values: Mapping[str, str]) -> list[str]:
-    """Return arguments with each placeholder replaced, and those of a list value repeated for each of its items."""
+    """Return arguments with placeholders replaced, and `Repeated` ones expanded for each item of their list value."""
     arguments: list[str] = []
     for item in items:
         if isinstance(item, Repeated):
@@ -116,9 +116,9 @@ def _address(endpoint: Endpoint, values: Mapping[str, str]) -> Address:
 def _environment(
     definition: OperatorDefinition, values: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the process' environment: little is inherited, so that a run does not depend on whose shell started it.
+    """Return the process' environment: little is inherited, so that a run does not depend on the shell that started it.
 
-    KUBECONFIG is the operator's own, so that one that ignores its ``--kubeconfig`` still never becomes admin.
+    KUBECONFIG is the operator's own, so that an operator that ignores ``--kubeconfig`` never becomes admin.
     """
     inherited = {name: environ[name] for name in _INHERITED if name in environ}
     own = {"KUBECONFIG": values["kubeconfig"], "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""Reads an operator definition and checks all that can be checked before anything starts."""
+"""Reads an operator definition and checks everything that can be checked before a start."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ FOLDER = "fixtures/operators"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE_NAME = re.compile(r"[\w.-]+")
-# Made by the harness in the same folder.
+# The harness creates this one in the same folder.
 _TAKEN = ("kubeconfig", "token", "certs")
 
 Keys = tuple[str | int, ...]
 Fail = Callable[..., DefinitionError]
 Absolute = Callable[[Keys, str], str]
-"""Returns the absolute path of what is named at a place in the file."""
+"""Returns the absolute path for a field of the file and its value."""
 
 
 def load(
@@ -57,12 +57,12 @@ def load(
     base: bundled.Folders | None = None,
     workdir: Path | None = None,
 ) -> OperatorDefinition:
-    """Return the checked definition, with ``values`` (texts, as from ``--set NAME=VALUE``) in place of defaults.
+    """Return the checked definition, with ``values`` (strings, as from ``--set NAME=VALUE``) in place of defaults.
 
     ``path_or_name``: a file, or the name of one in ``fixtures/operators`` (``base``'s, or the bundled one). A value
-    whose default is a list takes several, separated by commas. ``workdir``: where the operator runs if the definition
-    does not say; None: the working folder. Raises DefinitionError (``file:line: path: …``) for
-    anything wrong in the file, UsageError for a wrong value.
+    whose default is a list takes several, separated by commas. ``workdir``: the operator's working folder if the
+    definition sets none; None: the current one. Raises DefinitionError (``file:line: path: …``) for an error in the
+    file, UsageError for an invalid value.
     """
     file = bundled.find(FOLDER, path_or_name, base=base)
     written = definitions.load(file, OperatorFile)
@@ -93,11 +93,11 @@ def load(
 
 
 def _secrets(definition: OperatorDefinition) -> Iterator[str]:
-    """Yield what the operator is given that is secret by the name beside it: values, arguments, environment."""
+    """Yield the operator's secret values, identified by their names: values, arguments, environment."""
     values = {name: value for name, value in definition.settings.items() if isinstance(value, str)}
 
     def filled(text: str) -> str:
-        # Places of a run are no secrets, and not known yet.
+        # Folders of a run are no secrets, and not known yet.
         return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), text)
 
     plain = [filled(item) for item in arguments(definition).values() if isinstance(item, str)]
@@ -187,7 +187,7 @@ def _check_placeholders(written: OperatorFile, known: set[str], fail: Fail) -> N
 
 
 def _names(written: OperatorFile) -> dict[Keys, str]:
-    """Return the names of what is scraped in the cluster, which may hold placeholders."""
+    """Return the names of targets in the cluster, which may contain placeholders."""
     found: dict[Keys, str] = {}
     for place, part in in_cluster(written).items():
         found[*place, "namespace"] = part.namespace
@@ -238,7 +238,7 @@ def _check_rules(written: OperatorFile, fail: Fail) -> None:
 
 
 def _check_manifests(written: OperatorFile, absolute: Absolute, mistakes: definitions.Mistakes) -> None:
-    """Note what is wrong in the files that a definition names."""
+    """Record the errors in the files that a definition names."""
     checks = {
         "crds": manifest_checks.crds,
         "webhooks": manifest_checks.webhooks,
@@ -255,7 +255,7 @@ def _check_manifests(written: OperatorFile, absolute: Absolute, mistakes: defini
 
 
 def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:
-    """Return the path of what a definition names, which is there."""
+    """Return the absolute path of an existing file or folder that a definition names."""
     found = (file.parent / name).expanduser().resolve()
     if not found.exists():
         raise fail(place, f"no such file or folder: {found}", "Paths are relative to the definition file.")
@@ -263,7 +263,7 @@ def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:
 
 
 def _resolve_paths(written: OperatorFile, absolute: Absolute, workdir: Path, fail: Fail) -> OperatorFile:
-    """Return the definition with absolute paths, each of something that is there."""
+    """Return the definition with absolute paths of existing files and folders."""
 
     lists = {
         field: [absolute((field, index), name) for index, name in enumerate(getattr(written, field))]

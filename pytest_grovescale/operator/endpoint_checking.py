@@ -1,4 +1,4 @@
-"""What a definition may say of endpoints: where they are, and how one is let in."""
+"""Validation of a definition's endpoints and their credentials."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Fail = Callable[..., DefinitionError]
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 _TAKEN = ("operator", "replica", *_COMPONENTS)
-"""Targets that the harness has itself."""
+"""Names of grovescale's own targets."""
 _TLS = ("ca_file", "cert_file", "key_file", "insecure_skip_verify")
 
 
 def check(written: OperatorFile, fail: Fail) -> None:
-    """Raise DefinitionError for places that are none, and for credentials that reach nobody or the wrong one."""
+    """Raise DefinitionError for invalid endpoints, and for credentials that are unused or sent to another server."""
     _check_places(written, fail)
     _check_targets(written, fail)
     for place, part in in_cluster(written).items():
@@ -46,9 +46,9 @@ def check(written: OperatorFile, fail: Fail) -> None:
 
 
 def with_files(written: OperatorFile, absolute: Callable[[Keys, str], str]) -> OperatorFile:
-    """Return the definition with absolute paths of the files that one is let in with.
+    """Return the definition with absolute paths of credential files.
 
-    ``absolute`` returns the absolute path of what a field names, which is there. One with a placeholder is known later.
+    ``absolute`` returns the absolute path of an existing file for a field. Paths with placeholders stay unchanged.
     """
     found = {place: _resolved(place, part, absolute) for place, part in admitted(written).items()}
     top = {str(place[0]): part for place, part in found.items() if len(place) == 1}
@@ -122,10 +122,10 @@ def _check_admitted(place: Keys, part: Admitted, fail: Fail) -> None:
 
 
 def _reached(part: Admitted) -> tuple[str, str, str]:
-    """Return by which scheme something is read, which way, and at which host, where a URL names one."""
+    """Return the scheme, the way (``via``) and the host, if a URL names one, of an endpoint."""
     if url := getattr(part, "url", ""):
         parts = urlsplit(url)
         return parts.scheme, "", parts.hostname or ""
     place: object = getattr(part, "service", None) or getattr(part, "pods", None) or part
-    assert isinstance(place, InCluster | Served)  # it is in one of three places: that was checked
+    assert isinstance(place, InCluster | Served)  # checked: exactly one of three kinds of endpoint
     return place.scheme, place.via, ""

@@ -1,7 +1,7 @@
-"""A collection of objects, followed by watch until the caller knows enough. Never by polling.
+"""Informer: follows a collection of objects by list and watch, never by polling.
 
-A watch that ends is taken up at its last resourceVersion; when that is gone, a new list stands for what happened in
-between. The recorder has a richer one of its own, which journals every cut; this one serves set-up and clean-up.
+A watch that ends is resumed at its last resourceVersion; if that is too old, a new list replaces the missed events. The
+recorder has an informer of its own, which logs every watch disconnect; this one serves set-up and clean-up.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """The part of an object that waiting looks at."""
+    """The fields of an object that a caller waits for."""
 
     metadata: ObjectMeta
     status: Any = None
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One step. ``live`` comes once, when all objects that were there are in ``present``."""
+    """One event. ``live`` comes once, when ``present`` contains all existing objects."""
 
     kind: Literal["live", "present", "gone"]
     object: Followed | None
@@ -57,11 +57,11 @@ async def follow(
     field_selector: str = "",
     shape: type[Followed] = Followed,
 ) -> AsyncGenerator[Change, None]:
-    """Yield each change of a collection, starting with what is there; without end.
+    """Yield each change of a collection, starting with the existing objects; never ends.
 
-    ``shape``: what of an object is read, where that is more than `Followed`.
-    Wrap it in ``contextlib.aclosing`` and give it a time limit (``asyncio.timeout``): an API server that is away is
-    waited for. Raises ApiError for what waiting cannot mend (Forbidden, NotFound of the collection).
+    ``shape``: the fields to read, if more than `Followed`. Wrap it in ``contextlib.aclosing`` and set a time limit
+    (``asyncio.timeout``): it waits for an API server that does not answer. Raises ApiError for errors that do not pass
+    (Forbidden, NotFound of the collection).
     """
     state = _State(client, resource, namespace, label_selector, field_selector, shape)
     live = False
@@ -85,7 +85,7 @@ async def follow(
 
 
 class _State:
-    """The store, and where to take the watch up."""
+    """The store, and the resourceVersion to resume from."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _State:
         self.initial_events = True
 
     async def events(self) -> AsyncGenerator[Change, None]:
-        """Yield what one watch tells, after a list where one is needed."""
+        """Yield the events of one watch, after a list if one is needed."""
         fresh = not self.resource_version
         streamed = fresh and self.initial_events
         seen: set[str] = set()
@@ -134,7 +134,7 @@ class _State:
                     continue
                 found = self.decode(event.object)
                 seen.add(found.metadata.uid)
-                # Initial events come in any order: only after them is a resourceVersion one to resume from.
+                # Initial events come in any order: only after them is a resourceVersion safe to resume from.
                 if not streamed:
                     self.resource_version = found.metadata.resource_version
                 yield self._applied(found, gone=event.type == "DELETED")
@@ -159,6 +159,6 @@ class _State:
         return Change("present", found, self.present)
 
     def _missing(self, seen: set[str]) -> list[Change]:
-        """Return a ``gone`` for each known object that a new list no longer has."""
+        """Return a ``gone`` for each known object that is missing in a new list."""
         vanished = [self.present.pop(uid) for uid in list(self.present) if uid not in seen]
         return [Change("gone", found, self.present) for found in vanished]

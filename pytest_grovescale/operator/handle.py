@@ -1,4 +1,4 @@
-"""What a test may know of, and do with, the operator under test, however it runs."""
+"""`Operator`: the operator under test as tests see it, as a process or as pods."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Progress = Callable[[str], None]
 
 
 class Operator(ABC):
-    """One operator under test, running on a cluster: a process of this host, or pods; `start.start` makes it."""
+    """An operator under test that runs on a cluster: a process of this host, or pods; created by `start.start`."""
 
     metrics: Address | Served | None
-    """Where it serves metrics: at an address of this host, or by its pods; None behind a Service, too."""
+    """Metrics endpoint: an address on this host, or of its pods; None also for one behind a Service."""
     pprof: Address | Served | None
     stacks: Address | Served | None
 
@@ -41,9 +41,9 @@ class Operator(ABC):
         self.trigger_label = trigger.label if trigger else ""
         self.trigger_kind = trigger.kind if trigger else ""
         self.scrape_interval_s = None if interval is None else durations.seconds(interval)
-        """What its definition says of the time between two scrapes, s; None: nothing."""
+        """Scrape interval in its definition, s; None: not set."""
         self.process = PROCESS
-        """Its name in recordings."""
+        """Process name in recordings."""
         self.log = Path(running.log)
         self._cluster = cluster
         self._started = running
@@ -52,20 +52,20 @@ class Operator(ABC):
     @property
     @abstractmethod
     def values(self) -> Mapping[str, str]:
-        """What the placeholders of its definition stand for in this start."""
+        """Placeholder of its definition → value in this start."""
 
     def credentials(self, part: Admitted) -> Credentials:
-        """Return how to be let in to something that its definition names."""
+        """Return the credentials for an endpoint of its definition."""
         return admission.credentials(part, self.values)
 
     @abstractmethod
     def info(self) -> ProcessInfo | None:
-        """Return its process on this host, of several replicas that of the one that works; None where none is seen."""
+        """Return its process on this host, with several replicas the leader's; None if none is visible."""
 
     def served_cpu_s(self) -> float | None:
-        """Return the CPU time that it has used, s, as it says itself, in steps of 0.01 s; None when it does not say.
+        """Return its CPU time, s, as reported in its own metrics, in steps of 0.01 s; None if not reported.
 
-        For one whose processes are none of this host's.
+        For an operator without processes on this host.
         """
         return None
 
@@ -74,9 +74,9 @@ class Operator(ABC):
         """Whether it runs."""
 
     def stays(self) -> bool:
-        """Return whether it still is the operator that runs on its cluster, and let it run as long as we hold that.
+        """Return whether it still is the cluster's operator, and keep it running as long as this process has its share.
 
-        Another may run in its place, under the same name: a test that measures replaces what others left.
+        Another operator may run in its place, under the same name: a test that measures replaces the previous one.
         """
         with transition(self._cluster):
             now = known(self._cluster)
@@ -84,7 +84,7 @@ class Operator(ABC):
 
     @abstractmethod
     def outlives(self, pid: int) -> bool:
-        """Return whether it goes on although this process of its has ended."""
+        """Return whether it continues after the end of its process ``pid``."""
 
     @abstractmethod
     def describe_exit(self) -> str:
@@ -92,20 +92,20 @@ class Operator(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise OperatorError with its last log lines when it does not run, and will not by itself."""
+        """Raise OperatorError with its last log lines if it does not run and will not restart by itself."""
 
     @abstractmethod
     def restart(self, progress: Progress = lambda text: None) -> None:
         """Stop it and start it again, as the same identity; returns when it is ready."""
 
     def tail(self, lines: int = TAIL_LINES) -> list[str]:
-        """Return the last lines of its output, without what `redaction` takes out."""
+        """Return the last lines of its output, redacted by `redaction`."""
         return last_lines(self._started, lines)
 
     def stop(self) -> None:
-        """Stop it and take its webhooks and credentials away, unless others share it. Idempotent.
+        """Stop it and remove its webhooks and credentials, unless others share it. Idempotent.
 
-        CRDs, RBAC and identity stay for the next start; `start.uninstall` takes them out.
+        CRDs, RBAC and identity stay for the next start; `start.uninstall` removes them.
         """
         if self._hold.released:
             return
@@ -114,9 +114,9 @@ class Operator(ABC):
                 stop(self._cluster, self._started)
 
     def uninstall(self) -> None:
-        """After ``stop``: remove what starts of this operator put into the cluster, CRDs included.
+        """After ``stop``: remove all objects that starts of this operator created in the cluster, CRDs included.
 
-        With a CRD go all its objects: remove workloads first, while the operator lives.
+        Deleting a CRD deletes all its objects: remove workloads first, while the operator runs.
         """
         with Portal() as portal:
             client = portal.client(self._cluster.access_as("harness"))
@@ -124,7 +124,7 @@ class Operator(ABC):
 
 
 def last_lines(running: AnyRunning, lines: int = TAIL_LINES) -> list[str]:
-    """Return the last lines of an operator's log, without credentials: the file itself holds what it has written."""
+    """Return the last lines of an operator's log, redacted: the file itself contains the original output."""
     # Another test process may have started it.
     redaction.conceal(identity.token(Path(running.folder)))
     return log_files.last_lines(Path(running.log), lines)
@@ -139,7 +139,7 @@ def tail_text(running: AnyRunning) -> str:
 
 
 def new_log(directory: Path) -> Path:
-    """Make an empty log that no other start, of this or another process, writes to."""
+    """Create an empty log file that no other start, of this or another process, writes to."""
     directory.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:

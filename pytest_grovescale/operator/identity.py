@@ -1,7 +1,7 @@
-"""The operator's own identity: a ServiceAccount with just the rights that its definition asks for.
+"""The operator's own identity: a ServiceAccount with only the permissions of its definition.
 
-Never the harness' own certificate: so that a missing rule shows, and so that the audit log tells the operator's
-requests from everybody else's.
+Never the harness' own certificate: so a missing rule causes an error, and the audit log distinguishes the operator's
+requests from all others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .manifests import Manifest, Object
 from .shape import OperatorDefinition
 
 TOKEN_SECONDS = 24 * 3600
-"""Asked for; a server may grant less. Renewed at each start of the operator."""
+"""Requested token lifetime, s; a server may grant less. Renewed at each start of the operator."""
 
 
 def account(definition: OperatorDefinition) -> list[Manifest]:
@@ -38,9 +38,9 @@ def account(definition: OperatorDefinition) -> list[Manifest]:
 async def establish(
     client: Client, definition: OperatorDefinition, *, owner: Owner | None = None, progress: Callable[[str], None]
 ) -> list[Object]:
-    """Make the ServiceAccount and grant it its rules; return the objects that are ours to remove.
+    """Create the ServiceAccount and grant its rules; return the objects to remove later.
 
-    A rule that the harness itself lacks is refused by the API server (no escalation), and so raised here.
+    The API server rejects a rule that the harness itself lacks (privilege escalation), which raises here.
     """
     objects = [*account(definition), *rbac.objects(definition)]
     return await install(client, objects, operator=definition.name, owner=owner, progress=progress)
@@ -49,7 +49,7 @@ async def establish(
 async def write_credentials(client: Client, definition: OperatorDefinition, access: Access, folder: Path) -> Path:
     """Write ``token`` and ``kubeconfig`` (0600) into ``folder`` and return the kubeconfig's path.
 
-    ``access`` gives the server and its CA; nothing else of it is used.
+    Only the server and its CA of ``access`` are used.
     """
     namespace, name = definition.identity.namespace, definition.service_account
     try:
@@ -77,7 +77,7 @@ async def write_credentials(client: Client, definition: OperatorDefinition, acce
 
 
 def token(folder: Path) -> str:
-    """Return the token that `write_credentials` wrote into ``folder``; nothing where there is none."""
+    """Return the token that `write_credentials` wrote into ``folder``; empty if there is none."""
     try:
         return (folder / "token").read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""What an operator's start puts into the cluster, so that its removal takes out just that.
+"""Installation of an operator's objects in a cluster, and removal of exactly these.
 
-Everything put there carries ``grovescale.io/managed``. An object that is there without that label belongs to somebody
-else: it is neither changed nor removed. On a cluster that others use, a second label says whose tests it is for; what
-several need stays until the last of them is done.
+All of them have the label ``grovescale.io/managed``. An existing object without it belongs to others: it is neither
+changed nor removed. On a shared cluster, an owner label names the cluster whose tests use an object; with several
+owners it stays until the last one has released it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ async def install(
     owner: Owner | None = None,
     progress: Callable[[str], None],
 ) -> list[Object]:
-    """Apply objects one after another, as ``kubectl apply`` would; return those that are ours to remove.
+    """Apply objects one after another, like ``kubectl apply``; return those to remove later.
 
-    ``owner``: under whose name they are made and noted, on a cluster where others make some, too. Raises OperatorError
-    with the object, its file and line, and the API server's reason.
+    ``owner``: the owner for labels and ledger on a shared cluster. Raises OperatorError with the object, its file and
+    line, and the API server's reason.
     """
     ours: list[Object] = []
     for manifest in manifests:
@@ -81,9 +81,9 @@ async def _install_one(client: Client, manifest: Manifest, operator: str, owner:
 
 
 async def _there(client: Client, resource: Resource, wanted: Object) -> Object | None:
-    """Return the object if it is there; ``wanted`` is its metadata.
+    """Return the existing object, or None; ``wanted`` is its metadata.
 
-    One that is on its way out, as after a removal a moment ago, is waited for: nothing can be made in its place.
+    Waits for the end of an object that is being deleted: nothing can be created in its place.
     """
     namespace = wanted.get("namespace") or client.access.namespace
     try:
@@ -97,9 +97,9 @@ async def _there(client: Client, resource: Resource, wanted: Object) -> Object |
 
 
 async def _may_have(client: Client, manifest: Manifest, there: Object, owner: Owner | None) -> bool:
-    """Return whether an object that is there is ours, too, from now on; False: it is somebody else's, and stays so.
+    """Return whether an existing object is (co-)owned from now on; False: it belongs to others.
 
-    Raises OperatorError where it is not what we need, and is not ours to change.
+    Raises OperatorError if it differs from the manifest and may not be changed.
     """
     labels = there["metadata"].get("labels") or {}
     if not labels.get(MANAGED):
@@ -142,7 +142,7 @@ async def _wait_gone(client: Client, resource: Resource, metadata: Object) -> No
 
 
 def labelled(obj: Object, operator: str, owner: Owner | None = None) -> Object:
-    """Return a copy that says who put it there."""
+    """Return a copy with owner labels."""
     metadata = obj["metadata"]
     labels = {**(metadata.get("labels") or {}), MANAGED: "true", OPERATOR: operator}
     if owner is not None:
@@ -151,9 +151,9 @@ def labelled(obj: Object, operator: str, owner: Owner | None = None) -> Object:
 
 
 async def remove(client: Client, objects: Iterable[Object], *, owner: Owner | None = None) -> None:
-    """Delete objects, last first. One that is gone already, or whose kind is no longer served, is no error.
+    """Delete objects, last first. A missing object, or a kind that is no longer served, is no error.
 
-    ``owner``: whose they are; what others need, too, is left to them.
+    ``owner``: on a shared cluster, objects with further owners stay.
     """
     for obj in reversed(list(objects)):
         metadata = obj["metadata"]
@@ -167,7 +167,7 @@ async def remove(client: Client, objects: Iterable[Object], *, owner: Owner | No
 
 
 async def of_others(client: Client, crds: Iterable[Object]) -> list[Object]:
-    """Return those CustomResourceDefinitions of which there are objects: somebody's, which would go with them."""
+    """Return the CustomResourceDefinitions that have objects, which would be deleted with them."""
     kind = await client.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
     found: list[Object] = []
     for crd in crds:
@@ -183,7 +183,7 @@ async def of_others(client: Client, crds: Iterable[Object]) -> list[Object]:
 
 
 async def _left_to_others(client: Client, resource: Resource, name: str, namespace: str, owner: Owner) -> bool:
-    """Return whether others own an object; our name is taken off it then."""
+    """Return whether an object has other owners; this owner's label is then removed."""
     found = (await client.get(resource, name, namespace))["metadata"]
     if not ownership.others(found.get("labels") or {}, owner):
         return False
@@ -192,9 +192,9 @@ async def _left_to_others(client: Client, resource: Resource, name: str, namespa
 
 
 async def wait_established(client: Client, crds: Iterable[Object], *, timeout: float = _ESTABLISHED_S) -> None:
-    """Wait until the API server serves each CustomResourceDefinition, found by watch. ``timeout`` in seconds.
+    """Wait by watch until the API server serves each CustomResourceDefinition. ``timeout`` in seconds.
 
-    Raises OperatorError with those that are not served, and why, as far as their conditions say.
+    Raises OperatorError with those that are not served, and the reasons in their conditions.
     """
     waiting = {crd["metadata"]["name"]: "not seen yet" for crd in crds}
     if not waiting:
@@ -202,7 +202,7 @@ async def wait_established(client: Client, crds: Iterable[Object], *, timeout: f
     resource = await client.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
     try:
         async with asyncio.timeout(timeout), asyncio.TaskGroup() as each:
-            # One watch for each, by its name: a shared cluster has hundreds of others, of megabytes.
+            # One watch for each, by name: a shared cluster has hundreds of other CRDs, megabytes in total.
             for name in list(waiting):
                 each.create_task(_wait_established(client, resource, name, waiting))
     except TimeoutError:
@@ -212,12 +212,12 @@ async def wait_established(client: Client, crds: Iterable[Object], *, timeout: f
             next_step="`kubectl describe crd NAME` shows all conditions.",
         ) from None
     except ExceptionGroup as group:
-        # All were asked alike: what one was refused, all were.
+        # All requests are alike: one permission error holds for all.
         raise group.exceptions[0] from None
 
 
 async def _wait_established(client: Client, resource: Resource, name: str, waiting: dict[str, str]) -> None:
-    """Take a CRD out of ``waiting`` once it is served; until then that says why it is not."""
+    """Remove a CRD from ``waiting`` once it is served; until then store the reason there."""
     async with aclosing(follow(client, resource, field_selector=f"metadata.name={name}")) as changes:
         async for change in changes:
             if change.kind == "present" and change.object is not None:
@@ -230,8 +230,8 @@ async def _wait_established(client: Client, resource: Resource, name: str, waiti
 async def wait_settled(client: Client, crds: Iterable[Object]) -> None:
     """Wait until creates of these kinds are served without delay.
 
-    kube-apiserver holds every create of a custom resource for two seconds while its CRD has been Established for less
-    than that (apiextensions-apiserver, customresource_handler.go): the first phase would measure that.
+    kube-apiserver delays every create of a custom resource for two seconds while its CRD has been Established for less
+    than that (apiextensions-apiserver, customresource_handler.go): the first phase would measure that delay.
     """
     names = [crd["metadata"]["name"] for crd in crds]
     if not names:
@@ -240,7 +240,7 @@ async def wait_settled(client: Client, crds: Iterable[Object]) -> None:
     found = await asyncio.gather(*(client.get(resource, name) for name in names))
     newest = max(_established_at(crd) for crd in found)
     age = (datetime.datetime.now(datetime.UTC) - newest).total_seconds()
-    # A cluster's clock may differ from ours: never wait for longer than the delay itself.
+    # The cluster's clock may differ from this machine's: never wait longer than the delay itself.
     await asyncio.sleep(min(max(0.0, CREATE_DELAY_S - age), CREATE_DELAY_S))
 
 

@@ -11,7 +11,7 @@ def core_numbers(cores: int | list[int] | None, available: set[int] | None = Non
     """Return the cores to pin to; empty: no pinning.
 
     A number means the first that many of ``available`` (default: those that this process may use). Raises UsageError
-    for more, or others, than there are.
+    for more cores, or others, than available.
     """
     if cores is None:
         return []

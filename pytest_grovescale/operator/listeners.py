@@ -1,4 +1,4 @@
-"""Who listens on a TCP port of this host, by what /proc tells."""
+"""Processes that listen on TCP ports of this host, from /proc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LISTENING = "0A"
 
 
 def listeners(port: int) -> set[int] | None:
-    """Return the pids that listen on a TCP port, of those that we may look into; None where /proc does not tell."""
+    """Return the pids that listen on a TCP port, of visible processes; None if /proc is not readable."""
     listening = _listening()
     if listening is None:
         return None
@@ -24,14 +24,14 @@ def listeners(port: int) -> set[int] | None:
 
 
 def ports_of(pids: Iterable[int]) -> set[int]:
-    """Return the TCP ports that processes listen on, of those that we may look into."""
+    """Return the TCP ports that processes listen on, of visible processes."""
     listening = _listening() or {}
     inodes = {inode for pid in pids for inode in _socket_inodes(Path(f"/proc/{pid}/fd"))}
     return {port for inode, port in listening.items() if inode in inodes}
 
 
 def _listening() -> dict[str, int] | None:
-    """Return the sockets that are listened on, as a descriptor's link names them → port."""
+    """Return the listening sockets: target of the descriptor's link → port."""
     found: dict[str, int] | None = None
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         with contextlib.suppress(OSError):
@@ -45,7 +45,7 @@ def _listening() -> dict[str, int] | None:
 
 def _socket_inodes(folder: Path) -> set[str]:
     inodes: set[str] = set()
-    # Processes end while we look, and others' are closed to us.
+    # Processes may end meanwhile, and other users' are not readable.
     with contextlib.suppress(OSError):
         for descriptor in folder.iterdir():
             with contextlib.suppress(OSError):

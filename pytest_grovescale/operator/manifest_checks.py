@@ -1,8 +1,8 @@
-"""What an API server would refuse of the objects that an operator needs, seen in their files.
+"""Errors in an operator's manifests that the API server would reject, found in the files alone.
 
-Only what the files alone decide is checked, by the rules of Kubernetes' own validation:
-``pkg/apis/rbac/validation``, ``pkg/apis/admissionregistration/validation`` and
-``apiextensions-apiserver/pkg/apis/apiextensions/validation`` of Kubernetes 1.36.
+The rules are those of Kubernetes' own validation: ``pkg/apis/rbac/validation``,
+``pkg/apis/admissionregistration/validation`` and ``apiextensions-apiserver/pkg/apis/apiextensions/validation`` of
+Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CRD = "CustomResourceDefinition"
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 Found = tuple[Keys, str, str]
-"""Where in an object something is wrong, what, and what to do."""
+"""Place in an object, problem, next step."""
 
 _CHOICES = {
     "sideEffects": ("None", "NoneOnDryRun"),
@@ -36,17 +36,17 @@ _RULE_LISTS = ("operations", "apiGroups", "apiVersions", "resources")
 
 
 def crds(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
-    """Yield what is wrong with the objects under ``crds:``."""
+    """Yield the errors of the objects under ``crds:``."""
     return _each(found, (CRD,), _crd, "Other objects belong under `manifests:`.")
 
 
 def webhooks(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
-    """Yield what is wrong with the objects under ``webhooks:``."""
+    """Yield the errors of the objects under ``webhooks:``."""
     return _each(found, WEBHOOKS, _webhooks, "Other objects belong under `manifests:`.")
 
 
 def of_any_kind(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
-    """Yield what is wrong with the CRDs, webhook configurations and roles among an operator's manifests."""
+    """Yield the errors of the CRDs, webhook configurations and roles among an operator's manifests."""
     for manifest in found:
         check = _BY_KIND.get(manifest.object["kind"])
         if check is not None:
@@ -54,7 +54,7 @@ def of_any_kind(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
 
 
 def rule(one: PolicyRule, *, namespaced: bool) -> Iterator[Found]:
-    """Yield what is wrong with a rule of a ClusterRole, or of a Role; places are relative to it."""
+    """Yield the errors of a rule of a ClusterRole, or of a Role; places are relative to it."""
     if not one.verbs:
         yield ("verbs",), "a rule needs one verb or more", ""
     if one.non_resource_urls:

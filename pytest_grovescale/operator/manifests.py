@@ -1,6 +1,6 @@
-"""Kubernetes objects out of YAML text: what ``kubectl apply -f`` would read, with line numbers in the errors.
+"""Kubernetes objects from YAML text, as ``kubectl apply -f`` reads them, with line numbers in the errors.
 
-JSON-safe by construction: dates stay texts, keys are texts, a key given twice is an error (plain YAML readers take
+JSON-safe by construction: dates stay strings, keys are strings, a duplicate key is an error (plain YAML readers take
 the last one silently).
 """
 
@@ -23,7 +23,7 @@ Keys = tuple[str | int, ...]
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One object and where it was written."""
+    """One object and its source position."""
 
     object: Object
     source: str
@@ -41,7 +41,7 @@ class _Loader(yaml.CSafeLoader):
     pass
 
 
-# Dates stay texts, as the API server would get them.
+# Dates stay strings, as the API server would get them.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
@@ -71,9 +71,9 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def parse(text: str, source: str) -> list[Manifest]:
-    """Return the objects of a multi-document YAML text; ``List`` kinds are taken apart, empty documents left out.
+    """Return the objects of a multi-document YAML text; ``List`` kinds are expanded, empty documents omitted.
 
-    ``source`` is what errors call the text. Raises DefinitionError with ``source:line``.
+    ``source``: name of the text in errors. Raises DefinitionError with ``source:line``.
     """
     manifests: list[Manifest] = []
     for document, line in documents(text, source):
@@ -85,7 +85,7 @@ def parse(text: str, source: str) -> list[Manifest]:
 
 
 def documents(text: str, source: str) -> list[tuple[Any, int]]:
-    """Return each YAML document that is not empty, and the line (from 1) that it starts in."""
+    """Return each non-empty YAML document with its first line (from 1)."""
     found: list[tuple[Any, int]] = []
     with readable(source), contextlib.closing(_Documents(text)) as loader:
         try:
@@ -129,7 +129,7 @@ def place(source: str, keys: Keys) -> str:
 
 
 def title(obj: Object) -> str:
-    """Return how messages name an object: ``PodCliqueSet demo/big``."""
+    """Return the name of an object for messages: ``PodCliqueSet demo/big``."""
     metadata = obj.get("metadata", {})
     name = metadata.get("name") or f"{metadata.get('generateName', '')}*"
     namespace = metadata.get("namespace")

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}|\{([a-z][a-z0-9_]*)\}")
 
 PORTS = ("metrics_port", "health_port", "pprof_port", "webhook_port")
-"""Each is a free port on loopback, taken only where a definition uses it."""
+"""Placeholders for free ports on loopback, allocated only if a definition uses them."""
 
 BINARIES = {"kube_controller_manager": "kube-controller-manager", "kube_scheduler": "kube-scheduler"}
-"""Parts of Kubernetes that can be the operator under test: in the cluster's own version, found as its own are."""
+"""Kubernetes components that can be the operator under test; binaries in the version of the cluster."""
 
 PROVIDED = {
     "kubeconfig": "kubeconfig of the operator's own identity (mode 0600)",
@@ -30,7 +30,7 @@ PROVIDED = {
     "python": "the Python interpreter that runs the tests",
     **{placeholder: f"{binary} of the cluster's Kubernetes version" for placeholder, binary in BINARIES.items()},
 }
-"""Placeholders that the harness fills, and what with."""
+"""Placeholders that the harness fills → description."""
 
 
 def names(text: str) -> Iterator[str]:

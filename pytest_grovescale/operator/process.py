@@ -1,7 +1,7 @@
-"""The operator under test as a process: started as its own identity, watched until ready, stopped, restarted.
+"""The operator under test as a process: its start with its own identity, readiness, stop, restart.
 
-The cluster's supervisor owns the process, so that it ends with the leases of those who started or share it, whatever
-becomes of the test processes.
+The cluster's supervisor owns the process, so that it ends with the leases of the test processes that started or share
+it, however these end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _EXIT_CODE_S = 2.0
 
 
 class OperatorProcess(Operator):
-    """One operator under test, running as a process of this host."""
+    """An operator under test that runs as a process of this host."""
 
     metrics: Address | None
     pprof: Address | None
@@ -59,7 +59,7 @@ class OperatorProcess(Operator):
         return {**command.single_values(self.definition), **self._running.provided}
 
     def info(self) -> ProcessInfo | None:
-        """Return the process, or None when the supervisor no longer knows it."""
+        """Return the process, or None if the supervisor no longer knows it."""
         return self._cluster.processes().get(self.process)
 
     def alive(self) -> bool:
@@ -68,15 +68,15 @@ class OperatorProcess(Operator):
         return info is not None and info.running
 
     def outlives(self, pid: int) -> bool:
-        """Return whether another process has taken this one's place: it was restarted."""
+        """Return whether another process has replaced this one after a restart."""
         info = self.info()
         return info is not None and info.running and info.pid != pid
 
     def describe_exit(self) -> str:
         """Return how it ended: ``exited with code 3``.
 
-        Others see a process end before its parent, the supervisor, has its exit code: that is waited for. Raises
-        ClusterError where that has ended, which ended it.
+        The end of a process is visible before its parent, the supervisor, has its exit code: waits for that. Raises
+        ClusterError if the supervisor has ended, which ended the operator.
         """
         deadline = time.monotonic() + _EXIT_CODE_S
         while (info := self.info()) is not None and info.running and time.monotonic() < deadline:
@@ -89,7 +89,7 @@ class OperatorProcess(Operator):
             raise _died(self._running, self.info(), "while it was needed")
 
     def restart(self, progress: Progress = lambda text: None) -> None:
-        """Stop it and start it again: same ports, same identity, a fresh token. Returns when it is ready."""
+        """Stop and start it: same ports, same identity, a new token. Returns when it is ready."""
         self._cluster.stop_process(self.process)
         with Portal() as portal:
             client = portal.client(self._cluster.access_as("harness"))
@@ -106,8 +106,8 @@ class OperatorProcess(Operator):
 
 
 def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress) -> Operator:
-    """Start an operator as a process of this host, as `start.start` says. Nothing of it may run there already."""
-    # Outermost first: whatever fails, what was begun before it is undone, last first.
+    """Start an operator as a process of this host, as `start.start` describes. No instance of it may run there."""
+    # Outermost first: after an error, all previous steps are undone in reverse order.
     with contextlib.ExitStack() as undo, Portal() as portal:
         access = cluster.access_as("harness")
         client = portal.client(access)
@@ -137,7 +137,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         write_state(cluster, running)
         command.write_files(running.launch, folder)
         _start_and_wait(cluster, running, progress)
-        # Last: most of that time has gone by while the operator started.
+        # Last: most of that time has passed while the operator started.
         portal.run(installed.wait_settled(client, [crd.object for crd in crds]))
         cluster.owner.note(found.object for found in configurations)
         portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
@@ -148,7 +148,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
 async def _prepare(
     client: Client, definition: OperatorDefinition, crds: list[Manifest], owner: Owner, progress: Progress
 ) -> list[Object]:
-    """Put CRDs, manifests and identity into the cluster; return what is ours."""
+    """Create CRDs, manifests and identity in the cluster; return the objects to remove later."""
     ours = await installed.install(client, crds, operator=definition.name, owner=owner, progress=progress)
     await installed.wait_established(client, [crd.object for crd in crds])
     ours += await identity.establish(client, definition, owner=owner, progress=progress)
@@ -158,7 +158,7 @@ async def _prepare(
 
 
 def _binaries(definition: OperatorDefinition, cluster: Cluster, progress: Progress) -> dict[str, str]:
-    """Return the placeholders of the Kubernetes binaries that a definition uses, filled."""
+    """Return placeholder → path for the Kubernetes binaries that a definition uses."""
     used = command.binaries_used(definition)
     found = binaries.find(used, cluster.kubernetes, given=cluster.binaries, progress=progress)
     return {placeholder: found[name].path for placeholder, name in BINARIES.items() if name in found}
@@ -167,7 +167,7 @@ def _binaries(definition: OperatorDefinition, cluster: Cluster, progress: Progre
 def _webhooks(
     definition: OperatorDefinition, cluster: Cluster, provided: dict[str, str], folder: Path
 ) -> list[Manifest]:
-    """Write the webhook server's certificate where one is asked for, and return the configurations that trust it."""
+    """Write the webhook server's certificate if needed, and return the configurations with its CA."""
     asked = any("{cert_dir}" in text for text in texts(definition).values())
     if not definition.webhooks and not asked:
         return []
@@ -244,7 +244,7 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
     def serves_webhooks() -> str:
         return listens(int(running.provided["webhook_port"])) if running.configurations else ""
 
-    assert definition.readiness is not None  # or it is no process
+    assert definition.readiness is not None  # else it is no process
     timeout = durations.seconds(definition.readiness.timeout)
     try:
         wait_until(ready, alive=alive, timeout=timeout, dead=dead)

@@ -1,4 +1,4 @@
-"""The rules that an operator's ServiceAccount is granted: ClusterRoles, Roles, or rules alone."""
+"""RBAC rules for an operator's ServiceAccount, from ClusterRoles, Roles, or plain rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shape import OperatorDefinition, PolicyRule
 
 RBAC = "rbac.authorization.k8s.io"
 
-# Read from a kustomize output they mean nothing here: the identity is the harness' own.
+# Bindings in a kustomize output have no effect: the identity is the harness' own.
 _PASSED_OVER = ("ServiceAccount", "ClusterRoleBinding", "RoleBinding", "Namespace")
 
 
@@ -27,14 +27,13 @@ class Grant(msgspec.Struct, frozen=True):
     source: str
     namespaced: bool = False
     namespace: str = ""
-    """Of a Role; empty: the identity's own."""
+    """Namespace of a Role; empty: the identity's own."""
 
 
 def read(file: Path) -> list[Grant]:
     """Return the grants of a file: ClusterRoles and Roles, a mapping with ``rules``, or a list of rules.
 
-    Bindings and ServiceAccounts beside them are passed over: the identity is made by the harness. Raises
-    DefinitionError with ``file:line``.
+    Ignores Bindings and ServiceAccounts: the harness creates the identity. Raises DefinitionError with ``file:line``.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -51,14 +50,14 @@ def read(file: Path) -> list[Grant]:
 
 
 def grants(definition: OperatorDefinition) -> list[Grant]:
-    """Return all that a definition grants."""
+    """Return all grants of a definition."""
     if isinstance(definition.rbac, str):
         return read(Path(definition.rbac))
     return [Grant(definition.rbac, definition.source)] if definition.rbac else []
 
 
 def objects(definition: OperatorDefinition) -> list[Manifest]:
-    """Return the ClusterRoles, Roles and bindings that give a definition's grants to its ServiceAccount."""
+    """Return the ClusterRoles, Roles and bindings that grant a definition's rules to its ServiceAccount."""
     found: list[Manifest] = []
     for index, grant in enumerate(grants(definition)):
         name = f"grovescale-{definition.name}" + (f"-{index}" if index else "")
@@ -113,7 +112,7 @@ def _grants(document: Any, where: str) -> list[Grant]:
 
 
 def _rules(rules: Any, where: str, keys: Keys, *, namespaced: bool) -> list[PolicyRule]:
-    """Return the rules of a document; ``keys``: their place in it. Raises DefinitionError for all that is wrong."""
+    """Return the rules of a document; ``keys``: their place in it. Raises DefinitionError for every error."""
     if not isinstance(rules, list):
         raise DefinitionError(f"{manifests.place(where, keys)}: is no list of rules")
     mistakes = Mistakes()

@@ -1,4 +1,4 @@
-"""Waiting for a process of ours to work: alive, answering, and really the one that answers."""
+"""Readiness of a process: alive, answering, and itself the listener on its port."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ANSWER_S = 2.0
 
 
 class NotReady(OperatorError):
-    """It lives, but did not say that it is ready in time."""
+    """The process is alive, but was not ready in time."""
 
 
 def wait_until(
     step: Callable[[], str], *, alive: Callable[[], bool], timeout: float, dead: Callable[[], OperatorError]
 ) -> None:
-    """Call ``step`` until it returns an empty text; raise ``dead()`` at once when the process is no longer alive.
+    """Call ``step`` until it returns an empty string; raise ``dead()`` at once when the process is no longer alive.
 
-    Raises NotReady with the last text of ``step`` after ``timeout`` seconds.
+    Raises NotReady with the last result of ``step`` after ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -45,7 +45,7 @@ def wait_until(
 
 
 def answers(address: Address) -> str:
-    """Return an empty text when a GET answers 200 to 299, else what it does instead."""
+    """Return an empty string if a GET answers 200 to 299, else the error."""
     url = address.url
     try:
         with _open(address) as response:
@@ -61,13 +61,13 @@ def answers(address: Address) -> str:
 
 
 def fetch(address: Address) -> tuple[bytes, str]:
-    """Return what a GET answers, and of which type it is. Raises OSError for anything but 200 to 299."""
+    """Return the body and content type of a GET. Raises OSError for any status but 200 to 299."""
     with _open(address) as response:
         return response.read(), response.headers.get("Content-Type", "")
 
 
 def _open(address: Address) -> Any:
-    # No proxy of the environment may stand between the harness and loopback.
+    # A proxy of the environment must not handle loopback requests.
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=ssl_context(address))
     )
@@ -79,7 +79,7 @@ def _open(address: Address) -> Any:
 
 
 def listens(port: int, host: str = "127.0.0.1") -> str:
-    """Return an empty text when a connection to the port is accepted, else why not."""
+    """Return an empty string if the port accepts a connection, else the error."""
     try:
         with socket.create_connection((host, port), timeout=_ANSWER_S):
             return ""
@@ -88,7 +88,7 @@ def listens(port: int, host: str = "127.0.0.1") -> str:
 
 
 def stranger(url: str, pid: int) -> str:
-    """Return who listens at a loopback URL's port, if it is neither ``pid`` nor a child of it; else an empty text."""
+    """Return the process that listens at a loopback URL's port, if it is neither ``pid`` nor its child; else empty."""
     port = urlsplit(url).port
     owners = listeners(port) if port else None
     if owners is None or any(pid in lineage(owner) for owner in owners):
@@ -98,7 +98,7 @@ def stranger(url: str, pid: int) -> str:
 
 
 def lineage(pid: int) -> list[int]:
-    """Return a process and its ancestors, nearest first; empty when it is gone."""
+    """Return a process and its ancestors, nearest first; empty if it is gone."""
     found: list[int] = []
     while pid > 0:
         try:
@@ -106,6 +106,6 @@ def lineage(pid: int) -> list[int]:
         except OSError:
             break
         found.append(pid)
-        # Field 4; the command in field 2 may hold anything, so it is counted from its closing bracket.
+        # Field 4; the command in field 2 may contain anything, so count from its closing parenthesis.
         pid = int(stat.rpartition(")")[2].split()[1])
     return found

@@ -1,4 +1,4 @@
-"""The one operator that runs on a cluster: what is known of it, kept in the cluster's folder, and who holds it."""
+"""State of the operator that runs on a cluster, kept in the cluster's folder, and shares in it."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from .pods.deployment import Chosen
 from .shape import OperatorDefinition
 
 PROCESS = "operator"
-"""Name of the operator in recordings, and of its process. One operator per cluster at a time."""
+"""Name of the operator and of its process in recordings. One operator per cluster at a time."""
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, tag_field="runs_as"):
-    """What is known of the operator that runs on a cluster; kept there so that other processes can share it."""
+    """State of the operator that runs on a cluster; stored there so that other processes can share it."""
 
     definition: OperatorDefinition
     spec: ProcessSpec
-    """The process at the supervisor that is the operator, or that keeps its pods; with its end, that is over."""
+    """The process at the supervisor that is the operator, or that keeps its pods; the operator ends with it."""
     log: str
     folder: str
-    """Holds its kubeconfig, token and certificates: 0700, gone when it has stopped."""
+    """Contains its kubeconfig, token and certificates: 0700, removed after its stop."""
     ours: list[Object]
-    """Objects that its start put into the cluster, in order."""
+    """Objects that its start created in the cluster, in order."""
     configurations: list[Object]
     """Its webhook configurations; they must not outlive it."""
     pid: int
-    """Of the process that started it."""
+    """Pid of the process that started it."""
 
 
 class RunningProcess(Running, frozen=True, kw_only=True, tag="process"):
@@ -62,11 +62,11 @@ AnyRunning = RunningProcess | RunningPods
 
 
 OBJECTS = "operator-objects"
-"""What sessions hold a share in that put an operator's objects into a cluster; they go with the last of them."""
+"""Lock shared by sessions that created an operator's objects in a cluster; the last of them removes the objects."""
 
 
 class Hold:
-    """A share in the running operator, or in `OBJECTS`, dropped by the kernel when this process dies."""
+    """A share in the running operator, or in `OBJECTS`, released by the kernel when this process dies."""
 
     def __init__(self, cluster: Cluster, what: str = PROCESS) -> None:
         self._path = cluster.directory / f"{what}.users"
@@ -77,7 +77,7 @@ class Hold:
         return self._file is None
 
     def release(self) -> bool:
-        """Give the share back; return whether it was the last one."""
+        """Release the share; return whether it was the last one."""
         if self._file is None:
             return False
         self._file.close()
@@ -91,24 +91,24 @@ class Hold:
 
 @contextlib.contextmanager
 def transition(cluster: Cluster) -> Iterator[None]:
-    """One start or stop at a time on a cluster."""
+    """Serialize starts and stops of the operator on a cluster."""
     with locks.held(cluster.directory / f"{PROCESS}.lock"):
         yield
 
 
 def state_file(cluster: Cluster) -> Path:
-    """Return where that is kept."""
+    """Return the state file of a cluster's operator."""
     return cluster.directory / f"{PROCESS}.json"
 
 
 def write(cluster: Cluster, running: AnyRunning) -> None:
-    """Keep what is known of the operator that is started, and which objects it has put into the cluster."""
+    """Store the state of a started operator, and the list of objects that it created in the cluster."""
     write_private(state_file(cluster), msgspec.json.encode(running).decode())
     _write_objects(cluster, [*objects(cluster), *map(_named, running.ours)])
 
 
 def objects(cluster: Cluster) -> list[Object]:
-    """Return, by name, the objects that operators have put into a cluster since it was last cleared of them, in order.
+    """Return the objects that operators created in a cluster since its last clean-up, by name, in order.
 
     They outlive the operator, so that its next start finds them.
     """
@@ -119,7 +119,7 @@ def objects(cluster: Cluster) -> list[Object]:
 
 
 def forget_objects(cluster: Cluster, gone: Sequence[Object]) -> None:
-    """Take objects that were removed off that list."""
+    """Remove deleted objects from that list."""
     _write_objects(cluster, [obj for obj in objects(cluster) if obj not in gone])
 
 
@@ -137,7 +137,7 @@ _decode: msgspec.json.Decoder[AnyRunning] = msgspec.json.Decoder(AnyRunning)
 
 
 def known(cluster: Cluster) -> AnyRunning | None:
-    """Return the operator that was started last and not stopped since; it may be dead."""
+    """Return the last operator that was started and not stopped; it may have died."""
     try:
         return _decode.decode(state_file(cluster).read_bytes())
     except FileNotFoundError:
@@ -145,38 +145,38 @@ def known(cluster: Cluster) -> AnyRunning | None:
 
 
 def shared(cluster: Cluster, running: AnyRunning) -> bool:
-    """Return whether an operator runs; it stays at least as long as this process holds its lease on the cluster."""
+    """Return whether an operator runs; it then stays at least as long as this process' lease on the cluster."""
     if not is_alive(cluster, running):
         return False
     try:
         cluster.share_process(running.spec.name)
     except ClusterError:
-        # It ended at this moment, or is being stopped.
+        # It has just ended, or is being stopped.
         return False
     return True
 
 
 def is_alive(cluster: Cluster, running: AnyRunning) -> bool:
-    """Return whether the operator's process, or the one that keeps its pods, runs."""
+    """Return whether the operator's process, or its pods' keeper, runs."""
     info = cluster.processes().get(running.spec.name)
     return info is not None and info.running
 
 
 def stop(cluster: Cluster, running: AnyRunning) -> None:
-    """Stop the operator, then take away what must not outlive it."""
+    """Stop the operator, then remove all that must not outlive it."""
     try:
         if cluster.ended():
-            # It has taken its processes and its API server with it.
+            # The supervisor has ended its processes and its API server.
             return
         if running.spec.name in cluster.processes():
-            # A supervisor that is stopped ends it when it goes on and the lease is over; the release reports that.
+            # A stopped supervisor ends it when it continues and the lease is over; the release reports that.
             with contextlib.suppress(SupervisorStopped):
                 cluster.stop_process(running.spec.name)
         if running.configurations or isinstance(running, RunningPods):
             with Portal() as portal:
                 portal.run(_clear(portal.client(cluster.access_as("harness")), running))
     except SupervisorGone:
-        # The process died with it, and so did the API server.
+        # The process ended with the supervisor, and so did the API server.
         return
     finally:
         shutil.rmtree(running.folder, ignore_errors=True)
@@ -184,7 +184,7 @@ def stop(cluster: Cluster, running: AnyRunning) -> None:
 
 
 async def _clear(client: Client, running: AnyRunning) -> None:
-    """Remove what its process may have left: nothing, unless that was killed."""
+    """Remove leftovers of its process, which exist only if it was killed."""
     await installed.remove(client, running.configurations)
     if isinstance(running, RunningPods):
         chosen = running.deployment

@@ -1,7 +1,7 @@
-"""What an operator definition file says.
+"""Schema of an operator definition file.
 
 The file is YAML, one mapping; paths in it are relative to it. See ``fixtures/operators/`` for examples. This module
-holds the shape only; ``definition.py`` reads and checks a file.
+holds the schema only; ``definition.py`` reads and checks a file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 Scalar = str | int | float | bool
 Setting = str | tuple[str, ...]
-"""A chosen value: a text, or several where the definition's default is a list."""
+"""A chosen value: a string, or several where the definition's default is a list."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,11 +28,11 @@ class Repeated(_Part, frozen=True, kw_only=True):
 
 
 class Value(_Part, frozen=True, kw_only=True):
-    """A value that the user may set (``--set variant=baseline``), where a bare default does not say enough."""
+    """A value that the user may set (``--set variant=baseline``), with more properties than a plain default."""
 
     default: Scalar | list[Scalar]
     choices: list[Scalar] = []
-    """What it may be; empty: anything."""
+    """Allowed values; empty: any."""
     help: str = ""
 
 
@@ -47,76 +47,76 @@ class PolicyRule(_Part, frozen=True, kw_only=True, rename="camel"):
 
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
-"""What names an operator, or a further target of its own."""
+"""Valid names of an operator, and of its further targets."""
 
 NAME_RULE = "lower case letters, digits and '-', at most 52"
 
 
 class Identity(_Part, frozen=True, kw_only=True):
-    """The ServiceAccount that the operator acts as. Made if it is not there; that of pods is in their manifests."""
+    """The ServiceAccount of the operator. Created if missing; that of pods is in their manifests."""
 
     namespace: str = "grovescale-operator"
-    """Also of those objects of a pod's manifests that name none."""
+    """Also the namespace of objects without one in a pod's manifests."""
     service_account: str = ""
     """Empty: the operator's name."""
 
 
 class Admitted(_Part, frozen=True, kw_only=True):
-    """How to be let in where something is served.
+    """Credentials for an endpoint.
 
-    Files are relative to the definition, and may hold placeholders (``{cert_dir}/ca.crt``).
+    Files are relative to the definition, and may contain placeholders (``{cert_dir}/ca.crt``).
     """
 
     token: bool = False
-    """Send the token of the operator's own identity: for a server that asks the API server who may read it."""
+    """Send the token of the operator's own identity: for a server that authorizes readers at the API server."""
     token_file: str = ""
-    """Send the token in this file; read again for each request."""
+    """Bearer token file; read again for each request."""
     ca_file: str = ""
-    """PEM file that vouches for an ``https`` server. Empty: the system's authorities."""
+    """PEM file with the certificate authority of an ``https`` server. Empty: the system's authorities."""
     cert_file: str = ""
-    """Client certificate, PEM, for an ``https`` server that knows its readers by theirs."""
+    """Client certificate, PEM, for an ``https`` server with client authentication."""
     key_file: str = ""
-    """Its key; empty: it stands in ``cert_file``."""
+    """Its key; empty: contained in ``cert_file``."""
     insecure_skip_verify: bool = False
-    """Take any certificate: for a server that made its own when it started."""
+    """Skip TLS verification: for a server with a self-signed certificate created at its start."""
 
 
 class InCluster(_Part, frozen=True, kw_only=True):
-    """Something that is found by asking the API server."""
+    """An endpoint that is discovered at the API server."""
 
     namespace: str = ""
     """Empty: that of the operator."""
     path: str = "/metrics"
     scheme: Literal["http", "https"] = "http"
     via: Literal["proxy", "ip"] = "proxy"
-    """``proxy``: through the API server, whose identity asks; ``ip``: straight to the address that the API tells,
-    where this host has a way to it."""
+    """``proxy``: through the API server, with the server's identity; ``ip``: directly to the address in the API, if
+    this host can reach it."""
 
 
 class Service(InCluster, frozen=True, kw_only=True):
-    """A Service that leads to an endpoint; only sensible with one endpoint behind it.
+    """A Service with an endpoint; only useful with a single pod behind it.
 
     Its address, for ``via: ip``, is its cluster IP, or its ``externalName``.
     """
 
     name: str
     port: int | str
-    """Number, or the name that the Service gives it."""
+    """Number, or the Service's port name."""
 
 
 class Pods(InCluster, frozen=True, kw_only=True):
-    """All running pods that a selector finds, as they come and go."""
+    """All running pods of a selector, as they come and go."""
 
     selector: str
-    """As ``kubectl get pods -l`` takes it: ``app=agent,tier!=test``."""
+    """Syntax of ``kubectl get pods -l``: ``app=agent,tier!=test``."""
     port: int
 
 
 class FurtherTarget(Admitted, frozen=True, kw_only=True):
-    """Another endpoint that is scraped, in one of three places."""
+    """A further endpoint to scrape, in one of three places."""
 
     name: str
-    """Lower case, digits, ``-``. Checks name it so: ``series(max=50, target="gateway")``; one of several pods is
+    """Lower case, digits, ``-``. Name in checks: ``series(max=50, target="gateway")``; one of several pods is
     ``agents/<pod>``."""
     url: str = ""
     service: Service | None = None
@@ -126,38 +126,38 @@ class FurtherTarget(Admitted, frozen=True, kw_only=True):
 
 
 class Endpoint(Admitted, frozen=True, kw_only=True):
-    """Something that the operator serves on this host, and how to be let in."""
+    """An endpoint of the operator on this host, and its credentials."""
 
     url: str
 
 
 class Readiness(Endpoint, frozen=True, kw_only=True):
-    """How to tell that it works: a GET that answers 200."""
+    """Readiness endpoint: a GET that answers 200."""
 
     timeout: str | float = "60s"
 
 
 class Metrics(Endpoint, frozen=True, kw_only=True):
-    """Where it serves metrics. When it moves to another port while it runs, it is followed there."""
+    """Metrics endpoint. If it moves to another port while the operator runs, the recorder follows."""
 
     url: str = ""
     service: Service | None = None
     """In place of ``url``: read through a Service."""
     interval: str | float | None = None
-    """Between two scrapes of a phase, ``5s``; 0: at its start and end only. ``--grovescale-scrape-interval`` beats
-    it."""
+    """Scrape interval within a phase, ``5s``; 0: at its start and end only. ``--grovescale-scrape-interval`` takes
+    precedence."""
 
 
 class Served(Admitted, frozen=True, kw_only=True):
-    """Something that the operator's pods serve. To be let in is not for ``proxy``, which passes nothing on."""
+    """An endpoint of the operator's pods. Credentials are not for ``proxy``, which does not pass them on."""
 
     port: int | str
-    """Number, or the name that the container gives it."""
+    """Number, or the container's port name."""
     path: str
     scheme: Literal["http", "https"] = "http"
     via: Literal["proxy", "forward", "ip"] = "proxy"
-    """``proxy``: through the API server, whose identity asks; ``forward``: by a port of this host that leads there;
-    ``ip``: straight to the pod's address, where this host has a way to it."""
+    """``proxy``: through the API server, with the server's identity; ``forward``: by a local port forward; ``ip``:
+    directly to the pod's address, if this host can reach it."""
 
     @property
     def number(self) -> int:
@@ -167,12 +167,12 @@ class Served(Admitted, frozen=True, kw_only=True):
 
 
 class ServedMetrics(Served, frozen=True, kw_only=True):
-    """Where a pod serves metrics."""
+    """Metrics endpoint of a pod."""
 
     port: int | str = ""
     path: str = "/metrics"
     service: Service | None = None
-    """In place of ``port``, ``path``, ``scheme`` and ``via``: whichever pod the Service leads to is read."""
+    """In place of ``port``, ``path``, ``scheme`` and ``via``: reads the pod that the Service selects."""
     interval: str | float | None = None
     """As `Metrics.interval`."""
 
@@ -185,26 +185,26 @@ class Pod(_Part, frozen=True, kw_only=True):
     deployment: str = ""
     """``name`` or ``namespace/name``; empty: the only one in the manifests."""
     container: str = ""
-    """The one that is the operator; empty: the only one of the Deployment."""
+    """The operator's container; empty: the only one of the Deployment."""
     image: str = ""
-    """In place of the container's own."""
+    """Replaces the container's image."""
     archive: str = ""
-    """An image as ``docker save`` writes it, brought into the cluster before the start; only on ``kind``. Relative to
-    the file; one with a placeholder, ``"{archive}"``, to the folder that the tests were started from."""
+    """Image archive in the format of ``docker save``, loaded into the cluster before the start; only on ``kind``.
+    Relative to the file; one with a placeholder, ``"{archive}"``, to the working folder of the tests."""
     dockerfile: str = ""
-    """Built as ``image`` before the start, and brought into the cluster; only on ``kind``."""
+    """Built as ``image`` before the start, and loaded into the cluster; only on ``kind``."""
     context: str = ""
-    """Folder that is built; empty: the Dockerfile's."""
+    """Build context; empty: the Dockerfile's folder."""
     build_args: dict[str, str] = {}
     arguments: list[str | Repeated] = []
-    """Added behind the container's own."""
+    """Appended to the container's own."""
     env: dict[str, str] = {}
-    """Added to the container's, or in place of what has that name."""
+    """Added to the container's; replaces variables of the same name."""
     replicas: int | str | None = None
-    """In place of the Deployment's; a number, or a text with a placeholder that is one: ``"{replicas}"``."""
+    """Replaces the Deployment's number; a number, or a string with a placeholder for one: ``"{replicas}"``."""
     lease: str = ""
-    """The Lease that says which replica works: ``name`` or ``namespace/name``. Empty: with several replicas, the one
-    in their namespace that one of them holds."""
+    """The Lease that determines the leader: ``name`` or ``namespace/name``. Empty: with several replicas, the one in
+    their namespace that one of them holds."""
     rollout_timeout: str | float = "180s"
     metrics: ServedMetrics | None = None
     pprof: Served | None = None
@@ -214,22 +214,22 @@ class Pod(_Part, frozen=True, kw_only=True):
 
 
 class Trigger(_Part, frozen=True, kw_only=True):
-    """What makes a no-op reconcile: an annotation or a label, changed on an object of this kind, its spec untouched."""
+    """Trigger of a no-op reconcile: a change of an annotation or label of an object of this kind, not of its spec."""
 
     kind: str
     annotation: str = "grovescale.io/reconcile-trigger"
     label: str = ""
-    """Changed in place of the annotation. For kinds whose annotations mean work: those of a Deployment are part of its
+    """Changed in place of the annotation. For kinds whose annotations cause work: those of a Deployment are part of its
     generation, and are copied to its ReplicaSets."""
 
 
 class Limits(_Part, frozen=True, kw_only=True):
-    """What the process may use; nothing given: all there is."""
+    """Resource limits of the process; default: none."""
 
     memory: str | int = 0
-    """Bytes, or ``512Mi``, ``2Gi``; above it the process is ended."""
+    """Bytes, or ``512Mi``, ``2Gi``; the process is killed above it."""
     cores: int | list[int] | None = None
-    """A number of cores, or the very ones, that it is pinned to."""
+    """Number of cores, or a list of cores, that it is pinned to."""
     gomaxprocs: int | None = None
     """``GOMAXPROCS`` in its environment."""
 
@@ -241,15 +241,15 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     """Lower case, digits, ``-``. Names its ServiceAccount, ClusterRole and log."""
     description: str = ""
     command: list[str | Repeated] = []
-    """Starts it as a process of this host."""
+    """Command line of the operator as a process of this host."""
     pod: Pod | None = None
     """In place of `command`: it runs in the cluster."""
     declared: dict[str, Scalar | list[Scalar] | Value] = msgspec.field(default={}, name="values")
-    """Placeholders of its own, with their defaults."""
+    """Its own placeholders, with their defaults."""
     env: dict[str, str] = {}
     """Added to a small inherited environment (PATH, HOME, locale …); KUBECONFIG is always its own."""
     workdir: str = ""
-    """Relative to the file; empty: the folder that the tests were started from."""
+    """Relative to the file; empty: the working folder of the tests."""
     files: dict[str, str] = {}
     """Name → text with placeholders, written to ``{directory}/name`` before each start: a configuration file."""
     crds: list[str] = []
@@ -257,43 +257,43 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     manifests: list[str] = []
     """Files or folders, applied after the CRDs."""
     rbac: str | list[PolicyRule] = []
-    """Rules granted to its ServiceAccount, here or in a file (ClusterRoles and Roles, or just rules)."""
+    """Rules granted to its ServiceAccount, here or in a file (ClusterRoles and Roles, or only rules)."""
     identity: Identity = Identity()
     webhooks: list[str] = []
     """Files or folders with Mutating- and ValidatingWebhookConfigurations."""
     readiness: Readiness | None = None
-    """Of a process; pods have their own, and count as ready when their Deployment is rolled out."""
+    """Readiness of a process; pods have their own, and count as ready when their Deployment is rolled out."""
     metrics: Metrics | None = None
     targets: list[FurtherTarget] = []
-    """What else is scraped, for checks and for a Prometheus of the run."""
+    """Further targets to scrape, for checks and for a Prometheus of the run."""
     pprof: Endpoint | None = None
-    """Where ``net/http/pprof`` answers: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
+    """Endpoint of ``net/http/pprof``: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
     stacks: Endpoint | None = None
-    """Where a Python operator tells the stacks of its asyncio tasks, as Python prints stacks: from outside, py-spy sees
-    only the event loop. Not needed for one that works in threads, nor for Go."""
+    """Endpoint of a Python operator with the stacks of its asyncio tasks, in Python's format: py-spy sees only the
+    event loop. Not needed for an operator that uses threads, nor for Go."""
     profiler: Literal["auto", "pyspy", "pprof", "off"] = "auto"
-    """``auto``: pprof where it is served, py-spy for a Python process. ``off``: nothing is ever attached to it."""
+    """``auto``: pprof if there is an endpoint, py-spy for a Python process. ``off``: no profiler is ever attached."""
     trigger: Trigger | None = None
     limits: Limits = Limits()
     owned: list[str] = []
-    """Kinds that it makes, in the order in which to show them, ``Pod``, ``podcliques.grove.io``."""
+    """Kinds that it creates, in display order, ``Pod``, ``podcliques.grove.io``."""
     start: Literal["test", "session"] = "test"
-    """Started fresh for each test, or once."""
+    """Whether it is started for each test, or once per session."""
     stop_grace: str | float = "10s"
-    """From SIGTERM to SIGKILL."""
+    """Time between SIGTERM and SIGKILL."""
 
 
 class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
-    """A checked file with the values that were chosen for this run."""
+    """A checked file with the chosen values of this run."""
 
     source: str
     """The file's absolute path; paths in the definition are absolute too."""
     settings: dict[str, Setting] = {}
-    """Every name under the file's ``values:`` → what it is in this run."""
+    """Every name under the file's ``values:`` → its value in this run."""
 
     @property
     def values(self) -> dict[str, str]:
-        """``settings`` as flat texts, a list's items joined by commas: what a recording notes of a run."""
+        """``settings`` as flat strings, a list's items joined by commas: as stored in a recording."""
         return {name: value if isinstance(value, str) else ",".join(value) for name, value in self.settings.items()}
 
     @property
@@ -304,7 +304,7 @@ class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
 
     @property
     def own_metrics(self) -> Metrics | ServedMetrics | None:
-        """Where it serves metrics, as a process or as pods."""
+        """Its metrics endpoint, as a process or as pods."""
         return self.metrics if self.pod is None else self.pod.metrics
 
     @property
@@ -313,12 +313,12 @@ class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
 
     @property
     def user(self) -> str:
-        """The identity's user name, as the audit log has it."""
+        """The identity's user name in the audit log."""
         return f"system:serviceaccount:{self.identity.namespace}:{self.service_account}"
 
 
 def texts(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
-    """Return every text that reaches the operator (arguments, environment, files), by its path in the file."""
+    """Return every string that reaches the operator (arguments, environment, files), by its path in the file."""
     found: dict[tuple[str | int, ...], str] = {}
     for path, item in arguments(definition).items():
         if isinstance(item, Repeated):
@@ -347,7 +347,7 @@ def arguments(definition: OperatorFile) -> dict[tuple[str | int, ...], str | Rep
 
 
 def endpoints(definition: OperatorFile) -> dict[str, Endpoint]:
-    """Return what the operator serves at a URL, by its name in the file."""
+    """Return the operator's endpoints with a URL, by their name in the file."""
     parts: dict[str, Endpoint | None] = {
         "readiness": definition.readiness,
         "metrics": definition.metrics,
@@ -364,7 +364,7 @@ def urls(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
 
 
 def admitted(definition: OperatorFile) -> dict[tuple[str | int, ...], Admitted]:
-    """Return everything that one may have to be let in to, by its path in the file."""
+    """Return every endpoint that may have credentials, by its path in the file."""
     pod = definition.pod
     places: dict[tuple[str | int, ...], Admitted | None] = {
         ("readiness",): definition.readiness,
@@ -383,7 +383,7 @@ CREDENTIAL_FILES = ("token_file", "ca_file", "cert_file", "key_file")
 
 
 def credential_files(definition: OperatorFile) -> dict[tuple[str | int, ...], str]:
-    """Return the files that one is let in with, by their path in the file."""
+    """Return the credential files, by their path in the file."""
     return {
         (*place, field): name
         for place, part in admitted(definition).items()

@@ -1,8 +1,7 @@
-"""An object that is there already and is needed by a second user: used as it is if it is the same, refused if not.
+"""Conflicts with existing objects: an existing object is shared if it equals the manifest, else an error.
 
-Whether it is the same the API server says: it is asked what applying ours would make of the one that is there, without
-doing it. So defaults and other spellings of a quantity are no difference, and what others have added beside ours is
-none either.
+The API server compares: a dry-run apply of the manifest shows the changes. So defaults and other spellings of a
+quantity are no difference, and neither are additions by others.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from .manifests import Manifest, Object, title
 
 _SHOWN = 8
 _LONGEST = 60
-# Who it belongs to and what became of it, not what it is.
+# Metadata about ownership and history, not content.
 _NOT_CONTENT = ("apiVersion", "kind", "metadata", "status")
 
 
 async def demand_same(client: Client, manifest: Manifest, there: Object, *, whose: str, next_step: str) -> None:
-    """Raise OperatorError, with the differences in words, where applying a manifest would change what is there.
+    """Raise OperatorError, with the differences, if applying a manifest would change an existing object.
 
-    ``whose``: who put it there, as in "was there before". Raises ApiError where the API server would refuse it.
+    ``whose``: origin of the object for the message, as in "was there before". Raises ApiError if the API server would
+    reject it.
     """
     wanted = await client.apply(manifest.object, dry_run=True)
     found = list(differences(_content(there), _content(wanted)))
@@ -68,7 +68,7 @@ def _content(obj: Object) -> Object:
 
 
 def _named(value: Any) -> bool:
-    """Return whether it is a list of mappings, each with a name of its own."""
+    """Return whether a value is a list of mappings with distinct names."""
     if not isinstance(value, list) or not value or not all(isinstance(item, dict) and "name" in item for item in value):
         return False
     return len(_by_name(value)) == len(value)

@@ -1,4 +1,4 @@
-"""Starting the operator under test on a cluster, as a process or as pods, and finding the one that runs there."""
+"""Start of the operator under test on a cluster, as a process or as pods; and access to the running one."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def start(
 ) -> Operator:
     """Start an operator on a cluster and return when it is ready.
 
-    Applies CRDs (and waits until they are served), manifests, identity and RBAC; starts the process, or the
-    Deployment; waits for its readiness URL, or its rollout; puts its webhooks in force. Its log lands in
-    ``directory``; its credentials in the cluster's own folder, so that they never travel with reports. ``others`` says
-    what to do with one that runs already: refuse with an error, share it if it is the same definition with the same
-    values, or replace it (for callers that have the cluster for themselves). Raises OperatorError, and UsageError for
-    pods on a cluster whose nodes run none; what was begun is undone.
+    Applies CRDs (and waits until they are served), manifests, identity and RBAC; starts the process, or the Deployment;
+    waits for its readiness URL, or its rollout; activates its webhooks. Its log is in ``directory``; its credentials
+    are in the cluster's own folder, so that reports never contain them. ``others``: if an operator already runs, refuse
+    with an error, share it if it has the same definition and values, or replace it (for callers with exclusive use of
+    the cluster). Raises OperatorError, and UsageError for pods on a cluster whose nodes cannot run pods; a failed start
+    is undone.
     """
     refuse_where_none_run(definition, cluster.backend)
     with transition(cluster):
@@ -57,7 +57,7 @@ def start(
             if shared(cluster, running):
                 progress(f"operator {definition.name}: shared with pid {running.pid}")
                 return _handle(cluster, running)
-            # It is on its way out, with the last of those who shared it.
+            # It is ending with the last process that shared it.
             stop(cluster, running)
             running = None
         if running is not None:
@@ -73,24 +73,24 @@ def start(
 
 
 def join(cluster: Cluster) -> Operator | None:
-    """Return the operator that runs on a cluster, whoever started it; None when there is none."""
+    """Return the operator that runs on a cluster, also one of another process; None if there is none."""
     with transition(cluster):
         running = known(cluster)
         return _handle(cluster, running) if running is not None and shared(cluster, running) else None
 
 
 def clear(cluster: Cluster) -> None:
-    """Stop whatever operator runs on a cluster, whoever started it: for a test that measures without one."""
+    """Stop any operator that runs on a cluster: for a test that measures without one."""
     with transition(cluster):
         if (running := known(cluster)) is not None:
             stop(cluster, running)
 
 
 def uninstall(cluster: Cluster, share: Hold, *, progress: Progress) -> list[Object]:
-    """Give back a share in `running.OBJECTS`; with the last one, remove what operators have put into the cluster.
+    """Release a share in `running.OBJECTS`; with the last one, remove the objects that operators created.
 
-    Returns what was removed, which the API server may take its time for. What an operator that still runs there needs
-    stays, and so does a CRD of which there are objects: they are no test's, and would go with it.
+    Returns the removed objects; the API server may still be deleting them. Objects of an operator that still runs stay,
+    and so does a CRD with objects left: these belong to no test, and would be deleted with it.
     """
     with transition(cluster), Portal() as portal:
         if not share.release() or known(cluster) is not None or not (left := objects(cluster)):

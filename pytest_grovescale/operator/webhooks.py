@@ -1,7 +1,7 @@
 """Admission webhooks served by a process on this host.
 
-A configuration file may be written for the cluster (``clientConfig.service``) or for this (``url`` with
-``{webhook_port}``): either is sent to the operator's port, with the CA that its certificate was issued by.
+A configuration file may use ``clientConfig.service`` or ``url`` with ``{webhook_port}``: both are redirected to the
+operator's port, with the CA of its certificate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .manifests import Manifest, Object, title
 from .placeholders import fill
 
 _PROBE_LABEL = "grovescale.io/webhook-probe"
-# Nothing listens there: a call that is attempted fails, which is what the probe looks for.
+# No process listens there: a call fails, which the probe detects.
 _NOWHERE = "https://127.0.0.1:1/probe"
 _ACTIVE_S = 20.0
 _PROBE_EVERY_S = 0.05
@@ -60,12 +60,12 @@ def _url(client_config: Mapping[str, Any], values: Mapping[str, str], host: str,
 
 
 async def activate(client: Client, configurations: Iterable[Manifest], *, namespace: str) -> None:
-    """Apply configurations and return when the API server acts on each of them.
+    """Apply configurations and return when the API server enforces each of them.
 
-    Its admission plugins learn of a configuration a moment after it is stored; an object created in between passes
-    unseen, which would make a test's result depend on luck. So each configuration carries, for that moment, one more
-    webhook that only matches a labelled ConfigMap and leads nowhere: once a dry-run create of such a ConfigMap fails
-    for it, the whole configuration is in force. ``namespace`` is one of ours, where the dry runs go.
+    Its admission plugins load a configuration a moment after it is stored; an object created in between is not checked,
+    which would make a test's result depend on timing. So each configuration temporarily has one more webhook that only
+    matches a labeled ConfigMap and has no server: once a dry-run create of such a ConfigMap fails because of it, the
+    whole configuration is enforced. ``namespace``: a namespace of the run, for the dry runs.
     """
     for manifest in configurations:
         token = secrets.token_hex(8)
@@ -99,7 +99,7 @@ async def _wait_called(client: Client, hook: str, token: str, namespace: str, na
     body = _config_map(token)
     try:
         async with asyncio.timeout(_ACTIVE_S):
-            # Nothing announces that an admission plugin has caught up: it has to be asked.
+            # No event announces that an admission plugin is up to date: it requires polling.
             while not await _called(client, hook, body, namespace):  # noqa: ASYNC110
                 await asyncio.sleep(_PROBE_EVERY_S)
     except TimeoutError:
@@ -113,7 +113,7 @@ async def _called(client: Client, hook: str, body: bytes, namespace: str) -> boo
     try:
         await client.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", params={"dryRun": "All"}, body=body)
     except ApiError as error:
-        # Its own webhooks may refuse the ConfigMap before the probe is asked: they are in force just as well.
+        # Its own webhooks may reject the ConfigMap before the probe is called: they are enforced just as well.
         if hook in error.message or "denied the request" in error.message:
             return True
         raise

@@ -1,1 +1,1 @@
-"""Live statistics: a Prometheus of the run's own or the cluster's, asked in PromQL while a test runs."""
+"""Live statistics: PromQL queries to a Prometheus of the run or of the cluster while a test runs."""

@@ -1,4 +1,4 @@
-"""What Prometheus answers to a query, typed; the form is that of https://prometheus.io/docs/prometheus/latest/querying/api/."""
+"""Typed results of Prometheus queries, https://prometheus.io/docs/prometheus/latest/querying/api/."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _POSITION = re.compile(r"(\d+):(\d+): (parse error: .*)", re.DOTALL)
 
 
 class Histogram(msgspec.Struct, frozen=True, kw_only=True):
-    """A native histogram at one moment."""
+    """A native histogram at one point in time."""
 
     count: float
     sum: float
     buckets: list[tuple[int, float, float, float]] = []
-    """Which bounds are within (0: the upper, 1: the lower, 2: none, 3: both), lower bound, upper bound, count."""
+    """Inclusive bounds (0: the upper, 1: the lower, 2: none, 3: both), lower bound, upper bound, count."""
 
 
 class Point(NamedTuple):
     """One sample in time."""
 
     at: float
-    """s since the epoch."""
+    """Unix time, s."""
     value: float | Histogram
 
 
@@ -34,14 +34,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One element of a vector."""
 
     labels: dict[str, str]
-    """``__name__`` included, where the query left it."""
+    """Includes ``__name__`` if the query keeps it."""
     at: float
-    """s since the epoch: the time of evaluation, not that of the scrape."""
+    """Unix time, s: time of the evaluation, not of the scrape."""
     value: float | Histogram
 
     @property
     def number(self) -> float:
-        """The value. Raises NotMeasuredError for a native histogram, which is none."""
+        """The value. Raises NotMeasuredError for a native histogram, which has none."""
         if isinstance(self.value, Histogram):
             raise NotMeasuredError(
                 f"{_shown(self.labels)} is a native histogram, not a number",
@@ -58,20 +58,20 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all answers."""
+    """Base of all results."""
 
     warnings: list[str] = []
-    """What Prometheus remarks on the query: a rate of what is no counter."""
+    """Warnings of Prometheus about the query: a rate of a metric that is not a counter, for example."""
 
 
 class Vector(_Answer, frozen=True, kw_only=True):
-    """Any number of samples at one moment; none when nothing matches."""
+    """Any number of samples at one point in time; empty if the query matches none."""
 
     samples: list[Sample]
 
     @property
     def value(self) -> float:
-        """The only sample's value. Raises NotMeasuredError when there is none, or more than one."""
+        """Value of the only sample. Raises NotMeasuredError for no sample, or more than one."""
         if len(self.samples) != 1:
             found = ", ".join(_shown(sample.labels) for sample in self.samples[:5])
             raise NotMeasuredError(
@@ -81,9 +81,9 @@ class Vector(_Answer, frozen=True, kw_only=True):
         return self.samples[0].number
 
     def by(self, *labels: str) -> dict[tuple[str, ...], float]:
-        """Return values by these labels' values; the empty text stands for a label that a sample lacks.
+        """Return values by these labels' values; an empty string for a label that a sample lacks.
 
-        Raises NotMeasuredError where two samples have the same ones, or where one is a native histogram.
+        Raises NotMeasuredError if two samples have the same label values, or one is a native histogram.
         """
         found: dict[tuple[str, ...], float] = {}
         for sample in self.samples:
@@ -121,13 +121,13 @@ Answer = Vector | Scalar | Matrix | Text
 
 
 class QueryError(PrometheusError):
-    """A query that Prometheus did not answer. ``kind`` is its own word for why: ``bad_data``, ``timeout`` …"""
+    """A query that failed. ``kind``: Prometheus' error type: ``bad_data``, ``timeout`` …"""
 
     def __init__(self, query: str, kind: str, message: str, *, next_step: str = "") -> None:
         self.query = query
         self.kind = kind
         self.line = self.column = 0
-        """Where in the query the mistake is, from 1; 0 where Prometheus does not say."""
+        """Position of the error in the query, from 1; 0 if Prometheus reports none."""
         shown = f"Prometheus refuses the query ({kind}): {message}\n  {query}"
         if found := _POSITION.search(message):
             self.line, self.column = int(found[1]), int(found[2])
@@ -159,9 +159,9 @@ class _Body(msgspec.Struct, rename="camel"):
 
 
 def decode(query: str, body: bytes) -> Answer:
-    """Return the answer to an instant query. Raises QueryError when it was refused, PrometheusError for anything else.
+    """Return the result of an instant query. Raises QueryError for a failed query, PrometheusError for other errors.
 
-    ``body`` is the response's, whatever its status.
+    ``body`` is that of the response, whatever its status.
     """
     try:
         answer = msgspec.json.decode(body, type=_Body)
@@ -177,7 +177,7 @@ def decode(query: str, body: bytes) -> Answer:
 
 
 def decode_data(body: bytes, content: Any, *, what: str) -> Any:
-    """Return the data of any other answer of the API, as ``content``. Raises PrometheusError."""
+    """Return the data of any other response of the API, as ``content``. Raises PrometheusError."""
     try:
         answer = msgspec.json.decode(body, type=_Body)
         if answer.status == "success":
@@ -224,7 +224,7 @@ def _points(pairs: Iterable[tuple[float, str]]) -> list[Point]:
 
 
 def _histograms(pairs: Iterable[tuple[float, dict[str, Any]]]) -> list[Point]:
-    # Its numbers are texts, since they may be NaN.
+    # Its numbers are strings, since they may be NaN.
     return [Point(at, msgspec.convert(content, Histogram, strict=False)) for at, content in pairs]
 
 

@@ -1,4 +1,4 @@
-"""One Prometheus over HTTP: asked, never changed, but for the configuration of one that is ours."""
+"""HTTP client of one Prometheus: read-only, except for the configuration reload of the run's own."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .answers import Answer, QueryError, Scalar, decode, decode_data
 QUERY_S = 10.0
 _OTHER_S = 10.0
 _MARGIN_S = 2.0
-"""More than the server has: a query that it gives up is answered with the reason."""
+"""Added to the server's timeout, so that its error response for a timed-out query arrives."""
 _CONNECTIONS = 64
 _REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
 class ScrapedTarget(msgspec.Struct, frozen=True, rename="camel"):
-    """A target as Prometheus sees it."""
+    """A target in Prometheus' target list."""
 
     labels: dict[str, str]
     scrape_url: str
@@ -39,7 +39,7 @@ class _Targets(msgspec.Struct, rename="camel"):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What targets say of a family."""
+    """Metadata of a metric family, from its targets."""
 
     type: str
     help: str = ""
@@ -47,24 +47,24 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Api:
-    """An open connection to a Prometheus; an asynchronous context manager. Of one event loop."""
+    """An open connection to a Prometheus; an asynchronous context manager. Belongs to one event loop."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self.ahead_s = 0.0
-        """By how much its clock is ahead of ours; known once it is open."""
+        """Difference of its clock to this machine's, s, positive if ahead; valid after `open`."""
         self._base = address.url.rstrip("/")
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> Self:
-        """Connect. Raises PrometheusError when it cannot be reached, or does not let us in."""
+        """Connect. Raises PrometheusError if it is unreachable, or rejects the credentials."""
         loopback = urlsplit(self._base).hostname in ("127.0.0.1", "::1", "localhost")
         try:
             tls = ssl_context(self.address)
         except OSError as error:
             raise PrometheusError(f"{self._base}: the CA file cannot be used: {error}") from error
         connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls if tls is not None else True)
-        # No proxy of the environment may stand between the harness and loopback.
+        # A proxy of the environment must not handle loopback requests.
         self._session = aiohttp.ClientSession(connector=connector, trust_env=not loopback)
         try:
             await self._compare_clocks()
@@ -86,13 +86,13 @@ class Api:
         await self.close()
 
     def now(self) -> float:
-        """Return the present by its clock, s since the epoch."""
+        """Return the current time of its clock, Unix time, s."""
         return time.time() + self.ahead_s
 
     async def query(self, query: str, *, at: float | None = None, timeout_s: float = QUERY_S) -> Answer:
-        """Return the answer to an instant query, evaluated ``at`` a moment (s since the epoch; now by default).
+        """Return the result of an instant query, evaluated ``at`` a Unix time (s; default: now).
 
-        Raises QueryError when it is refused or takes longer than ``timeout_s``, PrometheusError when nobody answers.
+        Raises QueryError if it fails or takes longer than ``timeout_s``, PrometheusError without an answer.
         """
         form = {"query": query, "timeout": f"{timeout_s:g}s", "time": f"{self.now() if at is None else at:.3f}"}
         try:
@@ -102,19 +102,19 @@ class Api:
         return decode(query, body)
 
     async def targets(self) -> list[ScrapedTarget]:
-        """Return what it scrapes. Raises PrometheusError."""
+        """Return its active targets. Raises PrometheusError."""
         body = await self._get("/api/v1/targets?state=active")
         found: _Targets = decode_data(body, _Targets, what="targets")
         return found.active_targets
 
     async def metadata(self) -> dict[str, Metadata]:
-        """Return type and help of every family that its targets serve now; the first word where they differ."""
+        """Return type and help of every family that its targets currently serve; the first of differing ones."""
         body = await self._get("/api/v1/metadata")
         found: dict[str, list[Metadata]] = decode_data(body, dict[str, list[Metadata]], what="metadata")
         return {name: said[0] for name, said in found.items() if said}
 
     async def names(self, *, since: float) -> set[str]:
-        """Return the names of all metrics that it has samples of since a moment (s since the epoch).
+        """Return the names of all metrics with samples since a Unix time (s).
 
         Raises PrometheusError.
         """
@@ -127,7 +127,7 @@ class Api:
         return (await self._get("/metrics")).decode(errors="replace")
 
     async def _compare_clocks(self) -> None:
-        """Learn how far its clock is ahead, to half a round trip."""
+        """Measure how far its clock is ahead, with an error of half a round trip."""
         began = time.time()
         try:
             body = await self._request("POST", "/api/v1/query", form={"query": "time()"}, timeout_s=_OTHER_S)
@@ -171,7 +171,7 @@ class Api:
     def _check(self, response: aiohttp.ClientResponse, body: bytes) -> None:
         of_api = response.content_type == "application/json" and response.status not in _REFUSED
         if response.status == HTTPStatus.OK or of_api:
-            # What the API refuses is told by its body.
+            # The body of an error response contains the reason.
             return
         text = body[:200].decode(errors="replace").strip()
         raise PrometheusError(

@@ -1,7 +1,7 @@
-"""What a Prometheus of ours is told to scrape.
+"""Configuration of the run's own Prometheus.
 
-A job for each target: how it is let in stands in the configuration, where it is in a file that Prometheus watches.
-So a target that moves is followed without a reload, within 5 s
+One job per target: the credentials are in the configuration, the address is in a file that Prometheus watches. So
+Prometheus follows a target to another address without a reload, within 5 s
 (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config).
 """
 
@@ -19,13 +19,13 @@ from ..whole_files import json_document, write_private
 FILE = "prometheus.yml"
 _TARGETS = "targets"
 _LOOK_AGAIN = "5s"
-"""Where a file system does not announce changes, they are found by looking."""
+"""Refresh interval for file systems that do not notify about changes."""
 _MAX_BODY = "64MB"
 
 
 def configuration(targets: Mapping[str, Address], folder: Path, *, interval_s: float, version: str) -> dict[str, Any]:
     """Return the configuration for a Prometheus of that version (``2.42.0``)."""
-    # A slow target may take all of its interval; it has a loop of its own there, and delays no other.
+    # A slow target may take its whole interval; each target has a scrape loop of its own and delays no other.
     interval = f"{round(interval_s * 1000)}ms"
     return {
         "global": {"scrape_interval": interval, "scrape_timeout": interval},
@@ -42,7 +42,7 @@ def _job(name: str, address: Address, file: Path, version: str) -> dict[str, Any
         "file_sd_configs": [{"files": [str(file)], "refresh_interval": _LOOK_AGAIN}],
     }
     if int(version.partition(".")[0]) >= 3:
-        # Since 3.0 an answer without a known content type is refused otherwise; 2.x does not know the field.
+        # Since 3.0 a response without a known content type is rejected otherwise; 2.x does not know the field.
         job["fallback_scrape_protocol"] = "PrometheusText0.0.4"
     if query := urlsplit(address.url).query:
         job["params"] = parse_qs(query, keep_blank_values=True)
@@ -65,21 +65,21 @@ def _job(name: str, address: Address, file: Path, version: str) -> dict[str, Any
 
 
 def admitted_alike(left: Address, right: Address) -> bool:
-    """Return whether two addresses differ in nothing but what the target's file says."""
+    """Return whether two addresses differ only in the content of the target file."""
     nowhere = Path()
     return _job("", left, nowhere, "3") == _job("", right, nowhere, "3")
 
 
 def target_file(folder: Path, name: str) -> Path:
-    """Return the file that says where a target is. Prometheus takes its path for a pattern: none of those in it."""
+    """Return the target file. Prometheus takes its path for a glob pattern: the path must contain no pattern."""
     return folder / _TARGETS / f"{quote(name, safe='')}.json"
 
 
 def target(name: str, address: Address) -> list[dict[str, Any]]:
-    """Return what stands in it.
+    """Return the content of the target file.
 
-    ``instance`` is the target's name, not its host and port: after a restart elsewhere its series go on, and an
-    increase over the restart is one increase with a reset in it.
+    ``instance`` is the target's name, not its host and port: after a restart at another address its series continue,
+    and an increase over the restart is one increase with a counter reset in it.
     """
     parts = urlsplit(address.url)
     labels = {"__scheme__": parts.scheme, "__metrics_path__": parts.path or "/", "instance": name}
@@ -87,19 +87,19 @@ def target(name: str, address: Address) -> list[dict[str, Any]]:
 
 
 def write_target(folder: Path, name: str, address: Address) -> None:
-    """Tell where a target is; a Prometheus that runs sees the old place or the new one."""
+    """Write a target's address atomically: a running Prometheus sees the old address or the new one."""
     file = target_file(folder, name)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(file, json_document(target(name, address)))
 
 
 def write_nowhere(folder: Path, name: str) -> None:
-    """Tell that a target is nowhere."""
+    """Write a target file without an address."""
     write_private(target_file(folder, name), json_document([]))
 
 
 def check_files(name: str, address: Address) -> None:
-    """Raise PrometheusError for a file that cannot be read: Prometheus would leave the target out, and go on."""
+    """Raise PrometheusError for an unreadable credential file: Prometheus would silently omit the target."""
     for file in filter(None, (address.token_file, address.ca_file, address.cert_file, address.key_file)):
         try:
             Path(file).read_bytes()
@@ -110,9 +110,9 @@ def check_files(name: str, address: Address) -> None:
 
 
 def write(targets: Mapping[str, Address], folder: Path, *, interval_s: float, version: str) -> Path:
-    """Write configuration and target files; return the former. YAML takes JSON as it is.
+    """Write configuration and target files; return the configuration's path. JSON is valid YAML.
 
-    Raises PrometheusError for a target that Prometheus could not be let in to.
+    Raises PrometheusError for a target whose credential files are unreadable.
     """
     for name, address in targets.items():
         check_files(name, address)

@@ -1,4 +1,4 @@
-"""A run's panels as a Grafana dashboard: the JSON that Grafana imports and writes itself.
+"""A run's panels as a Grafana dashboard: JSON in Grafana's import and export format.
 
 Its model: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from .panels import Panel, Query, Row
 
 SCHEMA_VERSION = 39
-"""Grafana's own, of 10.4: newer ones take it and bring it up to date."""
+"""Schema version of Grafana 10.4: later versions migrate it at import."""
 
 _COLUMNS = 24
 _WIDTH = 8
@@ -25,7 +25,7 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 def dashboard(
     rows: Sequence[Row], *, title: str, run: str, began: float, ended: float, interval_s: float
 ) -> dict[str, Any]:
-    """Return the dashboard of one test of a run, set to the time from ``began`` to ``ended`` (s since the epoch)."""
+    """Return the dashboard of one test of a run, with the time range ``began`` to ``ended`` (Unix time, s)."""
     return {
         "uid": hashlib.sha256(f"{run} {title}".encode()).hexdigest()[:24],
         "title": title,
@@ -51,7 +51,7 @@ def _iso(milliseconds: float) -> str:
 
 
 def _source_variable() -> dict[str, Any]:
-    """Return the choice of the Prometheus that the panels ask: whoever imports it has one of some name."""
+    """Return the variable that selects the data source: its name differs between Grafana installations."""
     return {
         "name": "datasource",
         "label": "Prometheus",
@@ -107,7 +107,7 @@ def _target(query: Query, name: str, interval_s: float) -> dict[str, Any]:
         "editorMode": "code",
         "expr": query.expr,
         "legendFormat": query.legend,
-        # From it Grafana reckons $__rate_interval.
+        # Grafana computes $__rate_interval from it.
         "interval": f"{round(interval_s * 1000)}ms",
         "range": True,
         "instant": False,

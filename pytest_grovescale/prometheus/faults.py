@@ -1,4 +1,4 @@
-"""What a Prometheus of ours does not hold although it should: failed writes, failed scrapes. None of it is silent."""
+"""Data missing in the run's own Prometheus: failed writes, failed scrapes. All of it is reported."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _WRITES = {
     "prometheus_tsdb_checkpoint_creations_failed_total": "checkpoints of its log could not be written",
     "prometheus_tsdb_compactions_failed_total": "blocks could not be written",
 }
-"""Counters of its own that must stay at 0; the disk is full, mostly."""
+"""Prometheus' own counters that must stay at 0; usual cause: a full disk."""
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """In words; empty where nothing is wrong."""
+    """Descriptions of faults; empty if there are none."""
 
     lost: list[str] = []
-    """Samples that were scraped and are not kept."""
+    """Scraped samples that were not stored."""
     unseen: list[str] = []
-    """Scrapes that failed; of a target that was restarted meanwhile they are to be expected."""
+    """Failed scrapes; expected for a target that was restarted meanwhile."""
 
 
 async def faults(api: Api, *, since: float) -> Faults:
-    """Return what went wrong since a moment (s since the epoch). Raises PrometheusError."""
+    """Return the faults since a Unix time (s). Raises PrometheusError."""
     own = await api.own_metrics()
     now = api.now()
     window = f"{max(round(now - since), 1)}s"
@@ -38,7 +38,7 @@ async def faults(api: Api, *, since: float) -> Faults:
 
 
 def lost(exposition: str) -> list[str]:
-    """Return what a Prometheus' own metrics say of samples that it could not keep."""
+    """Return descriptions of lost samples, from a Prometheus' own metrics."""
     found = []
     for name, what in _WRITES.items():
         match = re.search(rf"^{name} (\S+)$", exposition, re.MULTILINE)
@@ -48,7 +48,7 @@ def lost(exposition: str) -> list[str]:
 
 
 def unseen(targets: list[ScrapedTarget], failed: dict[str, int]) -> list[str]:
-    """Return the targets that could not be scraped: now, or ``failed`` times (target → failed scrapes)."""
+    """Return the targets with failed scrapes: now, or ``failed`` times (target → number)."""
     found = []
     for target in targets:
         name = target.labels.get("job", target.scrape_url)

@@ -1,4 +1,4 @@
-"""What a test asks while it runs: a Prometheus of its own, or one that is there."""
+"""Live queries of a test: to the run's own Prometheus, or an existing one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .server import Server
 from .statistics import UNREACHABLE, Statistics
 
 DYING_S = 2.0
-"""A process of ours that is not reached may be about to end: so long is its end waited for, to tell of that."""
+"""Time to wait for the end of a process that stopped answering, s, to report that end as the cause."""
 
 
 class Live:
-    """An open Prometheus; ``opening`` makes it."""
+    """An open Prometheus; created in ``opening``."""
 
     def __init__(self, api: Api, own: Server | None = None) -> None:
         self.api = api
         self.server = own
-        """The process, of one of our own."""
+        """Process of the run's own Prometheus; None for an existing one."""
 
     async def query(self, query: str, *, at: float | None = None, timeout_s: float = QUERY_S) -> Answer:
-        """Return the answer to an instant query, now or ``at`` a moment. Raises QueryError, PrometheusError."""
+        """Return the result of an instant query, now or ``at`` a Unix time (s). Raises QueryError, PrometheusError."""
         try:
             return await self.api.query(query, at=at, timeout_s=timeout_s)
         except QueryError:
@@ -43,9 +43,9 @@ class Live:
         by: Sequence[str] = (),
         window_s: float,
     ) -> Statistics:
-        """Return latest values, increases and rates, all of one moment; see ``statistics.Statistics``.
+        """Return latest values, increases and rates, all of one point in time; see ``statistics.Statistics``.
 
-        A query that fails is an answer; a Prometheus of our own that has died is raised as PrometheusError.
+        A failed query is part of the result; a run's own Prometheus that has died raises PrometheusError.
         """
         asked = statistics.asked_for(gauge, diff, rate)
         found = await statistics.statistics(self.api, asked, by=by, window_s=window_s)

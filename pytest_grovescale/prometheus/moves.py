@@ -1,4 +1,4 @@
-"""A target that has moved: its process listens on another port than it did."""
+"""Detection of a target's new port after its process has changed it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..operator.readiness import answers
 
 
 def place_now(address: Address, pid: int) -> Address:
-    """Return where an endpoint of a process is now: where it was, or at the first other port that answers so.
+    """Return the current address of a process' endpoint: the last one, or the first other port with such an answer.
 
-    Where it was, too, when nothing tells: the process has only just started, or another user's is not to be seen.
+    Also the last one if undetermined: the process has only just started, or belongs to another user.
     """
     own, port = ports_of([pid]), port_of(address.url)
     if port in own:
         return address
     if (moved := _answering(address, own)) is not None:
-        # Before a child's, even one that it was found at: its own may have been too busy to answer then.
+        # Before any port of a child, even its last address: the process itself may have been too busy to answer then.
         return moved
     others = ports_of(descendants(pid)) - own
     return address if port in others else _answering(address, others) or address

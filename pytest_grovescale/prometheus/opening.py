@@ -1,4 +1,4 @@
-"""A Prometheus for the time of one test: opened, and at the end what it did not see told, and what is kept written."""
+"""A Prometheus for the duration of one test: start or connection, target updates, final report of faults, dashboard."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Progress = Callable[[str], None]
 Told = Callable[[Sequence[str]], None]
 
 _SEEN_S = 30.0
-"""Until new targets are scraped, beside two intervals; the discovery of Prometheus takes up to 5 s of it."""
+"""Time limit for the first scrapes of new targets, s, plus two intervals; discovery takes up to 5 s of it."""
 _LOOK_S = 0.1
 _FOLLOW_S = 2.0
-"""A look at the ports of a process costs up to 10 ms of CPU time where thousands of connections are open."""
+"""A port scan of a process with thousands of connections costs up to 10 ms of CPU time."""
 
 _REFUSED = "HTTP status 401"
-"""As Prometheus writes it: scrape/scrape.go."""
+"""Error text of Prometheus: scrape/scrape.go."""
 _AGAIN_S = 5.0
-"""Between two renewals of credentials, beside an interval."""
+"""Minimum time between two renewals of credentials, s, plus an interval."""
 
 DATA = "data"
 DASHBOARD = "dashboard.json"
@@ -52,38 +52,38 @@ _OPENING = (
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to scrape."""
+    """A target to scrape."""
 
     address: Address
     pid: Callable[[], int | None] | None = None
-    """The process that serves it at this moment; with it, the target is followed to whatever port that listens on."""
+    """The process that currently serves it; if set, the target is followed to any port that the process listens on."""
     now: Callable[[], Address | None] | None = None
-    """Where it is at this moment, for one that tells; None: nowhere, or where it was."""
+    """Current address, for a target that reports it; None: no address, or unchanged."""
     renew: Callable[[], None] | None = None
-    """Writes fresh credentials into the address' files; called when they were refused. Raises ClusterError."""
+    """Renews the address' credential files; called after a rejected scrape. Raises ClusterError."""
 
 
 Coming = Callable[[], Mapping[str, Address]]
-"""Tells which endpoints of a kind there are at this moment, by name: pods, that come and go."""
+"""Returns the current endpoints of a kind, by name: pods, that come and go."""
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run, and where what is kept of it goes."""
+    """The test, and the location of its Prometheus' output."""
 
     run: str
     test: str
     folder: Path
-    """Of this test's Prometheus in the run's folder; made when something is kept."""
+    """Folder for this test's Prometheus in the run's folder; created when something is stored."""
     log: Path
     interval_s: float = 5.0
-    """Between two scrapes; of one that is there, what the dashboard takes it to be."""
+    """Scrape interval, s; of an existing Prometheus: the interval that the dashboard assumes."""
 
 
 @contextlib.contextmanager
 def there(address: Address, portal: Portal, occasion: Occasion, *, progress: Progress) -> Iterator[Live]:
-    """Yield a Prometheus that is there. Raises PrometheusError when it is not.
+    """Yield an existing Prometheus. Raises PrometheusError if it does not answer.
 
-    At the end the dashboard is written, of the families that every operator has: others may be anybody's.
+    At the end the dashboard is written, with the families that every operator has: others may belong to any program.
     """
     began = time.time()
     with connected(address, portal) as api:
@@ -105,13 +105,13 @@ def own(
     told: Told,
     coming: Sequence[Coming] = (),
 ) -> Iterator[Live]:
-    """Yield a Prometheus that is started for it, and stop that at the end.
+    """Yield a Prometheus that is started for the test, and stop it at the end.
 
-    ``coming``: targets beside those that are known, as they come and go.
+    ``coming``: further targets, which come and go.
 
-    What it lost or did not see is told at the end: to ``told``, for the recording, and lost samples by a
-    PrometheusWarning as well. ``keep``: its data and a dashboard stay in the occasion's folder.
-    Raises PrometheusError, BinaryError.
+    Lost samples and failed scrapes are reported at the end: to ``told``, for the recording, and lost samples by a
+    PrometheusWarning as well. ``keep``: its data and a dashboard stay in the occasion's folder. Raises PrometheusError,
+    BinaryError.
     """
     began = time.time()
     with contextlib.ExitStack() as ending:
@@ -132,7 +132,7 @@ def own(
 
 @contextlib.contextmanager
 def connected(address: Address, portal: Portal) -> Iterator[Api]:
-    """Yield an open connection. Raises PrometheusError when there is none to be had."""
+    """Yield an open connection. Raises PrometheusError if it fails."""
     api = Api(address)
     portal.run(api.open())
     try:
@@ -166,7 +166,7 @@ def _start(
 
 
 async def _seen(api: Api, started: Server, *, timeout_s: float) -> None:
-    """Return when every target was scraped once, or was found not to answer: from then on there is data."""
+    """Return when every target was scraped once, successfully or not: from then on there is data."""
     missing = set(started.targets)
     try:
         async with asyncio.timeout(timeout_s):
@@ -190,7 +190,7 @@ def _there(coming: Sequence[Coming]) -> dict[str, Address]:
 async def _follow_coming(
     started: Server, coming: Sequence[Coming], last: Mapping[str, Address]
 ) -> Mapping[str, Address]:
-    """Let Prometheus follow those that have come, moved or gone since ``last``; return those that are there."""
+    """Update the targets that were added, moved or removed since ``last``; return the current ones."""
     there = await asyncio.to_thread(_there, coming)
     for name, address in there.items():
         await asyncio.to_thread(started.follow, name, address)
@@ -206,15 +206,15 @@ async def _follow(
     coming: Sequence[Coming],
     there: Mapping[str, Address],
 ) -> None:
-    """Let Prometheus follow the targets that move, those that come and go, and those that want fresh credentials.
+    """Update targets that move, come or go, and renew rejected credentials.
 
-    Until cancelled. ``there``: those of the coming ones that it was started with.
+    Until cancelled. ``there``: the targets of ``coming`` at its start.
     """
     renewing = {name: target.renew for name, target in targets.items() if target.renew is not None}
     renewed_at = 0.0
     while True:
         await asyncio.sleep(_FOLLOW_S)
-        # A refusal is told until the next scrape.
+        # Prometheus reports a rejection until the next scrape.
         due = time.monotonic() - renewed_at > _AGAIN_S + started.place.interval_s
         if renewing and due and await _renewed(api, renewing):
             renewed_at = time.monotonic()
@@ -230,9 +230,9 @@ async def _follow(
 
 
 async def _renewed(api: Api, renewing: Mapping[str, Callable[[], None]]) -> bool:
-    """Renew the credentials of targets that refused them at their last scrape; return whether any did."""
+    """Renew the credentials of targets whose last scrape was rejected; return whether there were any."""
     refused: set[str] = set()
-    # What this cannot do, the next time may; of a target that stays down it is told at the end, and why.
+    # A failed renewal is retried; a target that stays down is reported at the end, with the reason.
     with contextlib.suppress(ClusterError, PrometheusError):
         found = await api.targets()
         refused = {one.labels.get("job", "") for one in found if _REFUSED in one.last_error} & renewing.keys()
@@ -242,7 +242,7 @@ async def _renewed(api: Api, renewing: Mapping[str, Callable[[], None]]) -> bool
 
 
 def _settle(follower: Future[None]) -> None:
-    """Wait until the follower has ended; why it ended by itself, if it did, was told."""
+    """Wait until the follower has ended; an error that ended it was reported."""
     follower.cancel()
     wait([follower], timeout=5)
 
@@ -257,7 +257,7 @@ def _faults(api: Api, started: Server, portal: Portal, follower: Future[None], b
     except PrometheusError as error:
         return Faults(lost=error.message.splitlines())
     if follower.done() and (broken := follower.exception()) is not None:
-        # What moves from then on is not followed; such targets are down, which is told too.
+        # Later moves are not followed; such targets are down, which is reported too.
         found = Faults(lost=[*found.lost, f"targets were followed no longer: {broken}"], unseen=found.unseen)
     return found
 

@@ -1,4 +1,4 @@
-"""What a run's dashboard shows: one panel for one question, each with its queries."""
+"""Panels of a run's dashboard: one panel per question, each with its queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..exposition.libraries import LIBRARIES
 from .api import Metadata
 
 WINDOW = "$__rate_interval"
-"""Grafana's own: at least four scrapes."""
+"""Grafana's own variable: at least four scrape intervals."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -18,11 +18,11 @@ class Query(msgspec.Struct, frozen=True):
 
     expr: str
     legend: str = "__auto"
-    """With labels as ``{{controller}}``; ``__auto``: Grafana chooses."""
+    """Label template, ``{{controller}}``; ``__auto``: Grafana chooses."""
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """One panel. ``family``: it is left out where there is nothing of that one."""
+    """One panel. ``family``: the panel is omitted without data of this metric family."""
 
     title: str
     family: str
@@ -125,15 +125,15 @@ _SCRAPES = Row(
         )),
     ),
 )  # fmt: skip
-_NOT_OWN = (*LIBRARIES, "scrape_")  # scrape_: Prometheus' own of each target
+_NOT_OWN = (*LIBRARIES, "scrape_")  # scrape_: added by Prometheus to each target
 _UNITS = {"seconds": "s", "bytes": "bytes", "ratio": "percentunit"}
 
 
 def rows(metadata: Mapping[str, Metadata], names: Collection[str], *, own: bool = True) -> list[Row]:
-    """Return the panels that have something to show.
+    """Return the panels that have data.
 
-    ``names``: of the metrics that there are samples of. ``own``: with a panel for each family that no library brings
-    along; ``metadata`` tells their types.
+    ``names``: of the metrics with samples. ``own``: also a panel for each family that is not a library's; ``metadata``
+    has their types.
     """
     found = []
     for row in (_SCRAPES, *_BUILT_IN):
@@ -162,7 +162,7 @@ def _own(families: Mapping[str, Metadata], names: Collection[str]) -> Iterable[P
             case "histogram":
                 yield _panel(name, metadata, _unit(name), *_quantiles(name, ""))
             case _:
-                # Summaries and infos have no one figure that is worth a panel.
+                # Summaries and infos have no single value for a panel.
                 continue
 
 

@@ -1,6 +1,6 @@
-"""A Prometheus of the run's own: started on loopback, told what to scrape, stopped; its supervisor is the cluster's.
+"""The run's own Prometheus process: start on loopback, configuration, stop.
 
-So it ends with the lease of whoever started it, whatever becomes of the test process.
+The cluster's supervisor owns it: it ends with the lease of its starter, whatever happens to the test process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..operator.readiness import NotReady, answers, wait_until
 from . import configuration
 
 PROCESS = "prometheus"
-"""Its name at the supervisor and in recordings: what it costs is measured like all else."""
+"""Process name at the supervisor and in recordings: its own cost is measured too."""
 
 Progress = Callable[[str], None]
 
@@ -43,17 +43,17 @@ _PORT_TAKEN = "address already in use"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a Prometheus keeps what it has, and how it scrapes."""
+    """Folders and scrape settings of a Prometheus."""
 
     folder: Path
-    """Its configuration; private, since it names the files of tokens."""
+    """Folder of its configuration; private, since it names token files."""
     data: Path
     log: Path
     interval_s: float
 
 
 class Server:
-    """One that runs."""
+    """A running Prometheus."""
 
     def __init__(
         self, cluster: Cluster, binary: Binary, place: Place, lease: ports.PortLease, targets: Mapping[str, Address]
@@ -67,11 +67,11 @@ class Server:
 
     @property
     def targets(self) -> Mapping[str, Address]:
-        """What it scrapes, by name."""
+        """Its targets, by name."""
         return dict(self._targets)
 
     def info(self) -> ProcessInfo | None:
-        """Return the process, or None when the supervisor no longer knows it."""
+        """Return the process, or None if the supervisor no longer knows it."""
         return self._cluster.processes().get(PROCESS)
 
     def alive(self) -> bool:
@@ -80,9 +80,9 @@ class Server:
         return info is not None and info.running
 
     def check(self, *, within_s: float = 0.0) -> None:
-        """Raise PrometheusError, with its last log lines, when it is no longer alive, or not ``within_s`` from now.
+        """Raise PrometheusError, with its last log lines, if it is not alive, or ends ``within_s``.
 
-        One that crashes breaks its connections some time before its supervisor has its exit code.
+        A crash breaks its connections some time before its supervisor has the exit code.
         """
         deadline = time.monotonic() + within_s
         while self.alive():
@@ -96,9 +96,9 @@ class Server:
         return _tail(self.place.log, 0)
 
     def follow(self, name: str, address: Address) -> None:
-        """Scrape an endpoint from here on, or at its new place.
+        """Scrape an endpoint from now on, or at its new address.
 
-        Raises PrometheusError when Prometheus refuses the new configuration.
+        Raises PrometheusError when Prometheus rejects the new configuration.
         """
         before = self._targets.get(name)
         if before == address:
@@ -110,10 +110,10 @@ class Server:
             self._reconfigure(self._targets | {name: address})
 
     def forget(self, name: str) -> None:
-        """Scrape it no longer; its series end.
+        """Stop scraping an endpoint; its series end.
 
-        Its job stays, without a target: of a job that goes, Prometheus would take the last samples for present ones
-        for 5 minutes more.
+        Its job stays, without a target: after the removal of a job, Prometheus would treat its last samples as current
+        for 5 minutes.
         """
         if self._targets.pop(name, None) is not None:
             configuration.write_nowhere(self.place.folder, name)
@@ -124,7 +124,8 @@ class Server:
             if PROCESS in self._cluster.processes():
                 self._cluster.stop_process(PROCESS)
         except (SupervisorGone, SupervisorStopped):
-            # It died with it; or a stopped one ends it later, when the lease is over, whose release reports that.
+            # It ended with the supervisor; or a stopped supervisor ends it later, with the lease, whose release reports
+            # that.
             pass
         finally:
             ports.release([self._lease])
@@ -139,7 +140,7 @@ class Server:
 def start(cluster: Cluster, targets: Mapping[str, Address], place: Place, *, progress: Progress) -> Server:
     """Start a Prometheus that scrapes ``targets`` and return when it answers queries.
 
-    Raises BinaryError when there is none, PrometheusError when it does not become ready; nothing is left then.
+    Raises BinaryError if there is no binary, PrometheusError if it does not become ready; then nothing is left behind.
     """
     binary = binaries.find([PROCESS], cluster.kubernetes, given={}, progress=progress)[PROCESS]
     attempts = 0
@@ -154,7 +155,7 @@ def start(cluster: Cluster, targets: Mapping[str, Address], place: Place, *, pro
 
 
 class _PortTaken(PrometheusError):
-    """Somebody has listened on the port that was free a moment before."""
+    """Another process listens on the port that was free a moment before."""
 
 
 def _start_once(
@@ -187,15 +188,15 @@ def _start_once(
 
 
 def command(binary: str, file: Path, data: Path, port: int) -> list[str]:
-    """Return the command line; every Prometheus from 2.40 on takes these options."""
+    """Return the command line; Prometheus has these options since 2.40."""
     return [
         binary,
         f"--config.file={file}",
         f"--storage.tsdb.path={data}",
         f"--web.listen-address=127.0.0.1:{port}",
-        # New targets are told to it by POST /-/reload.
+        # POST /-/reload makes it read new targets.
         "--web.enable-lifecycle",
-        # Changed targets wait up to 5 s in the discovery; here they would wait 5 s more.
+        # Changed targets wait up to 5 s in the discovery; without this they would wait 5 s more.
         "--scrape.discovery-reload-interval=100ms",
     ]
 
@@ -235,7 +236,7 @@ def _tail(log: Path, from_byte: int) -> list[str]:
 
 
 def last_words(lines: Sequence[str]) -> list[str]:
-    """Return the end of a log; of a Go program that has crashed what came before, without the stacks after it."""
+    """Return the end of a log; of a crashed Go program, the lines before the stack dump."""
     crash = next((index for index, line in enumerate(lines) if line.startswith(_CRASHES)), None)
     end = len(lines) if crash is None else crash + _CRASH_LINES
     return list(lines[max(0, end - _TAIL_LINES) : end])

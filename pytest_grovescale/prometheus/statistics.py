@@ -1,9 +1,9 @@
-"""Latest values, increases and rates of many metrics, grouped by object, all of one moment and in one round trip.
+"""Latest values, increases and rates of many metrics, grouped by labels, all of one point in time and one round trip.
 
-Three different things are never mixed up: there is no data, the query failed, the value is zero. An increase or a
-rate is Prometheus' own: from the samples in the window, extrapolated to its edges, resets of counters reckoned in
-(https://prometheus.io/docs/prometheus/latest/querying/functions/#increase). Rates are taken of each series and summed
-after that: the sum's rate would take a series that comes or goes for a jump.
+No data, a failed query, and zero are distinct. Increases and rates are computed by Prometheus: from the samples in the
+window, extrapolated to its edges, with counter resets
+(https://prometheus.io/docs/prometheus/latest/querying/functions/#increase). Rates are computed per series and then
+summed: in a rate of the sum, a series that comes or goes would be a jump.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from .answers import Answer, QueryError, Scalar, Vector
 from .api import QUERY_S, Api
 
 Kind = Literal["gauge", "diff", "rate"]
-"""``gauge``: the latest value; ``diff``: the increase over the window; ``rate``: that per second."""
+"""``gauge``: the latest value; ``diff``: the increase over the window; ``rate``: the increase per second."""
 
 Group = tuple[str, ...]
-"""The values of the labels that are grouped by, in their order; empty for a label that a series lacks."""
+"""Values of the grouping labels, in their order; empty for a label that a series lacks."""
 
 UNREACHABLE = "unreachable"
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A figure of one group; zero is a value."""
+    """A value of one group; zero is a value."""
 
     value: float
     left_out: int = 0
-    """How many of the group's series are not in it, since the window holds fewer than two of their samples."""
+    """Number of the group's series that are excluded, since the window has fewer than two of their samples."""
 
 
 class NoData(msgspec.Struct, frozen=True):
-    """Nothing is known of it; that is not zero."""
+    """No data; distinct from zero."""
 
     reason: str
 
 
 class QueryFailed(msgspec.Struct, frozen=True):
-    """Prometheus did not answer: nobody knows whether there is data."""
+    """The query failed: unknown whether there is data."""
 
     query: str
     kind: str
-    """Its own word for why: ``bad_data``, ``execution``, ``timeout``; `UNREACHABLE` where it said nothing."""
+    """Prometheus' error type: ``bad_data``, ``execution``, ``timeout``; `UNREACHABLE` without an answer."""
     message: str
 
 
@@ -55,7 +55,7 @@ Figure = Value | NoData | QueryFailed
 
 
 class Asked(NamedTuple):
-    """What is asked of one metric."""
+    """One queried metric."""
 
     kind: Kind
     metric: str
@@ -63,25 +63,25 @@ class Asked(NamedTuple):
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers of one batch, all evaluated at the same moment."""
+    """Results of one batch, all evaluated at the same time."""
 
     at: float
-    """s since the epoch, by Prometheus' clock."""
+    """Unix time, s, by Prometheus' clock."""
     window_s: float
     by: tuple[str, ...]
-    """Labels that are grouped by."""
+    """Grouping labels."""
     figures: dict[Asked, dict[Group, Value | NoData]]
-    """Of the queries that were answered; a group that has neither value nor samples is not there."""
+    """Results of successful queries; a group with neither value nor samples is missing."""
     failed: dict[Asked, QueryFailed]
 
     def groups(self) -> list[Group]:
-        """Return every group that any of the metrics has, sorted."""
+        """Return all groups of all metrics, sorted."""
         return sorted({group for figures in self.figures.values() for group in figures})
 
     def figure(self, kind: Kind, metric: str, *group: str) -> Figure:
-        """Return what is known of one metric of one group, its values in the order of ``by``.
+        """Return the result of one metric for one group, with label values in the order of ``by``.
 
-        Raises UsageError for a metric that was not asked for.
+        Raises UsageError for a metric that was not queried.
         """
         asked = Asked(kind, metric)
         if len(group) != len(self.by):
@@ -102,8 +102,8 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     def value(self, kind: Kind, metric: str, *group: str) -> float:
         """Return the value of one metric of one group.
 
-        Raises NotMeasuredError where there is no data, and where some of the group's series had to be left out;
-        PrometheusError where the query failed.
+        Raises NotMeasuredError without data, and if some of the group's series were excluded; PrometheusError if the
+        query failed.
         """
         found = self.figure(kind, metric, *group)
         of = f"{kind} of {metric}{f' of {group}' if group else ''}"
@@ -122,7 +122,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def asked_for(gauge: Iterable[str], diff: Iterable[str], rate: Iterable[str]) -> list[Asked]:
-    """Return what is asked, once each. Raises UsageError when it is nothing, or a text where a list is meant."""
+    """Return the queries without duplicates. Raises UsageError if there are none, or for a string instead of a list."""
     lists: list[tuple[Kind, Iterable[str]]] = [("gauge", gauge), ("diff", diff), ("rate", rate)]
     for kind, metrics in lists:
         if isinstance(metrics, str):
@@ -136,7 +136,7 @@ def asked_for(gauge: Iterable[str], diff: Iterable[str], rate: Iterable[str]) ->
 
 
 def query_text(asked: Asked, by: Sequence[str], window_s: float) -> str:
-    """Return the PromQL of one figure."""
+    """Return the PromQL of one metric."""
     match asked.kind:
         case "gauge":
             inner = asked.metric
@@ -148,16 +148,16 @@ def query_text(asked: Asked, by: Sequence[str], window_s: float) -> str:
 
 
 def short_text(metric: str, by: Sequence[str], window_s: float) -> str:
-    """Return the PromQL of how many series of each group have fewer than two samples in the window."""
+    """Return the PromQL for the number of series in each group with fewer than two samples in the window."""
     return f"{_aggregate('count', by)} (count_over_time({metric}[{_duration(window_s)}]) < 2)"
 
 
 async def statistics(
     api: Api, asked: Sequence[Asked], *, by: Sequence[str], window_s: float, timeout_s: float = QUERY_S
 ) -> Statistics:
-    """Return all figures, evaluated at one moment; every query is on its way at the same time.
+    """Return all results, evaluated at the same time; all queries run concurrently.
 
-    Raises nothing for a query that fails: that is an answer too.
+    A failed query raises nothing: it is part of the result.
     """
     if window_s <= 0:
         raise UsageError("a window of 0 s holds no samples", next_step="Give a duration: window='30s'.")
@@ -184,7 +184,7 @@ def gathered(
     window_s: float,
     by: tuple[str, ...],
 ) -> Statistics:
-    """Put the answers together; ``short``: metric → how many of each group's series have fewer than two samples."""
+    """Combine the results; ``short``: metric → number of series per group with fewer than two samples."""
     figures: dict[Asked, dict[Group, Value | NoData]] = {}
     failed: dict[Asked, QueryFailed] = {}
     for one, answer in zip(asked, answers, strict=True):
@@ -192,7 +192,7 @@ def gathered(
         if isinstance(answer, QueryFailed):
             failed[one] = answer
         elif isinstance(few, QueryFailed):
-            # Without it, a series that is left out would not show.
+            # Without it, an excluded series would not be visible.
             failed[one] = few
         else:
             figures[one] = _figures(answer, few, window_s)

@@ -1,4 +1,4 @@
-"""The API server's audit log: followed over rotation, each line reduced to a ``Request``."""
+"""The API server's audit log: followed across rotation, each line reduced to a ``Request``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Response(msgspec.Struct, gc=False):
 
 
 class _Event(msgspec.Struct, rename="camel", gc=False):
-    """The parts of ``audit.k8s.io/v1 Event`` that are kept."""
+    """The fields of an ``audit.k8s.io/v1 Event`` that the recorder keeps."""
 
     stage: Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]
     verb: str
@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 class _Instants:
-    """RFC 3339 with microseconds → ns since the epoch. The second is looked up: thousands of lines share one."""
+    """Converts RFC 3339 with microseconds to ns since the epoch; caches the second, which thousands of lines share."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, int] = {}
@@ -79,7 +79,7 @@ _instants = _Instants()
 
 
 def parse(line: bytes, at: int) -> Request | None:
-    """Return the request that a line tells of; None for the stage RequestReceived, which says nothing more.
+    """Return the request in an audit log line; None for the stage RequestReceived, which adds nothing.
 
     Raises ValueError (msgspec's errors are such) for a line that is no audit event.
     """
@@ -88,7 +88,7 @@ def parse(line: bytes, at: int) -> Request | None:
         return None
     ref = event.object_ref or _ObjectRef()
     path, _, query = event.request_uri.partition("?")
-    # What acts is who is impersonated: the impersonator only had the right to.
+    # The impersonated user acts; the impersonator only has the right to impersonate.
     user = event.impersonated_user or event.user
     return Request(
         at=at,
@@ -100,7 +100,7 @@ def parse(line: bytes, at: int) -> Request | None:
         subresource=ref.subresource,
         namespace=ref.namespace,
         name=ref.name,
-        # Never the query: it may hold credentials, and commands run in a container.
+        # Without the query: it may hold credentials, and commands run in a container (exec).
         path="" if ref.resource else path,
         code=event.response_status.code if event.response_status else 0,
         received_wall=_instants.ns(event.request_received_timestamp),
@@ -110,16 +110,16 @@ def parse(line: bytes, at: int) -> Request | None:
 
 
 class Tail:
-    """New lines of a log file from the moment it is made on, followed by inode over rotation.
+    """Reads new lines of a log file from its construction on; follows the file by inode across rotation.
 
-    `poll` yields whole lines without their ends. A file that is not there yet is waited for. What cannot be read
-    any more (rotated away and deleted between two polls, or cut off) is told by `lost`.
+    `poll` yields whole lines without their line ends. It waits for a file that does not exist yet. `lost` lists lines
+    that can no longer be read (rotated away and deleted between two polls, or truncated).
     """
 
     def __init__(self, path: Path, *, from_start: bool = False) -> None:
         self.path = path
         self.lost: list[str] = []
-        """Sentences about lines that are missing; whoever reports them may clear the list."""
+        """Messages about missing lines; the caller that reports them may clear the list."""
         self._fd = -1
         self._offset = 0
         self._rest = b""
@@ -127,16 +127,16 @@ class Tail:
         if not from_start and path.exists():
             self._open(path)
             self._offset = os.fstat(self._fd).st_size
-            # Half a line may lie before the end: the other half is not ours.
+            # The file may end in a partial line: its remainder is skipped.
             self._skip = self._offset > 0 and os.pread(self._fd, 1, self._offset - 1) != b"\n"
 
     def poll(self) -> Iterator[bytes]:
-        """Yield the lines that were completed since the last call."""
+        """Yield the lines completed since the last call."""
         if self._fd < 0 and not self._open(self.path):
             return
         yield from self._read()
         while self._rotated():
-            # All that the old file will ever hold is in it: rename first, then the new file.
+            # The old file is complete: log rotation renames it before it creates the new file.
             yield from self._read()
             if self._rest:
                 self.lost.append(f"{self.path.name} was rotated in the middle of a line")
@@ -176,13 +176,13 @@ class Tail:
         try:
             now = self.path.stat()
         except FileNotFoundError:
-            # Renamed, and the new file not there yet: the next poll will see.
+            # Renamed, and the new file does not exist yet: the next poll finds it.
             return False
         ours = os.fstat(self._fd)
         return (now.st_dev, now.st_ino) != (ours.st_dev, ours.st_ino)
 
     def _following(self) -> Path:
-        """Return the file after the one held open: a later rotation may have happened in between.
+        """Return the file after the one held open, which may itself be rotated already.
 
         Rotated files carry their time in the name (``audit-2026-01-02T03-04-05.678.log``), so names sort by age.
         """

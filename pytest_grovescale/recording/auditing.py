@@ -1,8 +1,9 @@
-"""The audit log as a source: polled while the recording lasts, drained at a phase's end."""
+"""The audit log as a source: polled during the recording, drained at the end of a phase."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from pathlib import Path
 
@@ -13,21 +14,23 @@ from .ledger import Ledger
 from .stalls import PROBES
 
 DRAIN_S = 5.0
-"""How long a request may take to appear in the log, s."""
+"""Time limit for a request to appear in the log, s."""
 
 _SILENT_DRAIN_S = 0.2
 _ATTEMPT_S = 2.0
+_LEAST_FREE_BYTES = 64 << 10
 
 
 class AuditLog:
     """Turns new lines of the log into records. ``requests`` counts them.
 
-    ``prober``: the recorder's user name; its own probes, which are part of no figure, are left out.
+    ``prober``: the recorder's user name; its probes are excluded from all figures.
     """
 
     def __init__(self, path: Path, client: Client, ledger: Ledger, *, prober: str = "") -> None:
         self._prober = prober
         self.requests = 0
+        self._path = path
         self._tail = Tail(path)
         self._client = client
         self._ledger = ledger
@@ -36,7 +39,7 @@ class AuditLog:
         self._silent = False
 
     def poll(self) -> None:
-        """Journal what was completed since the last call."""
+        """Journal the requests completed since the last call."""
         try:
             for line in self._tail.poll():
                 self._take(line)
@@ -47,16 +50,16 @@ class AuditLog:
         self._tail.lost.clear()
 
     async def drain(self) -> None:
-        """Journal everything that was completed before this call.
+        """Journal all requests completed before this call.
 
-        A request of our own, for an object that does not exist, marks the place in the log up to which to read.
-        When the API server answers it and the log never shows it, the log is no longer a source: that is
-        journaled as its failure. When the API server does not answer, what is in the log is all there is.
+        Sends a marker request (for an object that does not exist) and reads the log up to it. When the API server
+        answers it and the log never shows it, journals a failure of the source. When the API server does not answer,
+        journals what the log holds.
         """
         name = f"grovescale-marker-{secrets.token_hex(8)}"
         self._awaited = name
         answered = await self._mark(name)
-        # A log that was silent the last time is not waited for as long again.
+        # A log that was silent at the last drain gets a shorter time limit.
         patience = 0.0 if not answered else _SILENT_DRAIN_S if self._silent else DRAIN_S
         deadline = self._ledger.now() + round(patience * 1e9)
         self.poll()
@@ -64,20 +67,29 @@ class AuditLog:
             await asyncio.sleep(0.005)
             self.poll()
         if answered and self._awaited and not self._silent:
-            self._ledger.failed("audit", f"a request of {DRAIN_S:g} s ago is not in the audit log")
+            self._ledger.failed("audit", f"a request of {DRAIN_S:g} s ago is not in the audit log{self._full_disk()}")
         self._silent = answered and bool(self._awaited)
         self._awaited = ""
 
     def close(self) -> None:
-        """Read what is left and let go of the file."""
+        """Read the remaining lines and close the file."""
         self.poll()
         self._tail.close()
+
+    def _full_disk(self) -> str:
+        """Return a message when the log's disk is full: the API server silently drops lines that it cannot write."""
+        try:
+            disk = os.statvfs(self._path.parent)
+        except OSError:
+            return ""
+        free = disk.f_bavail * disk.f_frsize
+        return f": no space left on its disk ({self._path.parent})" if free < _LEAST_FREE_BYTES else ""
 
     async def _mark(self, name: str) -> bool:
         try:
             await self._client.request("GET", f"/api/v1/namespaces/{name}", timeout=_ATTEMPT_S)
         except ApiError as error:
-            # Not found, or not allowed: an answer either way, and a line in the log.
+            # 404 and 403 also count: the request was answered and logged.
             return 400 <= error.code < 500
         return True
 

@@ -1,4 +1,4 @@
-"""The stacks of workers that wait, dumped while they do: afterwards nobody could say where they waited."""
+"""Stack dumps of blocked workers, taken while they wait."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from .workers.history import OPERATOR, WorkerHistory
 from .workers.windows import blocked_now
 
 DUMPED_AFTER_S = (2.0, 10.0, 60.0)
-"""A dump for each, once a phase: when workers have waited so long, s. A short wait may be over before the next one's
-turn comes, and in a long one the first may have caught them on their way to where they wait."""
+"""Ages of a wait at which stacks are dumped, s; each at most once a phase. A short wait may be over before the next
+dump; in a long one the first dump may show workers before they reach the place where they wait."""
 
 
 class BlockedWorkers:
-    """Looks at each scrape of the operator whether its workers are blocked, and then has its stacks dumped.
+    """Checks at each scrape of the operator whether its workers are blocked, and then dumps its stacks.
 
-    ``dump`` journals the stacks of a process; it never raises. It stops the operator for some ms, at a time when that
-    one does nothing.
+    ``dump`` journals the stacks of a process and never raises. It stops the operator for some ms, while it is idle.
     """
 
     def __init__(self, dump: Callable[[str], Coroutine[Any, Any, None]]) -> None:
@@ -29,7 +28,7 @@ class BlockedWorkers:
         self._dumping: asyncio.Task[None] | None = None
 
     def feed(self, record: AnyRecord) -> None:
-        """Take in the next record of the journal."""
+        """Process the next record of the journal."""
         match record:
             case PhaseStarted():
                 self._due = set(DUMPED_AFTER_S)
@@ -39,14 +38,14 @@ class BlockedWorkers:
                 self._workers.feed(record)
             case Scraped(target=target) if target == OPERATOR:
                 self._workers.feed(record)
-                # At a phase's edges clocks are read: nothing may stop the operator there.
+                # CPU clocks are read at a phase's edges: nothing may stop the operator there.
                 if not record.edge:
                     self._look()
             case CpuRead():
                 self._workers.feed(record)
 
     async def close(self) -> None:
-        """End the dump that is under way, if there is one."""
+        """Cancel the running dump, if any."""
         if self._dumping is not None:
             self._dumping.cancel()
             await asyncio.wait({self._dumping})

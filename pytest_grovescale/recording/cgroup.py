@@ -1,6 +1,6 @@
-"""The CPU limit of the cgroup that a process is in, with what it has cost: cgroup v1 and v2.
+"""CPU limit and throttling of the cgroup that a process is in, for cgroup v1 and v2.
 
-Facts: Documentation/admin-guide/cgroup-v2.rst (``cpu.max``, ``cpu.stat``), Documentation/scheduler/sched-bwc.rst
+Sources: Documentation/admin-guide/cgroup-v2.rst (``cpu.max``, ``cpu.stat``), Documentation/scheduler/sched-bwc.rst
 (``cpu.cfs_quota_us``, ``cpu.cfs_period_us``), cgroups(7) and proc_pid_mountinfo(5).
 """
 
@@ -16,18 +16,18 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def cpu_of(folders: list[Path]) -> CgroupCpu | None:
-    """Return the lowest limit of a cgroup and those above it; None where none can be read.
+    """Return the lowest limit among a cgroup and its ancestors; None when none can be read.
 
-    The kernel counts throttling at the cgroup that has the quota: its children's figures lack it.
+    The kernel counts throttling at the cgroup that has the quota; its children do not show it.
     """
     limits = [limit for folder in folders if (limit := _limit(folder)) is not None]
     return min(limits, key=lambda one: float("inf") if one.quota_cores is None else one.quota_cores, default=None)
 
 
 def folders_of_self(proc: Path = Path("/proc")) -> list[Path]:
-    """Return the folders of this process's cgroup with the CPU controller, its own first, then those above it.
+    """Return the cgroup folders of this process that have the CPU controller: its own first, then its ancestors.
 
-    In a container without its mounts, or with a path that is not visible there, as far as they can be seen.
+    In a container that lacks the cgroup mounts or cannot see the path: only the visible folders.
     """
     try:
         memberships = (proc / "self" / "cgroup").read_text(encoding="utf-8").splitlines()
@@ -54,7 +54,7 @@ def _limit(folder: Path) -> CgroupCpu | None:
             quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
             throttled_ns = int(stat["throttled_usec"]) * 1000
     except (OSError, KeyError, ValueError):
-        # The root has no limit and no such files; a file that reads otherwise is not one of the kernel's.
+        # The root cgroup has no limit and no such files; unexpected contents do not come from the kernel.
         return None
     return CgroupCpu(
         quota_cores=None if quota in ("max", "-1") else int(quota) / int(period), throttled_ns=throttled_ns
@@ -62,7 +62,7 @@ def _limit(folder: Path) -> CgroupCpu | None:
 
 
 def _has_cpu(point: Path) -> bool:
-    """Return whether a v2 hierarchy has the CPU controller: beside a v1 hierarchy that has it, it does not."""
+    """Return whether a v2 hierarchy has the CPU controller; on hybrid hosts the v1 hierarchy has it instead."""
     try:
         return "cpu" in (point / "cgroup.controllers").read_text(encoding="ascii").split()
     except OSError:
@@ -70,7 +70,7 @@ def _has_cpu(point: Path) -> bool:
 
 
 def _mounts(mountinfo: str) -> Iterator[tuple[str, list[str], str, Path]]:
-    """Yield (type, options of the file system, root, mount point) of each cgroup mount."""
+    """Yield (type, file system options, root, mount point) of each cgroup mount."""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()
@@ -83,7 +83,7 @@ def _plain(field: str) -> str:
 
 
 def _below(path: str, root: str) -> PurePosixPath:
-    """Return a cgroup's path below a mount of ``root``; the mount itself where it is not below it (a container's)."""
+    """Return a cgroup's path below a mount of ``root``; the mount itself for a path outside it (as in containers)."""
     cgroup = PurePosixPath(path)
     return cgroup.relative_to(root) if cgroup.is_relative_to(root) else PurePosixPath()
 

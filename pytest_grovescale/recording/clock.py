@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 
 STEP_NS = 1_000_000
-"""A wall clock that moved less than this against the recorder's clock is not journaled."""
+"""Minimum difference between the wall clock and the recorder's clock that is journaled as a step, ns."""
 
 _BRACKET_NS = 200_000
-"""Two reads further apart than this say nothing about a step: the process was off the CPU between them."""
+"""Maximum time between the two reads, ns; beyond it the process was off the CPU and no step is derived."""
 
 
 class RecorderClock:
-    """Nanoseconds since the epoch, monotonic. The two sources can be given, so that tests can set the wall clock."""
+    """Nanoseconds since the epoch, monotonic. Tests can pass both clock functions."""
 
     def __init__(
         self, wall: Callable[[], int] = time.time_ns, monotonic: Callable[[], int] = time.monotonic_ns
@@ -30,8 +30,7 @@ class RecorderClock:
     def step(self) -> int | None:
         """Return the new offset (wall clock - recorder's clock, ns) when the wall clock was set since the last call.
 
-        None means no step, or that this process was interrupted between its two reads and cannot tell; the next
-        call will.
+        None: no step, or this process was interrupted between its two reads; the next call then detects the step.
         """
         before = self._monotonic()
         wall = self._wall()

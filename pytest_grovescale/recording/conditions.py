@@ -1,7 +1,7 @@
 """Conditions as data: what a milestone waits for.
 
-A condition is declared by a scenario, sent to the recorder, evaluated there in O(1) per event, and evaluated
-again from the journal; both answers come from `evaluation.py` and are the same.
+A scenario declares a condition; the recorder evaluates it in O(1) per event; the analysis evaluates it again from the
+journal. Both use `evaluation.py` and give the same result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Comparison = Literal["==", "!=", ">=", "<=", ">", "<"]
 
 
 class WatchSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One LIST+WATCH and the fields it keeps of each object. Equal specs share one watch."""
+    """One LIST+WATCH and the fields kept of each object. Equal specs share one watch."""
 
     resource: str
     """Plural with group: ``pods``, ``podcliquesets.grove.io``."""
@@ -23,12 +23,12 @@ class WatchSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     label_selector: str = ""
     field_selector: str = ""
     fields: tuple[str, ...] = ()
-    """Field paths kept, sorted. ``status.phase``; ``status.conditions[type=Ready].status``;
-    ``metadata.annotations["grove.io/trigger"]`` for a key that holds dots."""
+    """Field paths to keep, sorted. ``status.phase``; ``status.conditions[type=Ready].status``;
+    ``metadata.annotations["grove.io/trigger"]`` for a key that contains dots."""
 
 
 class FieldTest(msgspec.Struct, frozen=True, kw_only=True):
-    """``path`` compared with ``value``; a path that the object lacks is unequal to everything."""
+    """Compares ``path`` with ``value``; a path that the object lacks is unequal to every value."""
 
     path: str
     op: Comparison = "=="
@@ -36,7 +36,7 @@ class FieldTest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Predicate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one object must satisfy. All parts that are given must hold; none given: it exists."""
+    """Requirements on one object. All given parts must hold; without any, the object must exist."""
 
     tests: tuple[FieldTest, ...] = ()
     expression: str = ""
@@ -47,33 +47,33 @@ class Predicate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="count", tag_field="condition"):
-    """The number of objects in a watch that satisfy a predicate, compared with ``n``.
+    """Compares the number of objects in a watch that satisfy a predicate with ``n``.
 
-    Also says "object X has status Y" (``name`` given, n = 1) and "object X is gone" (``name`` given, n = 0).
+    Also expresses "object X has status Y" (``name`` given, n = 1) and "object X is gone" (``name`` given, n = 0).
     """
 
     watch: WatchSpec
     name: str = ""
-    """Only the object of this name (the watch's path fixes the namespace)."""
+    """Counts only the object of this name (the watch's path fixes the namespace)."""
     where: Predicate = Predicate()
     op: Literal["==", ">=", "<="] = "=="
     n: int
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True, tag="timer", tag_field="condition"):
-    """Holds from ``seconds`` after the phase's start."""
+    """Holds from ``seconds`` after the start of the phase on."""
 
     seconds: float
 
 
 class AllOf(msgspec.Struct, frozen=True, kw_only=True, tag="all", tag_field="condition"):
-    """Holds while all of them hold at the same time."""
+    """Holds while all conditions hold at the same time."""
 
     of: tuple[Condition, ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True, kw_only=True, tag="any", tag_field="condition"):
-    """Holds while at least one of them holds."""
+    """Holds while at least one condition holds."""
 
     of: tuple[Condition, ...]
 

@@ -1,9 +1,9 @@
-"""Conditions evaluated over records, in O(1) per record; no clock, no I/O.
+"""Condition evaluation over records, in O(1) per record; no clock, no I/O.
 
-The recorder feeds each record as it is made; analysis feeds the same records from the file: both get the same
-milestones at the same times, since nothing but the records counts. A condition is three-valued: unknown while a
-watch that it reads is not complete, or while an object cannot be judged (a user's expression raised); a milestone
-is met when its condition is true, never when it is unknown.
+The recorder feeds each record as it is written; the analysis feeds the same records from the file. Both get the same
+milestones at the same times, since only records count. A condition is three-valued: unknown while a watch that it
+reads is incomplete or an object cannot be judged (a user's expression raised). A milestone is met when its condition
+is true; unknown is not met.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .stores import Counter, ObjectKey, Store, Truth, covers
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A predicate that raised on an object: that object's answer is unknown."""
+    """A predicate that raised on an object; its result for that object is unknown."""
 
     phase: str
     milestone: str
@@ -42,25 +42,25 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True):
-    """Why a milestone is not met yet: one count that is off, and the objects that make it so."""
+    """Why a milestone is not met yet: a count that is off, and the objects responsible."""
 
     milestone: str
     count: Count
     have: int
     surplus: bool
-    """True: too many satisfy it, and these do. False: too few, and these do not."""
+    """True: too many objects satisfy the predicate (these do). False: too few (these do not)."""
     objects: list[ObjectRef]
 
 
 class _Milestone:
-    """One declared milestone: its condition and the counters that it reads."""
+    """A declared milestone: its condition and the counters that it reads."""
 
     def __init__(self, phase: str, name: str, condition: Condition) -> None:
         self.phase = phase
         self.name = name
         self.condition = condition
         self.sources: dict[int, tuple[Store, Counter]] = {}
-        """By the identity of the ``Count`` inside ``condition``."""
+        """Keyed by the identity of the ``Count`` inside ``condition``."""
         self.started: int | None = None
         self.met = False
 
@@ -77,7 +77,7 @@ class _Milestone:
                 return _not(_all(_not(self.holds(at, part)) for part in parts))
 
     def figures(self, at: int) -> tuple[float, float]:
-        """Return how far it is: count and goal, seconds and goal, or parts that hold and parts that must."""
+        """Return the progress: count and goal, seconds and goal, or parts that hold and parts required."""
         match self.condition:
             case Count() as count:
                 return len(self.sources[id(count)][1].matched), count.n
@@ -117,15 +117,15 @@ def count_leaves(condition: Condition) -> list[Count]:
 
 
 class Engine:
-    """Feed it records in journal order; it returns the milestones that each one met.
+    """Evaluates milestones: takes records in journal order, returns the milestones that each record meets.
 
-    Milestones are judged from their phase's start to its end; at the ``PhaseEnded`` record the phase is let go, so
-    ask `holds` before feeding that. Records of other kinds are taken and say nothing but the time.
+    Milestones are judged from the start to the end of their phase; the ``PhaseEnded`` record drops the phase, so call
+    `holds` before feeding it. Records of other kinds only advance the time.
     """
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
-        """Predicates that raised, in order; whoever reports them may clear the list."""
+        """Predicates that raised, in order; the caller that reports them may clear the list."""
         self._stores: dict[str, Store] = {}
         self._phases: dict[str, list[_Milestone]] = {}
         self._readers: dict[int, list[_Milestone]] = {}
@@ -138,8 +138,8 @@ class Engine:
     def feed(self, record: AnyRecord) -> list[MilestoneMet]:
         """Take one record; return the milestones met up to and by it, in order.
 
-        Raises UsageError for a declared predicate that cannot be used (a function that this process cannot
-        import), RecordingError for records in an order that no recorder writes.
+        Raises UsageError for a declared predicate that cannot be used (a function that this process cannot import),
+        RecordingError for records in an order that no recorder writes.
         """
         met = self.advance(record.at)
         match record:
@@ -164,21 +164,21 @@ class Engine:
         return met
 
     def advance(self, at: int) -> list[MilestoneMet]:
-        """Let time pass up to ``at`` (recorder's clock, ns); return what timers met, at the moments they ran out."""
+        """Advance to ``at`` (recorder's clock, ns); return the milestones met by timers, each at its due time."""
         met: list[MilestoneMet] = []
         while self._due and self._due[0][0] <= at:
             due, _, milestone = heapq.heappop(self._due)
             met += self._judge(milestone, due)
         return met
 
-    # ---- asking
+    # ---- queries
 
     def serving(self, spec: WatchSpec) -> str | None:
-        """Return the first open watch that tells everything ``spec`` asks for; None when there is none."""
+        """Return the first open watch that covers ``spec``; None when there is none."""
         return next((store.watch for store in self._stores.values() if covers(store.spec, spec)), None)
 
     def holds(self, phase: str, name: str, at: int) -> Truth:
-        """Return whether a milestone's condition holds at ``at``, no earlier than the last record; None: unknown.
+        """Return whether a milestone's condition holds at ``at`` (not before the last record); None: unknown.
 
         Raises KeyError for a milestone that is not declared or whose phase has ended.
         """
@@ -200,11 +200,11 @@ class Engine:
         return self._due[0][0] if self._due else None
 
     def objects(self, watch: str) -> dict[ObjectKey, dict[str, Any]]:
-        """Return (namespace, name) → fields of the objects that a watch has told of and that are not deleted."""
+        """Return (namespace, name) → fields of the objects in a watch that are not deleted."""
         return self._store(watch).objects
 
     def shortfalls(self, phase: str, at: int, limit: int) -> list[Shortfall]:
-        """Return what keeps each open milestone from being met, with up to ``limit`` objects for each count."""
+        """Return what each open milestone lacks, with up to ``limit`` objects for each count."""
         return [
             _shortfall(milestone, leaf, limit)
             for milestone in self._phases.get(phase, [])
@@ -213,7 +213,7 @@ class Engine:
             if milestone.holds(at, leaf) is not True
         ]
 
-    # ---- one record each
+    # ---- one handler per record type
 
     def _object(self, record: ObjectSeen) -> list[MilestoneMet]:
         store = self._store(record.watch)
@@ -275,7 +275,7 @@ class Engine:
         return met
 
     def _end(self, phase: str) -> None:
-        """Let go of a phase: its counters cost nothing from here on."""
+        """Drop a phase and its counters, which then cost nothing per event."""
         ended = self._phases.pop(phase, [])
         self._due = [entry for entry in self._due if entry[2] not in ended]
         heapq.heapify(self._due)

@@ -1,4 +1,4 @@
-"""Predicates that a user writes: an expression over declared fields, or an importable function of them."""
+"""User-written predicates: an expression over declared fields, or an importable function of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import UsageError
 
 Judge = Callable[[dict[str, Any]], bool]
-"""Takes declared path → value (None where the object lacks it); raises what the user's code raises."""
+"""Takes declared path → value (None where the object lacks it); raises whatever the user's code raises."""
 
 _CALLS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (len, min, max, sum, any, all, abs, str, int, float)}
 
@@ -20,14 +20,14 @@ _ALLOWED = (
     ast.IsNot, ast.In, ast.NotIn, ast.IfExp, ast.Constant, ast.Name, ast.Load, ast.Store, ast.Subscript, ast.Slice,
     ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Call, ast.GeneratorExp, ast.ListComp, ast.comprehension,
 )  # fmt: skip
-"""No attributes, lambdas, imports or powers: nothing that reaches out of the fields or runs away."""
+"""No attributes, lambdas, imports or powers: nothing that escapes the fields or runs without bound."""
 
 
 def compile_expression(expression: str, paths: Sequence[str]) -> Judge:
-    """Return the judge for an expression over ``fields``.
+    """Return the judge function for an expression over ``fields``.
 
-    Raises UsageError, with the expression and the reason, for what cannot be parsed, uses anything but the
-    allowed syntax, or reads a path that is not in `paths`.
+    Raises UsageError, with the expression and the reason, for an expression that cannot be parsed, uses syntax that is
+    not allowed, or reads a path that is not in `paths`.
     """
     try:
         tree = ast.parse(expression.strip(), mode="eval")
@@ -41,7 +41,7 @@ def compile_expression(expression: str, paths: Sequence[str]) -> Judge:
     code = compile(tree, "<expression>", "eval")
 
     def judge(fields: dict[str, Any]) -> bool:
-        # One namespace for globals: the inside of a comprehension sees no others.
+        # One namespace as globals: comprehensions see no others.
         return bool(eval(code, {"__builtins__": {}, **_CALLS, "fields": fields}))
 
     return judge
@@ -92,7 +92,7 @@ def load_function(name: str) -> Judge:
 
 
 def _yes_or_no(name: str, answer: object) -> bool:
-    # None is what a function without a return statement answers: that is a mistake, not a no.
+    # None comes from a function without a return statement: a mistake, not False.
     if not isinstance(answer, bool):
         raise TypeError(f"{name} answered {answer!r}; a condition answers True or False")
     return answer

@@ -1,10 +1,10 @@
-"""Field paths, and decoders that read only the fields asked for from an object's JSON.
+"""Field paths, and decoders that read only the requested fields from an object's JSON.
 
-``status.phase`` · ``metadata.annotations["grove.io/trigger"]`` (a key that holds dots, JSON string syntax) ·
+``status.phase`` · ``metadata.annotations["grove.io/trigger"]`` (a key that contains dots, JSON string syntax) ·
 ``status.conditions[type=Ready].status`` (the first element of a list whose key has that value) ·
 ``spec.containers[0].image`` (an element by number).
 
-Objects of 3 KB arrive by the thousand: building dicts of all they hold would be most of the recorder's work.
+Objects of 3 KB arrive by the thousand: decoding them into full dicts would be most of the recorder's work.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _AWKWARD = re.compile(r"[\\\"\x00-\x1f]")
 
 
 def parse(path: str) -> tuple[Step, ...]:
-    """Return the steps of a path. Raises UsageError with the place that cannot be read."""
+    """Return the steps of a path. Raises UsageError with the position of the syntax error."""
     steps: list[Step] = []
     position = 0
     while position < len(path):
@@ -63,7 +63,7 @@ def parse(path: str) -> tuple[Step, ...]:
             position += 1
         name = _NAME.match(path, position)
         if not name:
-            # Also where a dot is the last character.
+            # Also when a dot is the last character.
             raise _unreadable(path, position)
         steps.append(Key(name.group()))
         position = name.end()
@@ -92,7 +92,7 @@ def _bracket_step(path: str, match: re.Match[str]) -> Step:
 
 
 def lookup(value: Any, steps: Iterable[Step]) -> Any:
-    """Return what a path leads to in decoded JSON, or UNSET where the object lacks it."""
+    """Return the value at a path in decoded JSON, or UNSET where the object lacks it."""
     for step in steps:
         match step:
             case Key(name):
@@ -116,7 +116,7 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 class Projection:
-    """Reads the values of a set of paths out of an object's JSON."""
+    """Reads the values of a set of paths from an object's JSON."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._steps = {path: parse(path) for path in dict.fromkeys(paths)}
@@ -129,12 +129,12 @@ class Projection:
     def __call__(self, data: bytes | msgspec.Raw) -> dict[str, Any]:
         """Return path → value, without the paths that the object lacks.
 
-        Raises msgspec.DecodeError for what is not JSON.
+        Raises msgspec.DecodeError for invalid JSON.
         """
         try:
             narrow = self._decoder.decode(data)
         except msgspec.ValidationError:
-            # A field of another shape than its path supposes (a string where an object should be): rare, so slow.
+            # A field of another type than its path assumes (a string instead of an object): rare, so slow.
             whole = msgspec.json.decode(data)
             found = ((path, lookup(whole, steps)) for path, steps in self._steps.items())
         else:
@@ -146,7 +146,7 @@ _Getter = Callable[[Any], Any]
 
 
 class _Node:
-    """What the paths want of one place in the object: some keys, a list's elements, or all of it."""
+    """What the paths need at one place in the object: some keys, the elements of a list, or the whole value."""
 
     def __init__(self) -> None:
         self.keys: dict[str, _Node] = {}
@@ -168,21 +168,21 @@ class _Node:
 
     @property
     def opaque(self) -> bool:
-        """Whether it is decoded as it comes: wanted whole, as both list and object, or by a key no struct can have."""
+        """Whether it is decoded untyped: needed whole, as both list and object, or by a key that no struct can have."""
         return self.whole or bool(self.keys and self.element) or any(_AWKWARD.search(name) for name in self.keys)
 
     def type(self) -> Any:
         if self.opaque:
             return Any
         if self.element is not None:
-            # A list's element may be null; null is no object, so no path goes on there.
+            # A list element may be null; no path continues through null.
             return list[_optional(self.element.type())]  # type: ignore[misc]
         fields = [(_attribute(i), _maybe(node.type()), UNSET) for i, node in enumerate(self.keys.values())]
         names = {_attribute(i): name for i, name in enumerate(self.keys)}
         return msgspec.defstruct("Narrow", fields, rename=names, gc=False)
 
     def getter(self, steps: tuple[Step, ...]) -> _Getter:
-        """Return the function that reads a path out of what `type` decodes."""
+        """Return the function that reads a path from what `type` decodes."""
         if self.opaque:
             return lambda value: lookup(value, steps)
         head, rest = steps[0], steps[1:]
@@ -212,7 +212,7 @@ class _Node:
 
 
 def _onward(value: Any, inner: _Getter, *, whole: bool = False) -> Any:
-    """Go on from a value that may be absent or null: no path leads through those."""
+    """Continue from a value that may be absent or null: no path leads through those."""
     return UNSET if value is UNSET or (value is None and not whole) else inner(value)
 
 
@@ -225,5 +225,5 @@ def _optional(kind: Any) -> Any:
 
 
 def _maybe(kind: Any) -> Any:
-    # Any takes in null already, and msgspec knows UNSET for a field of type Any by its default.
+    # Any includes null already, and msgspec accepts UNSET as the default of a field of type Any.
     return Any if kind is Any else Union[kind, None, UnsetType]  # noqa: UP007 - `kind` is a value here

@@ -1,7 +1,7 @@
-"""Pods that are one program's: what happens to them is journaled as it happens, and which of them leads is known.
+"""The followed pods of a program: their events are journaled as they happen, and their leader is known.
 
-Containers that are started again, pods that come and go, and the Lease by which replicas elect their leader, each by a
-watch that a selector narrows.
+Container restarts, pods that appear and disappear, and the Lease that replicas elect their leader by; each from a
+watch with a selector.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Lease(Followed, frozen=True):
-    """A Lease, as far as it tells who holds it."""
+    """The fields of a Lease that identify its holder."""
 
     spec: _LeaseSpec = _LeaseSpec()
 
 
 class _Seen(NamedTuple):
-    """What was known of a pod the last time."""
+    """The last known state of a pod."""
 
     running: bool
     restarts: dict[str, int]
-    """Container → how often it was started again."""
+    """Container → number of restarts."""
 
 
 class FollowedPods:
-    """The pods of one program, as the API tells of them now."""
+    """The pods of one program, as last reported by the API."""
 
     def __init__(self, wanted: PodsToFollow, *, client: Client, ledger: Ledger) -> None:
         self.wanted = wanted
@@ -61,7 +61,7 @@ class FollowedPods:
         self._holder = ""
 
     async def run(self) -> None:
-        """Follow them until cancelled."""
+        """Follow the pods until cancelled."""
         wanted = self.wanted
         async with asyncio.TaskGroup() as tasks:
             pods = self._follows_pods.run(PODS, wanted.namespace, self.take, label_selector=wanted.label_selector)
@@ -72,15 +72,15 @@ class FollowedPods:
                 tasks.create_task(lease)
 
     async def answered(self) -> None:
-        """Return when it is known what there was at the first look, or that it may not be seen."""
+        """Return when the initial state is known, or access was denied."""
         await self._follows_pods.answered.wait()
         if self._follows_lease is not None:
             await self._follows_lease.answered.wait()
 
     def leader(self) -> Followed | None:
-        """Return the pod that leads; None when none does, or none that runs.
+        """Return the leader pod; None when there is none or it does not run.
 
-        That is the holder of the Lease; without a Lease the oldest pod that runs.
+        The holder of the Lease; without a Lease the oldest running pod.
         """
         running = [pod for pod in self._pods.values() if _running(pod)]
         if self.wanted.lease:
@@ -88,7 +88,7 @@ class FollowedPods:
         return min(running, key=lambda pod: (_started(pod), pod.metadata.name), default=None)
 
     def take(self, change: Change) -> None:
-        """Take in one change of the pods."""
+        """Process one change of the pods."""
         if change.kind == "live":
             self._live = True
             return
@@ -110,7 +110,7 @@ class FollowedPods:
                 self._happened("container-restart", f"{name}/{container}", _why(pod, container, times))
 
     def take_lease(self, change: Change) -> None:
-        """Take in one change of the Lease. One that is given up has no holder for a moment, which is no change yet."""
+        """Process one change of the Lease. A released Lease has no holder for a moment: no leader change yet."""
         lease = change.object
         holder = lease.spec.holder_identity if isinstance(lease, Lease) and change.kind == "present" else None
         if not holder or holder == self._holder:
@@ -126,7 +126,7 @@ class FollowedPods:
 
 
 class PodFollowers:
-    """All pods that are followed in a recording, by the name of their program."""
+    """All followed pods of a recording, by the name of their program."""
 
     def __init__(self, client: Client, ledger: Ledger) -> None:
         self._client = client
@@ -135,9 +135,9 @@ class PodFollowers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def add(self, wanted: PodsToFollow) -> None:
-        """Follow pods from here on; of a name that is known, instead of those before.
+        """Follow pods from here on; replaces those of the same name.
 
-        Returns when what happens next will be journaled, or after 10 s without an answer.
+        Returns once subsequent events will be journaled, or after 10 s without an answer.
         """
         if (before := self._tasks.pop(wanted.name, None)) is not None:
             before.cancel()
@@ -149,18 +149,18 @@ class PodFollowers:
             await asyncio.wait_for(followed.answered(), _ANSWER_S)
 
     def leader(self, name: str) -> Followed | None:
-        """Return the pod that leads a program; None when none does, or its pods are not followed."""
+        """Return the leader pod of a program; None when there is none or its pods are not followed."""
         followed = self._followed.get(name)
         return followed.leader() if followed is not None else None
 
     async def close(self) -> None:
-        """Follow nothing any longer."""
+        """Stop following all pods."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _broke(self, name: str, task: asyncio.Task[None]) -> None:
-        # A defect of ours must not look like pods to which nothing happens.
+        # A bug here must not look like pods without events.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._ledger.failed(f"pods:{name}", f"{type(error).__name__}: {error}")
 
@@ -187,7 +187,7 @@ def _restarts(pod: Followed) -> dict[str, int]:
 
 
 def _why(pod: Followed, container: str, times: int) -> str:
-    """Return how a container ended and how often it was started again: ``exit code 137 (OOMKilled), restart 2``."""
+    """Return a container's termination reason and restart count: ``exit code 137 (OOMKilled), restart 2``."""
     found = next((one for one in _containers(pod) if one.get("name") == container), {})
     ended = (found.get("lastState") or {}).get("terminated") or {}
     reason = f" ({ended['reason']})" if ended.get("reason") else ""

@@ -1,4 +1,4 @@
-"""Objects that are followed for as long as a recording lasts, whatever the API server says meanwhile."""
+"""Objects followed for a whole recording, across refusals and failures of the API server."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ..operator.following import Change, follow
 from .ledger import Ledger
 
 _REFUSED_S = 5.0
-"""Until a refused watch is tried again."""
+"""Delay before a refused watch is retried, s."""
 
 
 class Following:
-    """Follows objects until cancelled; a refusal is journaled once, as a failure of ``source``."""
+    """Follows objects until cancelled; journals a refusal once, as a failure of ``source``."""
 
     def __init__(self, client: Client, ledger: Ledger, source: str) -> None:
         self.answered = asyncio.Event()
-        """Set when all objects that were there have been told, or following was refused."""
+        """Set when all existing objects were reported, or following was refused."""
         self._client = client
         self._ledger = ledger
         self._source = source
 
     async def run(self, resource: Resource, namespace: str, take: Callable[[Change], None], **selection: Any) -> None:
-        """Hand each change to ``take``. ``selection``: selectors and shape, as for `operator.following.follow`."""
+        """Pass each change to ``take``. ``selection``: selectors and shape, as for `operator.following.follow`."""
         told = ""
         while True:
             try:

@@ -18,38 +18,38 @@ from .records import SCHEMA_VERSION, AnyRecord, Closed, Record
 _CLOSED_S = 10.0
 _LOOK_S = 0.05
 _TAIL_BYTES = 1 << 16
-"""How far back `Writer.seal` may look for a line's end; a record is shorter than this but for ``Lines``."""
+"""How far back `Writer.seal` looks for a line's end; every record but ``Lines`` is shorter."""
 
 
 class JournalFull(RecordingError):
-    """The recording cannot be written on: disk full, quota, file size limit, file removed. It holds whole lines."""
+    """The recording cannot be continued: disk full, quota, file size limit, file removed. It holds whole lines."""
 
     @property
     def reason(self) -> str:
-        """Why, in a few words: ``No space left on device``."""
+        """Return the cause in a few words: ``No space left on device``."""
         return (isinstance(self.__cause__, OSError) and self.__cause__.strerror) or self.message
 
 
 class _Header(msgspec.Struct):
-    """What every version's first line can be asked for, before its other fields are looked at."""
+    """The fields of the first line that every version has; read before the others."""
 
     type: str
     schema_version: int = 0
 
 
 class Writer:
-    """Appends records to a new file; never leaves half a record in it.
+    """Appends records to a new file; never leaves a partial record in it.
 
-    Its mode is 0600: only what could be recognised as a secret is redacted in it. Records are encoded when appended (so
-    that later changes of a dict they hold don't matter) and written by `flush`. Raises RecordingError when the file
-    exists already or cannot be made.
+    The file mode is 0600: only recognisable secrets are redacted in it. Records are encoded when appended (so later
+    changes of a dict that they hold have no effect) and written by `flush`. Raises RecordingError when the file exists
+    already or cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.full = False
         self.sealed = False
-        """Whether its last record says that it is full."""
+        """Whether the last record marks the journal as full."""
         self._encoder = msgspec.json.Encoder()
         self._pending: list[bytes] = []
         self._size = 0
@@ -63,14 +63,14 @@ class Writer:
         _lock(self._fd)
 
     def append(self, record: Record) -> None:
-        """Take one record; it is on disk after the next `flush`."""
+        """Add one record; it is on disk after the next `flush`."""
         if not self.full:
             self._pending.append(self._encoder.encode(record))
 
     def flush(self) -> None:
-        """Write what was appended. Raises JournalFull once, when it cannot be; then nothing more is taken.
+        """Write the appended records. Raises JournalFull once when that fails; later records are dropped.
 
-        A file that was removed takes every write, and nobody will ever read it: that is an end, too.
+        A removed file still accepts writes that no reader will ever see: that counts as full, too.
         """
         if self.full or not self._pending:
             return
@@ -87,9 +87,9 @@ class Writer:
             ) from error
 
     def seal(self, record: Closed) -> bool:
-        """Write the last record of a full journal, giving up the last records before it where that makes room.
+        """Write the last record of a full journal, dropping the records before it where that makes room.
 
-        Returns whether it is in the file. May be called again, when there may be room.
+        Returns whether it was written. May be called again when there may be room.
         """
         if self.sealed:
             return True
@@ -108,7 +108,7 @@ class Writer:
         return False
 
     def close(self) -> None:
-        """Write what is left and close the file; may be called again. Raises JournalFull as `flush` does."""
+        """Write the remaining records and close the file; may be called again. Raises JournalFull as `flush` does."""
         if self._fd < 0:
             return
         try:
@@ -118,7 +118,7 @@ class Writer:
             self._fd = -1
 
     def _check_place(self) -> None:
-        """Raise FileNotFoundError where the file, or a folder above it, was removed, renamed or replaced."""
+        """Raise FileNotFoundError when the file, or a folder above it, was removed, renamed or replaced."""
         try:
             there = os.path.samestat(os.stat(self.path), os.fstat(self._fd))  # noqa: PTH116 - beside an fstat
         except FileNotFoundError:
@@ -127,7 +127,7 @@ class Writer:
             raise FileNotFoundError(errno.ENOENT, "the file was removed or renamed while it was written")
 
     def _write(self, data: bytes) -> None:
-        """Write all of `data`, or the whole lines of it that fit and raise OSError."""
+        """Write all of `data`; on failure keep the whole lines that fit and raise OSError."""
         view, done = memoryview(data), 0
         try:
             while done < len(data):
@@ -145,7 +145,7 @@ class Writer:
         tail = os.pread(self._fd, self._size - start, start)
         cut = tail.rfind(b"\n", 0, len(tail) - 1) + 1
         if start + cut == 0 or (cut == 0 and start > 0):
-            # The first line says what this file is: it stays.
+            # The first line identifies the file: it stays.
             return False
         self._size = start + cut
         os.ftruncate(self._fd, self._size)
@@ -156,7 +156,7 @@ def append(path: Path, record: Record) -> None:
     """Append one record to a recording whose recorder has ended. Raises RecordingError."""
     try:
         with path.open("r+b") as file:
-            # A killed recorder may have left part of a line: it is no record, and readers stop before it.
+            # A killed recorder may leave a partial line, which is no record and ends the reading.
             end = file.seek(0, os.SEEK_END)
             tail = os.pread(file.fileno(), min(end, _TAIL_BYTES), max(0, end - _TAIL_BYTES))
             end -= len(tail) - (tail.rfind(b"\n") + 1)
@@ -171,7 +171,7 @@ def append(path: Path, record: Record) -> None:
 
 
 def wait_closed(paths: Iterable[Path], timeout: float = _CLOSED_S) -> bool:
-    """Return when nobody writes these recordings any more, or False when somebody still does after ``timeout`` s."""
+    """Return True once no process writes these recordings, or False when one still does after ``timeout`` s."""
     deadline = time.monotonic() + timeout
     for path in paths:
         while _is_written(path):
@@ -182,11 +182,11 @@ def wait_closed(paths: Iterable[Path], timeout: float = _CLOSED_S) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Let others see, as long as the file is open, that it is written."""
-    # Imported late: recordings can be read where there is no flock.
+    """Lock the file, so that others see that it is being written as long as it is open."""
+    # Imported late: recordings can also be read on platforms without flock.
     import fcntl
 
-    # A file system without locks has no way to tell.
+    # A file system without locks cannot show it.
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -199,10 +199,10 @@ def _is_written(path: Path) -> bool:
 
 
 def read(path: Path | str) -> Iterator[AnyRecord]:
-    """Yield the records of a recording, in file order; a last line without its end is left out.
+    """Yield the records of a recording, in file order, without a last line that lacks its end.
 
-    An empty file yields nothing: its recorder died before it wrote. Raises RecordingError for a file that is
-    not there, is no recording, was written by a newer version, or is damaged (with the number of the line).
+    An empty file yields nothing: its recorder died before it wrote. Raises RecordingError for a file that does not
+    exist, is no recording, was written by a newer version, or is damaged (with the line number).
     """
     decoder = msgspec.json.Decoder(AnyRecord)
     try:

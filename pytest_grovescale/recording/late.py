@@ -1,4 +1,4 @@
-"""Why a phase timed out: which objects are late, and what the API tells of them. Bounded, whatever the scale."""
+"""Timeout diagnosis: which objects are late in a phase, and why, as reported by the API. Bounded at any scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .predicates import compile_predicate
 from .records import LateObject, ObjectRef
 
 LIMIT = 10
-"""Objects told of for each milestone."""
+"""Maximum number of late objects reported for each milestone."""
 
 _EVENTS = 5
 _REQUEST_S = 3.0
@@ -29,7 +29,7 @@ _Object = dict[str, Any]
 async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at: int) -> list[LateObject]:
     """Return the late objects of all open milestones: one GET and one bounded LIST of events for each object.
 
-    An API server that does not answer is asked once, not for every object.
+    After an API server failed to answer once, it is not asked about the other objects.
     """
     found: list[LateObject] = []
     reachable = True
@@ -57,7 +57,7 @@ async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at
 
 
 def _missing(shortfall: Shortfall) -> str:
-    """Return what to say of objects that do not exist, where that is (part of) what is wrong."""
+    """Return a note about objects that do not exist, when that is (part of) the cause."""
     count = shortfall.count
     absent = count.n - shortfall.have - len(shortfall.objects)
     if shortfall.surplus or absent <= 0 or len(shortfall.objects) >= LIMIT:
@@ -89,7 +89,7 @@ async def _tell(ref: ObjectRef, shortfall: Shortfall, client: Client) -> tuple[s
 
 async def _get(ref: ObjectRef, path: str, client: Client) -> _Object:
     if ref.namespace and "/namespaces/" not in path:
-        # The watch is on all namespaces.
+        # The watch covers all namespaces.
         head, _, plural = path.rpartition("/")
         path = f"{head}/namespaces/{ref.namespace}/{plural}"
     body = await client.request("GET", f"{path}/{ref.name}", timeout=_REQUEST_S)
@@ -97,7 +97,7 @@ async def _get(ref: ObjectRef, path: str, client: Client) -> _Object:
 
 
 def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
-    """Return the field tests that an object fails, in words; none for an object that should not be there."""
+    """Return the field tests that an object fails, as text; none for an object that should not exist."""
     if shortfall.surplus:
         return []
     count = shortfall.count
@@ -116,7 +116,7 @@ def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
 
 
 def explain(obj: _Object, *, leaving: bool) -> list[str]:
-    """Return what an object itself says of why it is not further, in words; ``leaving``: it should be gone."""
+    """Return the object's own reasons for its state, as text; ``leaving``: it should be gone."""
     meta, spec, status = (_part(obj, key) for key in ("metadata", "spec", "status"))
     told = []
     if deleted := meta.get("deletionTimestamp"):

@@ -1,4 +1,4 @@
-"""The one place where records are made: stamped, evaluated, journaled, in one order for all of them."""
+"""The only place that writes records: stamps, evaluates and journals them, all in one order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .records import AnyRecord, Closed, MilestoneMet, SourceFailed
 class Ledger:
     """Journal, engine and clock of one recording.
 
-    Take a time from `now` and hand the record that carries it to `add` before giving up control: the journal's
-    times then never go back, which is what makes the replayed answers equal to the live ones.
+    Take a time from `now` and pass the record that carries it to `add` without awaiting in between: the journal's times
+    then never go back, so that replayed results equal the live ones.
     """
 
     def __init__(self, writer: Writer, clock: RecorderClock, tell: Callable[[Update], None]) -> None:
@@ -35,8 +35,8 @@ class Ledger:
         return self._clock.now()
 
     def add(self, record: AnyRecord) -> None:
-        """Journal a record and whatever milestones it meets."""
-        # What timers met before this record stands before it in the file.
+        """Journal a record and the milestones that it meets."""
+        # Milestones that timers met before this record precede it in the file.
         for met in self.engine.advance(record.at):
             self._met(met)
         self._writer.append(record)
@@ -47,20 +47,20 @@ class Ledger:
             self._report_failures(record.at)
 
     def tick(self) -> None:
-        """Let timers run out."""
+        """Journal the milestones that timers have met by now."""
         for met in self.engine.advance(self.now()):
             self._met(met)
 
     def failed(self, source: str, message: str, *, fatal: bool = False) -> None:
-        """Journal that a source broke off, and tell the harness."""
+        """Journal the failure of a source, and report it to the harness."""
         message = redaction.text(message)
         self.add(SourceFailed(at=self.now(), source=source, message=message))
         self.tell(SourceBroke(source=source, message=message, fatal=fatal))
 
     def flush(self) -> None:
-        """Bring everything so far to the disk. A journal that cannot be written ends there; the harness hears of it.
+        """Write everything so far to disk. A journal that cannot be written ends there; the harness is notified.
 
-        Evaluation goes on: the phase can be ended in order.
+        Evaluation goes on, so that the phase can still be ended in order.
         """
         try:
             self._writer.flush()
@@ -70,7 +70,7 @@ class Ledger:
             self.tell(SourceBroke(source=JOURNAL, message=error.message, next_step=error.next_step, fatal=True))
 
     def close(self, record: Closed) -> None:
-        """Journal the last record and close the file. One that had no room for its end may have it by now."""
+        """Journal the last record and close the file. A journal that was full may have room for it by now."""
         self.add(record)
         self.flush()
         self._seal()
@@ -87,7 +87,7 @@ class Ledger:
     def _report_failures(self, at: int) -> None:
         failures, self.engine.failures = self.engine.failures, []
         for failure in failures:
-            # The first object says it; the next thousand would say the same.
+            # Report the first object only; a failing predicate usually fails on all of them.
             condition = failure.phase, failure.milestone
             if condition in self._failed_conditions:
                 continue

@@ -1,4 +1,4 @@
-"""What this machine is, as far as figures depend on it, and who has its cores."""
+"""Properties of this machine that figures depend on, and the use of its cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
 
 def machine(proc: Path = Path("/proc")) -> Machine:
-    """Return the machine's facts; absolute figures compare only where the fingerprint is equal.
+    """Return the machine's properties; absolute figures are comparable only where the fingerprint is equal.
 
     The fingerprint holds CPU model, usable cores, memory in GiB, architecture, kernel and Python minor version.
     """
@@ -30,7 +30,7 @@ def machine(proc: Path = Path("/proc")) -> Machine:
 
 
 def _cpu_model(path: Path) -> str:
-    # ARM has no "model name"; the implementer and part numbers name the core there.
+    # ARM has no "model name"; implementer and part numbers name the core.
     wanted = ("model name", "Model", "CPU part")
     found: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -51,7 +51,7 @@ def _minor(version: str) -> str:
 
 
 class MachineReader:
-    """Reads who has had the cores of this machine."""
+    """Reads how the cores of this machine were used."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._stat = proc / "stat"
@@ -60,7 +60,7 @@ class MachineReader:
         self._cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
 
     def read(self, at: int, edge: str = "") -> MachineRead:
-        """Return the counters as they are now; what cannot be read here is None. ``at``: the recorder's time."""
+        """Return the current counters; None for each that cannot be read here. ``at``: the recorder's time."""
         return MachineRead(
             at=at,
             times=_core_times(self._stat, self._cores),
@@ -71,15 +71,15 @@ class MachineReader:
 
 
 def _core_times(path: Path, cores: Collection[str]) -> CoreTimes | None:
-    """Return the sums over these cores, proc_stat(5); None where the file is missing, masked or filled with zeros."""
+    """Return the sums over these cores, proc_stat(5); None for a file that is missing, masked or filled with zeros."""
     seen, busy, idle, iowait, steal = 0, 0, 0, 0, 0
     try:
         with path.open("rb") as file:
-            # The lines of the cores come first; the interrupts behind them may be thousands.
+            # The lines of the cores come first; thousands of interrupt counters may follow.
             for line in itertools.takewhile(lambda text: text.startswith(b"cpu"), file):
                 name, *fields = line.decode("ascii").split()
                 if name in cores:
-                    # Guests are in user and nice already.
+                    # Guest time is part of user and nice already.
                     user, nice, system, idling, waiting, irq, softirq, stolen = map(int, fields[:8])
                     seen, busy = seen + 1, busy + user + nice + system + irq + softirq
                     idle, iowait, steal = idle + idling, iowait + waiting, steal + stolen
@@ -97,11 +97,11 @@ def _core_times(path: Path, cores: Collection[str]) -> CoreTimes | None:
 
 
 def _pressure_ns(path: Path) -> int | None:
-    """Return ``total`` of the line ``some``, Documentation/accounting/psi.rst; None where the kernel has none."""
+    """Return ``total`` of the line ``some``, Documentation/accounting/psi.rst; None for a kernel without PSI."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError:
-        # Not there, or there and switched off (psi=0): then reading it fails.
+        # Missing, or present but switched off (psi=0), when reading it fails.
         return None
     found = (line.rpartition("total=")[2] for line in lines if line.startswith("some "))
     return next((int(total) * 1000 for total in found if total.isdigit()), None)

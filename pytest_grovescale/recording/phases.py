@@ -1,4 +1,4 @@
-"""A phase as the recorder sees it: its edges, its milestones, and the moment when it is complete."""
+"""Phases in the recorder: their edges, their milestones, and when they are complete."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .scraping.scrapers import Scrapers
 from .watches import Watches
 
 WATCHES_S = 60.0
-"""How long the watches of a phase may take to become live, s."""
+"""Time limit for the watches of a phase to become live, s."""
 
 
 class Phases:
-    """Begins and ends phases, one at a time, and tells how the open one gets on."""
+    """Begins and ends phases, one at a time, and reports the progress of the open one."""
 
     def __init__(
         self,
@@ -54,23 +54,23 @@ class Phases:
         self._told: tuple[dict[str, tuple[int, int]], int] = ({}, 0)
         self._told_at = 0
         self.begun = asyncio.Event()
-        """Set when a phase begins: timers may be due earlier than whoever waits for them thinks."""
+        """Set when a phase begins: its timers may be due earlier than what the timer task waits for."""
         ledger.on_met = self._met
 
     @property
     def name(self) -> str:
-        """Name of the open phase, or empty."""
+        """Name of the open phase; empty for none."""
         return self._open.phase if self._open else ""
 
     def also_watch(self, specs: Sequence[WatchSpec]) -> None:
-        """Watch this, too, from the next phase on; one watch serves it and a milestone that looks at the same."""
+        """Add a watch to every phase from the next on, merged with milestones' watches of the same objects."""
         self._also += specs
 
     async def begin(self, wanted: BeginPhase) -> None:
         """Open the watches, read the clocks, scrape, attach the profilers, and start the phase.
 
-        Raises UsageError for a condition that cannot be used or a phase inside another, RecordingError for a
-        watch that does not come up.
+        Raises UsageError for a condition that cannot be used or while another phase is open, RecordingError for a watch
+        that cannot be opened.
         """
         if self._open is not None:
             raise UsageError(
@@ -85,7 +85,7 @@ class Phases:
             record = MilestoneDeclared(at=self._ledger.now(), phase=wanted.phase, name=name, condition=condition)
             self._ledger.add(record)
         if self._audit is not None:
-            # What came before stands before; and a log that gets no lines is found out now.
+            # Earlier requests precede the phase in the journal; a log that gets no lines is detected now.
             await self._audit.drain()
             self._requests_before = self._audit.requests
         self._roster.read(f"start:{wanted.phase}")
@@ -113,9 +113,9 @@ class Phases:
         self.look()
 
     async def end(self, wanted: EndPhase) -> list[LateObject]:
-        """Account for what is late, read the clocks, scrape, drain the audit log and end the phase.
+        """Explain late objects, read the clocks, scrape, drain the audit log and end the phase.
 
-        Profilers stop first, to the moment; their files come last, when they can delay no figure.
+        Profilers stop first, at this moment; their files are written last, when they delay no figure.
 
         Returns the late objects of a phase that timed out. Raises UsageError for a phase that is not open.
         """
@@ -142,7 +142,7 @@ class Phases:
         return objects
 
     def close(self, wanted: EndPhase) -> None:
-        """End the phase with what is known."""
+        """End the phase with the data available."""
         self._open = None
         self._ledger.add(
             PhaseEnded(at=self._ledger.now(), phase=wanted.phase, outcome=wanted.outcome, message=wanted.message)
@@ -150,14 +150,14 @@ class Phases:
         self._ledger.flush()
 
     def interrupt(self, message: str) -> None:
-        """End the open phase, if there is one, without asking anybody: the harness has gone."""
+        """End the open phase, if any, without further requests: the harness has gone."""
         if self._open is not None:
             self._captures.stop()
             self._roster.read(f"end:{self._open.phase}")
             self.close(EndPhase(id=0, phase=self._open.phase, outcome="interrupted", message=message))
 
     def next_due(self) -> int | None:
-        """Return when a timer or the hold runs out, recorder's clock; None when nothing waits for time."""
+        """Return when a timer or the hold is due, recorder's clock; None when neither is pending."""
         moments = [self._ledger.engine.next_due()]
         if self._open is not None and not self._complete and self._open.hold_ns:
             hold = self._open.at + self._open.hold_ns
@@ -165,7 +165,7 @@ class Phases:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def look(self) -> None:
-        """Tell, once, when the phase is complete."""
+        """Report, once, that the phase is complete."""
         if self._open is None or self._complete:
             return
         now = self._ledger.now()
@@ -174,7 +174,7 @@ class Phases:
             self._ledger.tell(PhaseComplete(phase=self._open.phase, at=now))
 
     def progress(self) -> None:
-        """Tell how far the phase is, when that has changed since it was last told."""
+        """Report the phase's progress if it has changed since the last report."""
         if self._open is None:
             return
         now = self._ledger.now()
@@ -197,7 +197,7 @@ class Phases:
         self.look()
 
     def _journal_late(self, found: LateObject) -> LateObject:
-        # Stamped now: records came in while the API server was asked.
+        # Stamped now: records came in while the API server was queried.
         record = msgspec.structs.replace(found, at=self._ledger.now())
         self._ledger.add(record)
         return record

@@ -1,4 +1,4 @@
-"""Predicates compiled: what one object's declared fields say, yes, no or unknown."""
+"""Compiled predicates: evaluate an object's declared fields to true, false or unknown."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def compile_predicate(predicate: Predicate, watch: WatchSpec) -> Judge:
-    """Return the judge of a predicate over the fields that ``watch`` declares.
+    """Return the judge function of a predicate over the fields that ``watch`` declares.
 
-    It takes path → value, lacking paths left out, and raises what the user's code raises, or TypeError where a
-    value cannot be compared. Raises UsageError for an expression or function that cannot be used, or a path that
-    is not declared.
+    It takes path → value, without lacking paths, and raises what the user's code raises, or TypeError for values that
+    cannot be compared. Raises UsageError for an expression or function that cannot be used, or a path that is not
+    declared.
     """
     judges: list[Judge] = [_field_test(test, watch) for test in predicate.tests]
     if predicate.expression:
@@ -36,7 +36,7 @@ def compile_predicate(predicate: Predicate, watch: WatchSpec) -> Judge:
 
 
 def _with_all_fields(judge: Judge, paths: tuple[str, ...]) -> Judge:
-    # Only the declared paths, so that the answer is the same whichever wider watch serves the condition.
+    # Only the declared paths, so that the result is the same whichever wider watch serves the condition.
     return lambda fields: judge({path: fields.get(path) for path in paths})
 
 
@@ -64,5 +64,5 @@ def _field_test(test: FieldTest, watch: WatchSpec) -> Judge:
 
 
 def same(value: object, wanted: object) -> bool:
-    """Whether two JSON values are equal; true is not 1."""
+    """Return whether two JSON values are equal; true is not 1."""
     return value == wanted and isinstance(value, bool) is isinstance(wanted, bool)

@@ -1,4 +1,4 @@
-"""The recorder process: reads its configuration from the socket, records until told to stop, closes the journal."""
+"""The recorder process: reads its configuration from the socket, records until stopped, closes the journal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Say = Callable[[Answer], None]
 
 
 class _Ending:
-    """Why the recording ends: the first cause counts."""
+    """Why the recording ends; the first cause counts."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -43,7 +43,7 @@ class _Ending:
 
 
 async def _serve(connection: socket.socket) -> RecorderConfig | None:
-    """Record one recording; returns its configuration when the controller has vanished, to clean up after it."""
+    """Record one recording; return its configuration when the controller has vanished, for the cleanup after it."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=_MAX_LINE)
     line = await _line(reader)
     if not line:
@@ -83,7 +83,7 @@ async def _serve(connection: socket.socket) -> RecorderConfig | None:
 def _listen_for_the_end(ending: _Ending, controller: int) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, ending.because, "interrupted")
-    # A child that the harness left behind may hold its end of the socket open: the harness' own death counts too.
+    # A child left behind by the harness may hold its end of the socket open: the harness' own exit counts too.
     try:
         pidfd = os.pidfd_open(controller)
     except ProcessLookupError:
@@ -99,7 +99,7 @@ def _controller_gone(ending: _Ending, pidfd: int) -> None:
 
 
 async def _commands(reader: asyncio.StreamReader, session: Session, say: _Say, ending: _Ending) -> None:
-    """Hand out commands, to be carried out one after another, until a stop, or until the harness is gone."""
+    """Dispatch commands one after another, until a stop or until the harness has gone."""
     waiting: asyncio.Queue[protocol.Command] = asyncio.Queue()
     worker = asyncio.create_task(_obey(waiting, session, say, ending))
     try:
@@ -107,7 +107,7 @@ async def _commands(reader: asyncio.StreamReader, session: Session, say: _Say, e
             command = protocol.request(line)
             assert not isinstance(command, Configure)  # only the first line is one
             if isinstance(command, protocol.Stop):
-                # Also while a phase is being begun or ended: after Ctrl-C nobody waits for that.
+                # Also while a phase begins or ends: after Ctrl-C, no caller waits for it.
                 ending.because(command.reason, answer=command.id)
                 return
             waiting.put_nowait(command)
@@ -132,13 +132,13 @@ async def _obey(commands: asyncio.Queue[protocol.Command], session: Session, say
 
 
 def _fault(error: Exception, ending: _Ending) -> None:
-    """End the recording for a defect of ours; the trace goes to the recorder's log."""
+    """End the recording because of an internal error; the trace goes to the recorder's log."""
     traceback.print_exception(error)
     ending.because("failed", message=f"{type(error).__name__}: {error}")
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """Return the next whole line; nothing when the other side is gone."""
+    """Return the next whole line; nothing when the other side has gone."""
     try:
         line = await reader.readline()
     except ConnectionError:
@@ -151,7 +151,7 @@ async def _farewell(writer: asyncio.StreamWriter) -> None:
     try:
         await writer.wait_closed()
     except OSError:
-        # The harness has closed its end: there is nobody to tell.
+        # The harness has closed its end: there is no receiver.
         return
 
 
@@ -161,7 +161,7 @@ def _refusal(number: int, error: GrovescaleError) -> Refused:
 
 
 def _allow_sockets() -> None:
-    """Let a thousand targets each have a connection: the usual soft limit is for programs that use `select`."""
+    """Raise the soft limit of open files, so that a thousand targets can have a connection each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -169,11 +169,11 @@ def _allow_sockets() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the process; ``--control-fd`` names the inherited socket."""
+    """Run the recorder process; ``--control-fd`` names the inherited socket."""
     parser = argparse.ArgumentParser(prog="python -m pytest_grovescale.recording")
     parser.add_argument("--control-fd", type=int, required=True)
     options = parser.parse_args(arguments)
-    # Ctrl-C is for the harness: it decides what is still to be recorded.
+    # Ctrl-C is for the harness, which decides what is still to be recorded.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _allow_sockets()
     with socket.socket(fileno=options.control_fd) as connection:

@@ -1,4 +1,4 @@
-"""Processes measured by their exact CPU clocks, and followed from pid to pid."""
+"""Processes measured by their exact CPU clocks, and identified beyond pid reuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A process for certain: pids are used again, pid and start time together are not."""
+    """Identifies a process: pids are reused, pid and start time together are not."""
 
     pid: int
     started_ticks: int
@@ -33,8 +33,7 @@ class Usage(msgspec.Struct, frozen=True):
     peak_rss_bytes: int
     """Sum of each process' own peak."""
     waiting_ns: int | None = None
-    """How long their threads have waited for a core; None where that was not asked for or the kernel does not count
-    it."""
+    """How long their threads have waited for a core, ns; None when not requested or not counted by the kernel."""
 
 
 class _Stat(msgspec.Struct, frozen=True):
@@ -43,13 +42,13 @@ class _Stat(msgspec.Struct, frozen=True):
 
 
 def identity(pid: int) -> Identity | None:
-    """Return the identity of the process that has this pid now; None when there is none."""
+    """Return the identity of the process with this pid; None when there is none."""
     stat = _stat(pid)
     return Identity(pid, stat.started_ticks) if stat else None
 
 
 def started_ticks(pid: int) -> int:
-    """Return when a process started, clock ticks since boot; raises ProcessLookupError when there is none."""
+    """Return the start time of a process, clock ticks since boot. Raises ProcessLookupError when there is none."""
     found = identity(pid)
     if found is None:
         raise ProcessLookupError(pid)
@@ -57,11 +56,11 @@ def started_ticks(pid: int) -> int:
 
 
 def usage(process: Identity, *, apart: Collection[int] = (), core_wait: CoreWait | None = None) -> Usage | None:
-    """Return what a process has used; None when it is gone (another process may have its pid by now).
+    """Return a process' CPU time and memory; None when it is gone (another process may have its pid).
 
-    ``apart``: pids of descendants that are no part of it, nor are theirs: they are measured in their own right.
-    ``core_wait``: the process's own, from read to read. A process that has exited but was not reaped yet still
-    answers with its CPU time, and no memory.
+    ``apart``: pids of descendants to exclude, with their own descendants: they are measured separately.
+    ``core_wait``: the state that this process keeps between reads. A process that has exited but was not reaped yet
+    still answers with its CPU time, and no memory.
     """
     total = _own_usage(process.pid, process.started_ticks)
     if total is None:
@@ -75,10 +74,10 @@ def usage(process: Identity, *, apart: Collection[int] = (), core_wait: CoreWait
 
 
 class CoreWait:
-    """How long the threads of one process and its descendants have been runnable without a core, all together.
+    """Total time that the threads of a process and its descendants were runnable without a core.
 
     That is ``run_delay`` of /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst); the kernel adds to
-    it when the thread gets its core. /proc/PID/schedstat is the main thread's alone: next to nothing for a Go program,
+    it when the thread gets its core. /proc/PID/schedstat covers the main thread only: next to nothing for a Go program,
     whose work is on other threads.
     """
 
@@ -88,7 +87,7 @@ class CoreWait:
         self._counted = False
 
     def read(self, members: Iterable[tuple[int, list[str]]]) -> int | None:
-        """Return the sum so far, ns, which never falls; None where the kernel does not count it.
+        """Return the sum so far, ns, which never decreases; None where the kernel does not count it.
 
         ``members``: each process with its threads, as of `family`. A thread that has ended counts with its last value;
         one that began and ended between two reads is missed.
@@ -102,7 +101,7 @@ class CoreWait:
                     # A kernel that does not count shows three zeros, also for a thread that has run.
                     self._counted = self._counted or fields[2] != b"0"
         for key, last in self._living.items():
-            # One that shows less than before is another thread, which was given the id of one that ended.
+            # A lower value comes from another thread that reuses the id of one that ended.
             if living.get(key, -1) < last:
                 self._ended_ns += last
         self._living = living
@@ -110,12 +109,12 @@ class CoreWait:
 
 
 def open_pidfd(process: Identity) -> int | None:
-    """Return a descriptor that becomes readable when the process exits; None when it is gone already."""
+    """Return a descriptor that becomes readable when the process exits; None when it has already ended."""
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    # The descriptor is for good; what was checked before it was opened need not be.
+    # A pidfd never refers to another process; the check before it was opened may be outdated.
     if identity(process.pid) != process:
         os.close(fd)
         return None
@@ -134,7 +133,7 @@ def _own_usage(pid: int, started_ticks: int | None) -> tuple[int, int, int] | No
     if stat is None or started_ticks not in (None, stat.started_ticks):
         return None
     try:
-        # Any process' CPU clock: ns, threads that have ended included (clock_getcpuclockid(3) makes the same id).
+        # CPU clock id of any process: ns, including threads that have ended (as clock_getcpuclockid(3) builds it).
         cpu = time.clock_gettime_ns(((~pid) << 3) | 2)
     except OSError:
         return None
@@ -147,13 +146,13 @@ def _stat(pid: int) -> _Stat | None:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may hold anything, spaces and parentheses included.
+    # The name in parentheses may contain anything, spaces and parentheses included.
     fields = text[text.rindex(b")") + 2 :].split()
     return _Stat(int(fields[13]) + int(fields[14]), int(fields[19]))
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """Return RSS and its peak, bytes; zeros for a process that has exited (it holds none)."""
+    """Return RSS and peak RSS, bytes; zeros for a process that has exited."""
     rss = peak = 0
     try:
         lines = (_PROC / str(pid) / "status").read_bytes().split(b"\n")
@@ -168,7 +167,7 @@ def _memory(pid: int) -> tuple[int, int]:
 
 
 class _Listed(msgspec.Struct):
-    """The parts of cluster.handle.ProcessInfo that are read here."""
+    """The fields of cluster.handle.ProcessInfo that are read here."""
 
     pid: int
     started_ticks: int
@@ -179,16 +178,16 @@ _decode_list = msgspec.json.Decoder(dict[str, _Listed]).decode
 
 
 class ProcessesFile:
-    """The supervisor's list of processes, read again whenever it was replaced."""
+    """The supervisor's list of processes; read again whenever it was replaced."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._version: tuple[int, int] | None = None
 
     def changed(self) -> dict[str, Identity] | None:
-        """Return the running processes by name when the file is new since the last call, else None.
+        """Return the running processes by name when the file has changed since the last call, else None.
 
-        Raises ValueError when it is not what it should be; a file that is not there is not new.
+        Raises ValueError for invalid contents; a missing file counts as unchanged.
         """
         try:
             stat = self._path.stat()

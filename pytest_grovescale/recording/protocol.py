@@ -1,7 +1,7 @@
-"""What the harness and the recorder process say to each other: one JSON document a line, over a socket pair.
+"""Messages between the harness and the recorder process: one JSON document per line, over a socket pair.
 
 The first line is a ``Configure``; credentials travel here, never by argument or environment. Every request is
-answered by one ``Done`` or ``Refused`` with its id; updates come in between, unasked.
+answered by one ``Done`` or ``Refused`` with its id; unsolicited updates come in between.
 """
 
 from __future__ import annotations
@@ -20,70 +20,70 @@ Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 
 
 class ProcessTarget(msgspec.Struct, frozen=True):
-    """A process to measure whenever it is in the processes file."""
+    """A process to measure while it is in the processes file."""
 
     name: str
 
 
 class ProfileTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that can be looked into: profiled in phases that ask for it, its stacks dumped at a timeout."""
+    """A process that can be profiled in phases that request it, and whose stacks are dumped at a timeout."""
 
     process: str
     profiler: Literal["pyspy", "pprof"]
     address: Address | None = None
-    """Where ``net/http/pprof`` answers, ``http://127.0.0.1:6060/debug/pprof``; only for ``pprof``."""
+    """URL of ``net/http/pprof``, ``http://127.0.0.1:6060/debug/pprof``; only for ``pprof``."""
     stacks: Address | None = None
-    """Where the process itself tells what its tasks are doing; see `operator.shape.OperatorFile.stacks`."""
+    """The process's own endpoint for its task stacks; see `operator.shape.OperatorFile.stacks`."""
     pprof_at: OfFollowed | None = None
-    """As `address`, in followed pods: at whichever leads."""
+    """As `address`, in followed pods: at the leader."""
     stacks_at: OfFollowed | None = None
     """As `stacks`, in followed pods."""
 
     @property
     def serves_pprof(self) -> bool:
-        """Whether ``net/http/pprof`` answers, on this host or in pods."""
+        """Whether ``net/http/pprof`` is available, on this host or in pods."""
         return self.address is not None or self.pprof_at is not None
 
 
 class PodsToFollow(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that are one program's, as the operator's replicas: what happens to them is journaled."""
+    """The pods of one program, such as the operator's replicas, whose events are journaled."""
 
     name: str
-    """What they are, as ``operator``; `targets.OfFollowed` and incidents name them so."""
+    """Name of the program, such as ``operator``; `targets.OfFollowed` and incidents use it."""
     namespace: str
     label_selector: str
     lease: str = ""
-    """Name of the Lease that their leader holds; empty: they elect none, and the oldest that runs is taken for it."""
+    """Name of the Lease that their leader holds; empty: no leader election, the oldest running pod is the leader."""
     lease_namespace: str = ""
-    """Empty: the pods' own."""
+    """Empty: the pods' namespace."""
 
 
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recorder is to record, and where."""
+    """What a recorder records, and where."""
 
     journal: str
     run_folder: str = ""
     """The run's folder; profiles go into its ``profiles/<journal's stem>/``. Empty: no profiles."""
     opened: Opened
-    """First record; its ``at`` is set by the recorder."""
+    """First record; the recorder sets its ``at``."""
     access: Access
     audit_log: str = ""
-    """The API server's audit log, JSON lines; empty: none that can be read."""
+    """The API server's audit log, JSON lines; empty: no readable one."""
     processes_file: str = ""
     """JSON {name: ProcessInfo}, replaced as a whole at every change."""
     processes: tuple[ProcessTarget, ...] = ()
-    """Which of them to measure; none named: all."""
+    """The processes to measure; empty: all."""
     extra_processes: dict[str, tuple[int, int]] = {}
-    """Name → (pid, started_ticks) of processes that are in no file, as the harness itself."""
+    """Name → (pid, started_ticks) of processes that are in no file, such as the harness itself."""
     scrape_targets: tuple[ScrapeTarget, ...] = ()
     scrape_interval_s: float = 5.0
-    """Time between two scrapes of a target that has none of its own, s; 0: at the edges of phases only."""
+    """Interval between scrapes of a target without its own interval, s; 0: only at the edges of phases."""
     after_close: tuple[str, ...] = ()
-    """Program that the recorder becomes after it closed the journal because its controller vanished."""
+    """Program that the recorder executes after it has closed the journal because its controller vanished."""
     timeline_s: float = 1.0
-    """Time between two reads of the CPU clocks within a phase, s."""
+    """Interval between reads of the CPU clocks within a phase, s."""
     concealed: tuple[str, ...] = ()
-    """Secrets of the run that no text may show; see ``redaction.conceal``. They go through the socket only."""
+    """Secrets of the run to redact in all texts; see ``redaction.conceal``. They are sent through the socket only."""
 
 
 # ---- harness → recorder
@@ -96,9 +96,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
 class Configure(Request, tag="configure", frozen=True, kw_only=True):
     config: RecorderConfig
     controller: int
-    """Pid of the harness: it may leave a copy of the socket behind in a child."""
+    """Pid of the harness; a child of it may hold a copy of the socket."""
     import_path: list[str]
-    """Where the harness imports from, for conditions that are functions."""
+    """The harness' import path, for conditions that are functions."""
 
 
 class OpenWatches(Request, tag="watch", frozen=True, kw_only=True):
@@ -115,9 +115,9 @@ class BeginPhase(Request, tag="begin", frozen=True, kw_only=True):
     profile: bool = False
     """Attach a profiler to every profile target from the phase's begin to its end."""
     unprofiled: dict[str, str] = {}
-    """Process → why it cannot be profiled as the phase asks, which is journaled."""
+    """Process → why it cannot be profiled as the phase requests; journaled."""
     edges_only: bool = False
-    """Scrape at its edges only: what it measures is so little that a scrape would show in it."""
+    """Scrape only at the phase's edges: a scrape in between would distort what it measures."""
 
 
 class EndPhase(Request, tag="end", frozen=True, kw_only=True):
@@ -139,11 +139,11 @@ class AddLines(Request, tag="lines", frozen=True, kw_only=True):
 
 
 class QuietPhase(Request, tag="quiet", frozen=True, kw_only=True):
-    """From here on the open phase is scraped at its end only."""
+    """From here on the open phase is scraped only at its end."""
 
 
 class Conceal(Request, tag="conceal", frozen=True, kw_only=True):
-    """No text of the recording shows these from here on; see ``redaction.conceal``."""
+    """Redact these secrets in all texts of the recording from here on; see ``redaction.conceal``."""
 
     secrets: list[str]
 
@@ -157,7 +157,7 @@ class RemoveTarget(Request, tag="remove-target", frozen=True, kw_only=True):
 
 
 class ScrapeOnce(Request, tag="scrape", frozen=True, kw_only=True):
-    """Scrape a target that has no rhythm of its own, now."""
+    """Scrape a target without an interval, now."""
 
     name: str
 
@@ -169,7 +169,7 @@ class DeclareCheck(Request, tag="check", frozen=True, kw_only=True):
 
 
 class EndTest(Request, tag="end-test", frozen=True, kw_only=True):
-    """Journal what pytest made of the test."""
+    """Journal the test's outcome in pytest."""
 
     outcome: TestOutcome
     message: str
@@ -180,7 +180,7 @@ class AddProfileTarget(Request, tag="add-profile-target", frozen=True, kw_only=T
 
 
 class AlsoWatch(Request, tag="also-watch", frozen=True, kw_only=True):
-    """From the next phase on, every phase's watches tell this, too."""
+    """Add a watch to every phase from the next on."""
 
     specs: list[WatchSpec]
 
@@ -196,7 +196,7 @@ class AddIncident(Request, tag="incident", frozen=True, kw_only=True):
 
 
 class MeasureFile(Request, tag="measure-file", frozen=True, kw_only=True):
-    """Measure the processes in this file, too, as they come, move and go."""
+    """Also measure the processes in this file, as they start, change and end."""
 
     path: str
 
@@ -253,7 +253,7 @@ class Done(Answer, tag="done", frozen=True, kw_only=True):
 class Refused(Answer, tag="refused", frozen=True, kw_only=True):
     id: int
     usage: bool
-    """Whether the request was wrong (UsageError) rather than impossible (RecordingError)."""
+    """True: the request was wrong (UsageError). False: it was impossible (RecordingError)."""
     message: str
     next_step: str
 
@@ -268,11 +268,11 @@ class MilestoneReached(Answer, tag="milestone", frozen=True, kw_only=True):
 
 
 class Progress(Answer, tag="progress", frozen=True, kw_only=True):
-    """At most two a second, and only when something changed."""
+    """Sent at most twice a second, and only when something changed."""
 
     phase: str
     counts: dict[str, tuple[int, int]]
-    """Milestone → (have, want): objects; seconds of a timer; parts of all/any."""
+    """Milestone → (have, want): objects, seconds of a timer, or parts of all/any."""
     elapsed: float
     api_requests: int
     """Requests in the audit log since the phase's start, of all identities; 0 without an audit log."""
@@ -306,7 +306,7 @@ class IncidentSeen(Answer, tag="incident", frozen=True, kw_only=True):
 
 
 class StallSeen(Answer, tag="stall", frozen=True, kw_only=True):
-    """A process has stalled, or still does; as ``records.Stalled``."""
+    """A process has stalled, or is still stalled; as ``records.Stalled``."""
 
     process: str
     kind: StallKind
@@ -315,7 +315,7 @@ class StallSeen(Answer, tag="stall", frozen=True, kw_only=True):
 
 
 JOURNAL = "journal"
-"""Source of a `SourceBroke` that says that the recording itself cannot be written any more."""
+"""Source of a `SourceBroke` for a recording that cannot be written any more."""
 
 
 class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
@@ -324,8 +324,8 @@ class SourceBroke(Answer, tag="source-broke", frozen=True, kw_only=True):
     message: str
     next_step: str = ""
     fatal: bool = False
-    """Whether the open phase cannot go on because of it: one of its milestones can no longer be judged, or nothing is
-    recorded any more."""
+    """Whether the open phase cannot continue: one of its milestones can no longer be judged, or nothing is recorded any
+    more."""
 
 
 Update = (

@@ -1,4 +1,4 @@
-"""The harness' side of the recorder: starts the process, gives it orders, and hears what it has to say."""
+"""The harness' client of the recorder: starts the process, sends it commands, receives its updates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _END_S = 300.0
 _GRACE_S = 10.0
 _LOOK_S = 0.5
 STOPPED_S = 30.0
-"""How long a recorder that is stopped is waited for, s. Shorter stops are in its recording."""
+"""How long to wait for a recorder process that is stopped (SIGSTOP), s. Shorter stops are in its recording."""
 _TAIL_LINES = 20
 
 
@@ -57,9 +57,9 @@ class _Gone:
 
 
 class Recorder:
-    """A recorder process; make it with `start`. Every call may be interrupted by Ctrl-C and the next still works.
+    """A recorder process; create it with `start`. After Ctrl-C in any call, the next call still works.
 
-    All methods but `stop` raise RecordingError when the process has died. Not for use by several threads at once.
+    All methods but `stop` raise RecordingError when the process has died. Not thread-safe.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, journal: Path, log: Path) -> None:
@@ -73,8 +73,9 @@ class Recorder:
         self._updates: deque[Update] = deque()
         self._gone = False
         self._journal_lost: RecordingError | None = None
-        # Bytes are taken in by a thread: Ctrl-C, which strikes the main thread, can then lose none of them, and the
-        # recorder is never held up by a test that does something else, or by a debugger.
+        # A thread receives the bytes: Ctrl-C, which interrupts the main thread, then loses none of them, and neither a
+        # busy
+        # test nor a debugger blocks the recorder.
         self._ear = threading.Thread(target=self._listen, name="grovescale-recorder", daemon=True)
         self._ear.start()
 
@@ -82,7 +83,7 @@ class Recorder:
     def start(cls, config: RecorderConfig, *, log: Path) -> Self:
         """Start the process, in a session of its own, and return when it records.
 
-        ``log`` takes its standard output and error. Raises RecordingError when it does not start, or when the
+        ``log`` receives its standard output and error. Raises RecordingError when it does not start, or when the
         journal cannot be written.
         """
         journal = Path(config.journal)
@@ -91,7 +92,7 @@ class Recorder:
         paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
         with theirs, log_files.appending(log) as output:
             process = subprocess.Popen(
-                # -P: a json.py in the test's folder must not become the standard library's.
+                # -P: a json.py in the test's folder must not shadow the standard library's.
                 [sys.executable, "-P", "-m", "pytest_grovescale.recording", "--control-fd", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -112,7 +113,7 @@ class Recorder:
             raise
         return recorder
 
-    # ---- orders
+    # ---- commands
 
     def watch(self, specs: Sequence[WatchSpec], timeout: float) -> None:
         """Open the watches that are not open yet; return when all are live.
@@ -133,13 +134,13 @@ class Recorder:
         unprofiled: Mapping[str, str] | None = None,
         edges_only: bool = False,
     ) -> None:
-        """Begin a phase: every watch is live, the CPU clocks are read and the targets scraped when this returns.
+        """Begin a phase: when this returns, every watch is live, the CPU clocks are read and the targets scraped.
 
-        ``timeout`` (s) is journaled; keeping it is the caller's. ``hold`` (s) keeps the phase from being complete.
-        ``twin_of`` names the steady-state phase that this one is the idle twin of. ``profile``: a profiler is
-        attached to every profile target when this returns, or the recording says why not; ``unprofiled``: process →
-        why it has none. ``edges_only``: nothing is scraped between its edges.
-        Raises UsageError for a condition that cannot be used, RecordingError for a watch that cannot be opened.
+        ``timeout`` (s) is journaled; the caller enforces it. ``hold`` (s): the phase completes no earlier. ``twin_of``:
+        name of the steady-state phase whose idle twin this one is. ``profile``: a profiler is attached to every profile
+        target when this returns, or the recording states why not; ``unprofiled``: process → why it has none.
+        ``edges_only``: no scrapes between the phase's edges. Raises UsageError for a condition that cannot be used,
+        RecordingError for a watch that cannot be opened.
         """
         self._order(
             protocol.BeginPhase(
@@ -157,88 +158,89 @@ class Recorder:
         )
 
     def end_phase(self, name: str, outcome: Outcome, message: str = "") -> list[LateObject]:
-        """End the phase: the audit log is read up to now, clocks and targets are read again when this returns.
+        """End the phase: reads the audit log up to now, then clocks and targets again.
 
-        Returns the objects that are late, and why, when ``outcome`` is ``timeout``.
+        Returns the late objects, with reasons, when ``outcome`` is ``timeout``.
         """
         return self._order(protocol.EndPhase(id=self._id(), phase=name, outcome=outcome, message=message), _END_S).late
 
     def mark(
         self, label: str, *, state: Literal["begin", "end", "now"] = "now", detail: str = "", count: int = 0
     ) -> None:
-        """Journal something that the harness does; it stands in the journal before anything that follows from it."""
+        """Journal an action of the harness, before anything that follows from it."""
         self._order(protocol.AddMark(id=self._id(), label=label, state=state, detail=detail, count=count), _ORDER_S)
 
     def lines(self, source: str, lines: Sequence[str]) -> None:
-        """Journal text as evidence, as the last lines of a log; credentials in it are blotted out."""
+        """Journal text as evidence, such as the last lines of a log; credentials in it are redacted."""
         self._order(protocol.AddLines(id=self._id(), source=source, lines=list(lines)), _ORDER_S)
 
     def conceal(self, *secrets: str) -> None:
-        """Let neither this process nor the recorder show these from here on; see ``redaction.conceal``."""
+        """Redact these secrets from here on, in this process and the recorder; see ``redaction.conceal``."""
         before = redaction.concealed()
         redaction.conceal(*secrets)
         if redaction.concealed() != before:
             self._order(protocol.Conceal(id=self._id(), secrets=list(secrets)), _ORDER_S)
 
     def quiet_phase(self) -> None:
-        """Scrape the open phase at its end only, from here on; no scrape is under way when this returns."""
+        """Scrape the open phase only at its end from here on; no scrape is running when this returns."""
         self._order(protocol.QuietPhase(id=self._id()), _ORDER_S)
 
     def add_target(self, target: ScrapeTarget) -> None:
-        """Scrape a target from here on; one of a known name goes on with its history at its new place."""
+        """Scrape a target from here on; a target with a known name continues its history at the new location."""
         self._order(protocol.AddTarget(id=self._id(), target=target), _ORDER_S)
 
     def remove_target(self, name: str) -> None:
-        """Scrape a target no longer, nor any of its pods."""
+        """Stop scraping a target and all of its pods."""
         self._order(protocol.RemoveTarget(id=self._id(), name=name), _ORDER_S)
 
     def scrape(self, name: str) -> None:
-        """Scrape a target now that has no rhythm of its own (``interval_s=0``); one that is not known is left out."""
+        """Scrape a target without an interval (``interval_s=0``) now; ignores an unknown target."""
         self._order(protocol.ScrapeOnce(id=self._id(), name=name), _ORDER_S)
 
     def declare_check(self, check: dict[str, Any], source: str, *, enforced: bool = True) -> None:
-        """Journal a bound that the run is held to, so that it can be judged again from the recording."""
+        """Journal a bound that the run must meet, so that it can be judged again from the recording."""
         self._order(protocol.DeclareCheck(id=self._id(), check=check, source=source, enforced=enforced), _ORDER_S)
 
     def end_test(self, outcome: TestOutcome, message: str = "") -> None:
-        """Journal what pytest made of the test. After `stop` it is appended to the closed journal."""
+        """Journal the test's outcome in pytest. After `stop` it is appended to the closed journal."""
         if self._process.poll() is None:
             self._order(protocol.EndTest(id=self._id(), outcome=outcome, message=message), _ORDER_S)
         else:
             append(self.journal, TestEnded(at=time.time_ns(), outcome=outcome, message=redaction.text(message)))
 
     def add_profile_target(self, target: ProfileTarget) -> None:
-        """Let a process be profiled in phases that ask for it, and its stacks be dumped at the timeout of any."""
+        """Allow a process to be profiled in phases that request it, and its stacks to be dumped at a timeout."""
         self._order(protocol.AddProfileTarget(id=self._id(), target=target), _ORDER_S)
 
     def also_watch(self, specs: Sequence[WatchSpec]) -> None:
-        """Let every phase from the next one on watch this as well, in one watch with what its milestones look at."""
+        """Add a watch to every phase from the next on, merged with the watches of its milestones."""
         self._order(protocol.AlsoWatch(id=self._id(), specs=list(specs)), _ORDER_S)
 
     def follow_pods(self, pods: PodsToFollow) -> None:
-        """Journal what happens to pods after this returns: containers' restarts, coming and going, changes of leader.
+        """Journal events of pods from here on: container restarts, appearing and disappearing pods, leader changes.
 
-        A target with `OfFollowed` is then scraped at whichever of them leads. What cannot be followed is journaled as
-        a source that broke off, and tried again.
+        A target with `OfFollowed` is then scraped at their leader. A failure to follow is journaled as a failure of the
+        source, and retried.
         """
         self._order(protocol.FollowPods(id=self._id(), pods=pods), _ORDER_S)
 
     def incident(self, kind: IncidentKind, subject: str, detail: str = "") -> None:
-        """Journal something that happened to what is measured, now."""
+        """Journal an incident of what is measured, now."""
         self._order(protocol.AddIncident(id=self._id(), kind=kind, subject=subject, detail=detail), _ORDER_S)
 
     def measure_file(self, path: Path | str) -> None:
-        """Measure the processes in a file, too: {name: ProcessInfo}, replaced as a whole at every change.
+        """Also measure the processes in a file: {name: ProcessInfo}, replaced as a whole at every change.
 
-        For those that no supervisor of ours has started, as in containers of this machine. A name that another process
-        takes over goes on with that one; one that is taken away is measured no longer, which is no end of its process.
+        For processes that no supervisor of grovescale has started, as in containers of this machine. A name that
+        another process takes over continues with that one; a removed name is no longer measured, which is not the end
+        of its process.
         """
         self._order(protocol.MeasureFile(id=self._id(), path=str(path)), _ORDER_S)
 
     def dump_stacks(self, process: str) -> None:
         """Journal the stacks of a profile target as ``Lines`` with source ``stacks:<process>``.
 
-        Takes 5 s at most; a dump that fails is journaled as such. A process that is no target has none.
+        Takes 5 s at most; journals a dump that fails as such. Does nothing for a process that is not a target.
         """
         self._order(protocol.DumpStacks(id=self._id(), process=process), _ORDER_S)
 
@@ -253,9 +255,9 @@ class Recorder:
         self.check_journal()
 
     def check_journal(self) -> None:
-        """Raise RecordingError when the recorder has said that the recording cannot be written any more."""
+        """Raise RecordingError when the recorder has reported that the recording cannot be written any more."""
         if self._journal_lost is not None:
-            # A new one: the same one, raised twice, would gather the frames of both.
+            # A new exception: the same one, raised twice, would collect the frames of both.
             raise RecordingError(self._journal_lost.message, next_step=self._journal_lost.next_step)
 
     def wait(self, timeout: float) -> Update | None:
@@ -268,7 +270,7 @@ class Recorder:
                 if left <= 0:
                     return None
             elif not isinstance(heard, Done | Refused):
-                # An answer here is that to an order which Ctrl-C interrupted.
+                # An answer here belongs to a command that Ctrl-C interrupted.
                 self._updates.append(heard)
         return self._updates.popleft()
 
@@ -277,7 +279,7 @@ class Recorder:
         return not self._gone and self._process.poll() is None
 
     def stop(self, reason: Literal["stopped", "interrupted", "failed"] = "stopped") -> None:
-        """Close the journal and end the process; killed when it does not within 10 s. May be called again."""
+        """Close the journal and end the process; kill it after 10 s. May be called again."""
         if self._process.poll() is None:
             with contextlib.suppress(RecordingError):
                 self._order(protocol.Stop(id=self._id(), reason=reason), _GRACE_S)
@@ -289,7 +291,7 @@ class Recorder:
             self._process.wait()
         self._ear.join(_GRACE_S)
 
-    # ---- the line
+    # ---- the socket
 
     def _id(self) -> int:
         return next(self._ids)
@@ -343,7 +345,7 @@ class Recorder:
                 for line in lines:
                     self._heard.put(protocol.answer(line))
             except OSError:
-                # The process died with bytes of ours unread.
+                # The process died with unread bytes of ours.
                 pass
             finally:
                 self._heard.put(_Gone())

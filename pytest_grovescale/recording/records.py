@@ -1,12 +1,12 @@
-"""The journal's records: what a recording holds, line by line.
+"""The journal's records: the contents of a recording, line by line.
 
 A recording is a file of JSON lines, one record each, in the order in which the recorder learned of them. The
-first record is ``Opened``; a complete one ends with ``Closed``; a file that ends anywhere else was cut short
+first record is ``Opened``; a complete recording ends with ``Closed``; one that ends anywhere else was cut short
 and is still readable up to its last whole line.
 
 All times are integers, ns. ``at`` is the recorder's clock: the wall clock at its start plus monotonic time
-since, so it never steps. Times named ``*_wall`` were read from somebody else's wall clock (the API server's);
-``ClockStep`` says by how much the wall clock and the recorder's clock differ from then on.
+since, so it never steps. Times named ``*_wall`` were read from another process' wall clock (the API server's);
+``ClockStep`` holds the difference between wall clock and recorder's clock from then on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run ran on. ``fingerprint`` is equal where absolute figures may be compared."""
+    """The machine that the run used. Absolute figures are comparable where ``fingerprint`` is equal."""
 
     fingerprint: str
     cpu: str
@@ -43,7 +43,7 @@ class ObjectRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One object, by name."""
 
     resource: str
-    """Plural with group, as ``pods`` or ``podcliquesets.grove.io``."""
+    """Plural with group, such as ``pods`` or ``podcliquesets.grove.io``."""
     namespace: str = ""
     name: str = ""
 
@@ -53,7 +53,7 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     run: str
     """Id of the run (one pytest session or command); several recordings may share it."""
     test: str
-    """What is recorded: a pytest node id or a command's name."""
+    """What is recorded: a pytest node id or the name of a command."""
     version: str
     """Version of pytest-grovescale that wrote it."""
     machine: Machine
@@ -62,18 +62,18 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     identities: dict[str, str] = {}
     """Role → user name in the audit log: operator, harness, recorder, kube-scheduler, kwok …"""
     parameters: dict[str, str | int | float | bool] = {}
-    """What the run was asked to do: operator, variant, replicas …"""
+    """The run's parameters: operator, variant, replicas …"""
     command: str = ""
-    """The command that repeats the test with the options that it was given, to be run in the project's root folder."""
+    """Command that repeats the test with the same options; to be run in the project's root folder."""
     audited: bool = False
     """Whether the API server's audit log is a source of this recording."""
     profiled: bool = False
-    """Whether profilers are attached in its phases: then its CPU times hold what they cost, and gate nothing."""
+    """Whether profilers are attached in its phases: its CPU times then include their cost, and gate nothing."""
     contention_limit: float = 0.10
     """Share of the machine's cores that other programs and steal may take before figures count as inflated."""
     simulated_nodes: dict[str, int] = {}
-    """Prefix → number of the nodes that were made for this run, named ``<prefix>-0`` and so on, on a cluster that has
-    other nodes, too. Empty: all of its nodes are simulated."""
+    """Prefix → number of nodes created for this run, named ``<prefix>-0`` and so on, on a cluster that also has other
+    nodes. Empty: all of its nodes are simulated."""
 
 
 class PhaseStarted(Record, tag="phase-started", frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class PhaseStarted(Record, tag="phase-started", frozen=True, kw_only=True):
     timeout_ns: int
     hold_ns: int = 0
     twin_of: str = ""
-    """The steady-state phase that this one is the idle twin of: as long, and without a trigger."""
+    """The steady-state phase whose idle twin this one is: of equal length, without a trigger."""
 
 
 class PhaseEnded(Record, tag="phase-ended", frozen=True, kw_only=True):
@@ -102,16 +102,16 @@ class MilestoneMet(Record, tag="met", frozen=True, kw_only=True):
     phase: str
     name: str
     watch: str = ""
-    """The watch whose event tipped it; empty for a timer and for one that held from the start."""
+    """The watch whose event met it; empty for a timer and for a condition that held from the start."""
     object: ObjectRef | None = None
-    """The object whose event tipped it."""
+    """The object whose event met it."""
     resource_version: str = ""
     uncertainty_ns: int = 0
-    """How much earlier it may have been: length of the cut or gap in the watch that it fell into."""
+    """How much earlier it may have been: length of the watch disconnect or gap that it fell into."""
 
 
 class Mark(Record, tag="mark", frozen=True, kw_only=True):
-    """Something the harness did: ``apply``, ``trigger``, ``scale``, ``delete``, ``operator-start`` …"""
+    """An action of the harness: ``apply``, ``trigger``, ``scale``, ``delete``, ``operator-start`` …"""
 
     label: str
     state: Literal["begin", "end", "now"] = "now"
@@ -121,14 +121,14 @@ class Mark(Record, tag="mark", frozen=True, kw_only=True):
 
 class WatchOpened(Record, tag="watch-opened", frozen=True, kw_only=True):
     watch: str
-    """Id by which later records name this watch."""
+    """Id that later records use for this watch."""
     spec: WatchSpec
     mode: Literal["stream", "list"]
     """``stream``: sendInitialEvents; ``list``: LIST, then WATCH (older servers)."""
 
 
 class WatchLive(Record, tag="watch-live", frozen=True, kw_only=True):
-    """The initial events are in; from here on the store is complete."""
+    """The initial events are complete; from here on the store is, too."""
 
     watch: str
     objects: int
@@ -136,17 +136,17 @@ class WatchLive(Record, tag="watch-live", frozen=True, kw_only=True):
 
 
 class WatchCut(Record, tag="watch-cut", frozen=True, kw_only=True):
-    """The stream ended and was taken up again at the same resourceVersion: nothing lost, but late."""
+    """The stream ended and was resumed at the same resourceVersion: events were delayed, none lost."""
 
     watch: str
     reason: str
     resource_version: str = ""
     length_ns: int = 0
-    """From the last event or bookmark before the cut to the moment the stream was open again."""
+    """From the last event or bookmark before the disconnect until the stream was open again."""
 
 
 class WatchGap(Record, tag="watch-gap", frozen=True, kw_only=True):
-    """The resourceVersion was gone (410): a new list stands for whatever happened in between."""
+    """The resourceVersion was gone (410): a new list replaces the events in between."""
 
     watch: str
     reason: str
@@ -154,7 +154,7 @@ class WatchGap(Record, tag="watch-gap", frozen=True, kw_only=True):
 
 
 class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
-    """One watch event, reduced to the fields that this watch projects."""
+    """One watch event, reduced to the fields that this watch keeps."""
 
     watch: str
     change: Literal["added", "modified", "deleted"]
@@ -163,9 +163,9 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     uid: str = ""
     resource_version: str = ""
     initial: bool = False
-    """Part of the initial events, or made up from a new list after a gap."""
+    """Part of the initial events, or derived from a new list after a gap."""
     fields: dict[str, Any] = {}
-    """Field path → value; a path that the object lacks is left out."""
+    """Field path → value; without the paths that the object lacks."""
 
 
 class Request(Record, tag="request", frozen=True, kw_only=True):
@@ -176,7 +176,7 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
     stage: Literal["ResponseStarted", "ResponseComplete", "Panic"] = "ResponseComplete"
     group: str = ""
     resource: str = ""
-    """Plural; empty for a request that is not for a resource."""
+    """Plural; empty for a non-resource request."""
     subresource: str = ""
     namespace: str = ""
     name: str = ""
@@ -185,30 +185,30 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
     code: int = 0
     received_wall: int = 0
     completed_wall: int = 0
-    """The write's commit lies between these two."""
+    """The write was committed between these two times."""
     dry_run: bool = False
 
 
 class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
-    """A source of the recording broke off; what it would have told is missing, not zero."""
+    """A source of the recording failed; its data is missing, not zero."""
 
     source: str
-    """``audit``, ``cpu``, ``scrape:<target>`` (told at each edge of a phase, and between them when it is new),
-    ``watch:<id>``, ``pods:<name>`` (what happens to these pods is not told), ``profile:<process>`` (of the phase
-    before, if none is open), ``stacks:<process>``,
-    ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is unknown)."""
+    """``audit``, ``cpu``, ``scrape:<target>`` (at each edge of a phase, and between them when it is new),
+    ``watch:<id>``, ``pods:<name>`` (events of these pods are missing), ``profile:<process>`` (of the phase before, if
+    none is open), ``stacks:<process>``, ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is
+    unknown)."""
     message: str
 
 
 class ProcessSeen(Record, tag="process", frozen=True, kw_only=True):
-    """A process that is measured from here on; a restarted one is seen again with its new pid."""
+    """A process is measured from here on; a restarted one is seen again with its new pid."""
 
     process: str
     pid: int
     started_ticks: int
-    """Field 22 of /proc/PID/stat: with the pid it names the process for certain."""
+    """Field 22 of /proc/PID/stat; identifies the process together with its pid."""
     ran_ns: int = 0
-    """For how long it had been running by then; its start is known to 10 ms."""
+    """How long it had been running by then; its start is known to 10 ms."""
 
 
 class ProcessGone(Record, tag="process-gone", frozen=True, kw_only=True):
@@ -225,38 +225,38 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     rss_bytes: int
     peak_rss_bytes: int = 0
     waiting_ns: int | None = None
-    """How long its threads and its children's have been runnable without a core, all together, since it is measured or
-    before: only differences count. Threads that ended are in it, so that it never falls; None where the kernel does not
-    count it. (Recordings made before this field have ``ready_ns``, the main thread's alone, which is left unread.)"""
+    """Total time that its threads and its children's were runnable without a core, since it is measured or before: only
+    differences are meaningful. Includes threads that ended, so it never decreases; None where the kernel does not count
+    it. (Recordings made before this field have ``ready_ns``, for the main thread alone, which is ignored.)"""
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; empty for the 1 s timeline."""
 
 
 class CoreTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cores did since boot, all together, ns in steps of a clock tick (proc_stat(5))."""
+    """Time use of the cores since boot, summed, ns in steps of a clock tick (proc_stat(5))."""
 
     cores: int
-    """Those that the recorder may run on, and that are online."""
+    """Online cores that the recorder may run on."""
     busy_ns: int
-    """Running anything, interrupts included."""
+    """Running any code, interrupts included."""
     idle_ns: int
-    """Idle, and not waiting for a disk."""
+    """Idle, not waiting for a disk."""
     iowait_ns: int
     steal_ns: int
     """Taken by the hypervisor for other machines."""
 
 
 class CgroupCpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The CPU limit of the recorder's cgroup, or of the one above it with the lowest limit."""
+    """The CPU limit of the recorder's cgroup, or of its ancestor with the lowest limit."""
 
     quota_cores: float | None = None
-    """How many cores its processes may use together; None: no limit."""
+    """Number of cores that its processes may use together; None: no limit."""
     throttled_ns: int = 0
-    """For how long the kernel kept it from running because its quota was used up, all cores together."""
+    """How long the kernel kept it from running because its quota was used up, summed over all cores."""
 
 
 class MachineRead(Record, tag="machine", frozen=True, kw_only=True):
-    """Who had the cores of the machine that the recorder runs on. What cannot be read there is None, never zero."""
+    """Use of the cores of the recorder's machine. Figures that cannot be read are None, never zero."""
 
     times: CoreTimes | None = None
     pressure_ns: int | None = None
@@ -268,7 +268,7 @@ class MachineRead(Record, tag="machine", frozen=True, kw_only=True):
 
 
 class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
-    """One scrape; ``samples`` holds only the series whose value changed since the target's last one."""
+    """One scrape; ``samples`` holds only the series whose value changed since the target's last scrape."""
 
     target: str
     edge: str = ""
@@ -276,23 +276,23 @@ class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
     samples: dict[str, float] = {}
     """Series as exposed, ``name{label="value",…}`` with labels sorted by name → value."""
     special: dict[str, str] = {}
-    """Series whose value changed to one that JSON has no number for: ``NaN``, ``+Inf``, ``-Inf``."""
+    """Series whose value changed to one that JSON cannot represent: ``NaN``, ``+Inf``, ``-Inf``."""
     gone: list[str] = []
-    """Series of the last scrape that this one no longer has, or has in ``special`` instead of ``samples``.
-    Any scrape is rebuilt from the records before: take out ``gone``, then put in ``samples`` and ``special``."""
+    """Series of the last scrape that this one lacks, or has in ``special`` instead of ``samples``.
+    Any scrape can be rebuilt from the records before: remove ``gone``, then add ``samples`` and ``special``."""
     families: dict[str, Family] = {}
-    """Families that are new, or described otherwise than in the last scrape."""
+    """Families that are new, or whose description changed since the last scrape."""
     families_gone: list[str] = []
     native: dict[str, NativeHistogram] = {}
-    """Series with exponential buckets whose buckets changed; such a series leaves with ``gone``."""
+    """Series with exponential buckets whose buckets changed; ``gone`` removes such a series, too."""
     created: dict[str, str] = {}
-    """Series whose time of creation is new: s since the epoch. One that was known was reset."""
+    """Series with a new creation time: s since the epoch. A series known before was reset."""
 
 
 class TargetSeen(Record, tag="target", frozen=True, kw_only=True):
-    """A metrics target answers from here on: for the first time, again, or somewhere else.
+    """A metrics target answers from here on: for the first time, again, or at another location.
 
-    It stands before the scrape. That it answers no longer says ``SourceFailed`` with source ``scrape:<target>``.
+    Precedes the scrape. ``SourceFailed`` with source ``scrape:<target>`` records that it stopped answering.
     """
 
     target: str
@@ -301,14 +301,14 @@ class TargetSeen(Record, tag="target", frozen=True, kw_only=True):
 
 
 class TargetGone(Record, tag="target-gone", frozen=True, kw_only=True):
-    """A metrics target is scraped no longer: all of its series have left. One of that name later starts anew."""
+    """A metrics target is no longer scraped: all of its series have ended. A later target of that name starts fresh."""
 
     target: str
 
 
 ProfileKind = Literal["pyspy", "pprof", "heap", "goroutines"]
-"""``pyspy``: folded stacks at 100 Hz, all threads; ``pprof``: a Go CPU profile; ``heap``, ``goroutines``: what a Go
-process held at the phase's end. All but the first are ``profile.proto``, gzipped."""
+"""``pyspy``: folded stacks at 100 Hz, all threads; ``pprof``: a Go CPU profile; ``heap``, ``goroutines``: snapshots of
+a Go process at the phase's end. All but the first are ``profile.proto``, gzipped."""
 
 
 class ProfileTaken(Record, tag="profile", frozen=True, kw_only=True):
@@ -319,43 +319,44 @@ class ProfileTaken(Record, tag="profile", frozen=True, kw_only=True):
     kind: ProfileKind
     file: str
     """Relative to the run's folder: ``profiles/<recording>/<phase>-<process>-<kind>.txt`` (py-spy's raw format) or
-    ``.pb.gz``. A process that was restarted in the phase has a file for each of its lives: ``…-<kind>-2.txt``."""
+    ``.pb.gz``. A process that was restarted in the phase has a file per lifetime: ``…-<kind>-2.txt``."""
     started: int
     """Recorder's clock, ns: the capture covers from here"""
     ended: int
     """to here. Both are the moment of ``heap`` and ``goroutines``, which are read right after the phase."""
     samples: int | None = None
-    """On-CPU samples, as the profiler counts them, one for each thread that ran; None where only the file tells."""
+    """On-CPU samples as counted by the profiler, one per thread that ran; None where only the file has the count."""
     errors: int | None = None
-    """Stacks that it could not read."""
+    """Stacks that the profiler could not read."""
 
 
 TestOutcome = Literal["passed", "failed", "inconclusive", "error"]
-"""``inconclusive``: the test failed only because a check, or a figure that it reads, could not be decided."""
+"""``inconclusive``: the test failed only because a check, or a figure that it reads, was undetermined."""
 
 
 class TestEnded(Record, tag="test-ended", frozen=True, kw_only=True):
-    """What pytest made of the test's set-up, function or teardown; of several the worst counts.
+    """pytest's outcome of the test's setup, call or teardown; of several records the worst counts.
 
-    A recording without one is of a test that was killed or interrupted. One of the teardown may follow ``Closed``.
+    A recording without one belongs to a test that was killed or interrupted. That of the teardown may follow
+    ``Closed``.
     """
 
     __test__: ClassVar[bool] = False  # pytest: not a test class, whatever its name
 
     outcome: TestOutcome
     message: str = ""
-    """First line of what ended it; empty for one that passed."""
+    """First line of the failure; empty for a test that passed."""
 
 
 class CheckDeclared(Record, tag="check", frozen=True, kw_only=True):
-    """A bound that this run is held to. Verdicts are derived from the recording, so that they can be had again."""
+    """A bound that this run must meet. Verdicts are derived from the recording, so they can be recomputed."""
 
     check: dict[str, Any]
     """The check as ``checks.check`` encodes it, its kind under ``check``."""
     source: str
     """Where it is declared: ``budgets.yaml:12``, ``marker``, ``test``."""
     enforced: bool = True
-    """Otherwise it is judged and reported, and decides nothing (``--grovescale-budgets=off``)."""
+    """False: judged and reported without effect on the outcome (``--grovescale-budgets=off``)."""
 
 
 IncidentKind = Literal[
@@ -367,39 +368,39 @@ IncidentKind = Literal[
     "node-restart",
     "api-server-restart",
 ]
-"""``container-restart``: a container of a followed pod was started again; ``pod-started``, ``pod-gone``: a followed pod
-came after the first look, or went; ``leader-change``: the Lease that the operator's replicas elect by has another
-holder; ``process-restart``: a measured process is another one; ``node-restart``: the container that is the cluster's
-node was restarted; ``api-server-restart``: the API server is another process."""
+"""``container-restart``: a container of a followed pod was restarted; ``pod-started``, ``pod-gone``: a followed pod
+appeared after the first look, or disappeared; ``leader-change``: the Lease of the operator's leader election has
+another holder; ``process-restart``: a measured process was replaced; ``node-restart``: the container that is the
+cluster's node was restarted; ``api-server-restart``: the API server is another process."""
 
 
 class Incident(Record, tag="incident", frozen=True, kw_only=True):
-    """Something that happened to what is measured, or to the cluster under it: figures have to be read with it."""
+    """An incident of what is measured, or of the cluster below it; it affects how figures are read."""
 
     kind: IncidentKind
     subject: str
-    """Whom it happened to: ``operator/pod-a/manager``, ``kube-apiserver``, a Lease or a container by its name."""
+    """What it happened to: ``operator/pod-a/manager``, ``kube-apiserver``, the name of a Lease or a container."""
     detail: str = ""
 
 
 StallKind = Literal["late", "busy", "stopped", "suspended", "silent"]
-"""``late``: the recorder's heartbeat did not beat, and the recorder neither ran nor waited for a core: it was stopped,
-or all of the machine was; ``busy``: it did not, since the recorder ran or waited for a core; ``stopped``: the process
-was stopped (state T of proc_pid_stat(5)); ``suspended``: the machine was, by which CLOCK_BOOTTIME is ahead of
-CLOCK_MONOTONIC; ``silent``: it did not answer, and there was no other sign of life."""
+"""``late``: the recorder's heartbeat was late while the recorder neither ran nor waited for a core: it, or the whole
+machine, was stopped; ``busy``: the heartbeat was late while the recorder ran or waited for a core; ``stopped``: the
+process was stopped (state T of proc_pid_stat(5)); ``suspended``: the machine was suspended (CLOCK_BOOTTIME is ahead of
+CLOCK_MONOTONIC); ``silent``: the server did not answer, and showed no other activity."""
 
 
 class Stalled(Record, tag="stall", frozen=True, kw_only=True):
-    """A process did not run, or did not answer, for a while. One that goes on is journaled again, with the same begin,
-    when it is over and at the phase's end."""
+    """A process did not run, or did not answer, for a while. A stall that continues is journaled again, with the same
+    begin, when it is over and at the phase's end."""
 
     process: str
-    """``recorder``, ``kube-apiserver``, ``etcd``, ``operator`` …; ``machine`` where all of it was suspended."""
+    """``recorder``, ``kube-apiserver``, ``etcd``, ``operator`` …; ``machine`` when all of it was suspended."""
     kind: StallKind
     began: int
     """Recorder's clock, ns."""
     length_ns: int
-    """So far. The recorder's clock stands still while the machine is suspended: only then is it not ``at - began``."""
+    """Length so far. Not ``at - began`` when the machine was suspended: the recorder's clock stood still then."""
 
 
 class Lines(Record, tag="lines", frozen=True, kw_only=True):
@@ -410,14 +411,14 @@ class Lines(Record, tag="lines", frozen=True, kw_only=True):
 
 
 class LateObject(Record, tag="late", frozen=True, kw_only=True):
-    """An object that kept a milestone from being met at its phase's timeout, and why, as far as the API tells."""
+    """An object that kept a milestone from being met at its phase's timeout, and why, as far as the API shows."""
 
     phase: str
     milestone: str
     object: ObjectRef
     owner: str = ""
     reason: str = ""
-    """Conditions that are not True, scheduling gates, finalizers, deletionTimestamp: in words."""
+    """Conditions that are not True, scheduling gates, finalizers, deletionTimestamp, as text."""
     events: list[str] = []
 
 

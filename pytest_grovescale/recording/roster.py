@@ -1,4 +1,4 @@
-"""The processes being measured, by name: learned from files, the supervisor's and others', watched for their exit."""
+"""The measured processes, by name: read from processes files (the supervisor's and others), watched for their exit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .records import CpuRead, ProcessGone, ProcessSeen
 
 
 class Roster:
-    """Measures named processes; a name whose process is replaced goes on with the new one."""
+    """Measures named processes; a name continues with the process that replaces its former one."""
 
     def __init__(
         self, ledger: Ledger, *, file: Path | None, wanted: Collection[str], extra: Mapping[str, Identity]
     ) -> None:
         self._ledger = ledger
         self._files: dict[ProcessesFile, dict[str, Identity]] = {}
-        """Each with what it listed last."""
+        """File → its processes at the last read."""
         self._wanted = frozenset(wanted)
         self._running: dict[str, Identity] = {}
         self._pidfds: dict[str, int] = {}
@@ -31,16 +31,16 @@ class Roster:
         self._machine = MachineReader()
         self._file_bad = False
         self.on_seen: Callable[[str], None] = lambda name: None
-        """Called when a name has a process from now on."""
+        """Called when a name gets a new process."""
         self.on_gone: Callable[[str], None] = lambda name: None
-        """Called when the process of a name has ended, or is measured no longer."""
+        """Called when the process of a name has ended, or is no longer measured."""
         for name, process in extra.items():
             self._see(name, process)
         if file is not None:
             self.add_file(file)
 
     def process(self, name: str) -> Identity | None:
-        """Return the process that has this name now; None when none runs."""
+        """Return the current process of this name; None when none runs."""
         return self._running.get(name)
 
     def others(self, name: str) -> dict[str, Identity]:
@@ -48,11 +48,11 @@ class Roster:
         return {other: process for other, process in self._running.items() if other != name}
 
     def add_file(self, path: Path) -> None:
-        """Take in what changes in one more file."""
+        """Read one more processes file from here on."""
         self._files[ProcessesFile(path)] = {}
 
     def look(self) -> None:
-        """Take in what changed in the processes files."""
+        """Process changes of the processes files."""
         for file, before in self._files.items():
             try:
                 listed = file.changed()
@@ -66,7 +66,7 @@ class Roster:
                 self._follow(before, listed)
 
     def _follow(self, before: Mapping[str, Identity], listed: Mapping[str, Identity]) -> None:
-        """Go from one version of a file to the next: who has lost a name first, then who has got one."""
+        """Apply the difference between two versions of a file: removed names first, then new ones."""
         for name, process in before.items():
             if listed.get(name) != process and self._running.get(name) == process:
                 self._leave(name)
@@ -76,21 +76,21 @@ class Roster:
                 self._see(name, process)
 
     def read(self, edge: str = "") -> None:
-        """Journal the CPU clock and memory of every process, then who had the cores of the machine."""
+        """Journal the CPU clock and memory of every process, then the use of the machine's cores."""
         self.look()
         for name in list(self._running):
             self._read(name, edge)
         self._ledger.add(self._machine.read(self._ledger.now(), edge))
 
     def close(self) -> None:
-        """Watch no longer for exits."""
+        """Stop watching for exits."""
         for name in list(self._running):
             self._forget(name)
 
     def _see(self, name: str, process: Identity) -> None:
         pidfd = open_pidfd(process)
         if pidfd is None:
-            # It ended before it was ever measured: the exit is all there is to tell.
+            # It ended before it was ever measured: only the exit is known.
             self._ledger.tell(ProcessExited(process=name, pid=process.pid))
             return
         self._running[name] = process
@@ -111,7 +111,7 @@ class Roster:
         self.on_seen(name)
 
     def _leave(self, name: str) -> None:
-        """Measure the process of a name no longer; it has ended, or goes on as another or unmeasured."""
+        """Stop measuring the process of a name: it has ended, or continues under another name or unmeasured."""
         if name not in self._running:
             return
         if has_ended(self._pidfds[name]):
@@ -123,7 +123,7 @@ class Roster:
 
     def _exited(self, name: str) -> None:
         process = self._running[name]
-        # Until its parent reaps it, its clock can still be read: the CPU of a crash is not lost.
+        # Until its parent reaps it, its clock can still be read: the CPU time of a crashed process is not lost.
         self._read(name, "")
         self._forget(name)
         self._ledger.add(ProcessGone(at=self._ledger.now(), process=name, pid=process.pid))
@@ -133,11 +133,11 @@ class Roster:
     def _read(self, name: str, edge: str) -> None:
         process = self._running[name]
         at = self._ledger.now()
-        # The recorder is a child of the harness; neither may count for both.
+        # The recorder is a child of the harness: without this its CPU time would count for both.
         apart = {other.pid for other in self._running.values()}
         used = usage(process, apart=apart, core_wait=self._core_waits[name])
         if used is None:
-            # Gone between two looks; its pidfd tells.
+            # It ended between two polls; its pidfd reports that.
             return
         self._ledger.add(
             CpuRead(

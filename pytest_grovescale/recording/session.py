@@ -1,4 +1,4 @@
-"""One recording in progress: the sources, and the rhythms that drive them."""
+"""One recording in progress: the sources, and the periodic tasks that drive them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
 
 BEAT_S = 0.1
-"""Between two looks at the audit log and the processes file, each followed by a write of the journal."""
+"""Interval between polls of the audit log and the processes file, each followed by a write of the journal, s."""
 
 PROGRESS_S = 0.5
 
 RECORDER = "recorder"
-"""Its name as a process, and its role in the audit log."""
+"""The recorder's name as a process, and its role in the audit log."""
 
 Reason = Literal["stopped", "controller-gone", "interrupted", "failed"]
 """Why a recording ends; see ``records.Closed``."""
@@ -105,7 +105,7 @@ class Session:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, broken: Callable[[], None]) -> None:
-        """Start what runs by itself; ``broken`` is called when one of them fails."""
+        """Start the background tasks; ``broken`` is called when one of them fails."""
         rhythms: list[tuple[float, Callable[[], None]]] = [
             (BEAT_S, self._beat),
             (PROGRESS_S, self.phases.progress),
@@ -123,7 +123,7 @@ class Session:
         self._tasks.append(task)
 
     async def close(self, reason: Reason, message: str = "") -> None:
-        """Stop all sources, take in what they still hold, and close the journal."""
+        """Stop all sources, process their remaining data, and close the journal."""
         for task in self._tasks:
             task.cancel()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -148,7 +148,7 @@ class Session:
         self.ledger.close(Closed(at=self.clock.now(), reason=reason, message=message))
 
     async def obey(self, command: protocol.Command) -> list[LateObject]:
-        """Carry out one command of the harness; returns late objects, if it has any."""
+        """Execute one command of the harness; return late objects, if any."""
         match command:
             case protocol.OpenWatches():
                 await self.watches.ensure(command.specs, command.timeout)
@@ -201,7 +201,7 @@ class Session:
         self.probes.feed(record)
 
     def _report_stalls(self) -> None:
-        """Journal what has stalled and still does: the open phase is about to be judged."""
+        """Journal the stalls that continue: the open phase is about to be judged."""
         self.heartbeat.beat()
         self.stopped.report()
         self.probes.report()
@@ -221,7 +221,7 @@ class Session:
         self.roster.read()
 
     async def _timers(self) -> None:
-        """Let timers and holds run out when they are due."""
+        """Process timers and holds when they are due."""
         while True:
             self.phases.begun.clear()
             due = self.phases.next_due()
@@ -233,7 +233,7 @@ class Session:
 
 
 async def _every(seconds: float, act: Callable[[], None]) -> None:
-    """Act in a steady rhythm; beats that were slept through are left out."""
+    """Act periodically; missed beats are skipped."""
     loop = asyncio.get_running_loop()
     due = loop.time() + seconds
     while True:

@@ -1,7 +1,7 @@
-"""What did not run for a while: the recorder by its heartbeat, other processes by their state, servers by probes.
+"""Stall detection: of the recorder by its heartbeat, of other processes by their state, of servers by probes.
 
-A stall falsifies what is measured in it, and says nothing of itself: a figure that could not be taken looks like one
-that is small, and a moment that was seen late like one that came late.
+A stall distorts figures without a trace: a figure that could not be measured looks like a small one, and an event that
+was seen late looks like a late event.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .protocol import StallSeen
 from .records import AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
 
 LATE_NS = 1_000_000_000
-"""A heartbeat that is later than this, and an answer that takes so much longer than usual, is a stall."""
+"""A heartbeat that is later than this, or an answer that takes this much longer than usual, is a stall, ns."""
 
 PROBE_S = 1.0
-"""Between two probes of a server: one small request, which is left out of the audit log's figures."""
+"""Interval between probes of a server, s: one small request each, excluded from the audit log's figures."""
 
 API_SERVER, ETCD = "kube-apiserver", "etcd"
 _PATHS = {API_SERVER: "/version", ETCD: "/livez"}
-"""Which every authenticated user may read by default (ClusterRole ``system:public-info-viewer``)."""
+"""Paths that every authenticated user may read by default (ClusterRole ``system:public-info-viewer``)."""
 
 PROBES = frozenset(_PATHS.values())
 """The paths of all probes."""
@@ -42,12 +42,12 @@ _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 class Clocks(NamedTuple):
-    """Of this process, ns."""
+    """Clocks of this process, ns."""
 
     boot: int
-    """CLOCK_BOOTTIME - CLOCK_MONOTONIC: grows while the machine is suspended."""
+    """CLOCK_BOOTTIME - CLOCK_MONOTONIC: increases while the machine is suspended."""
     ran: int
-    """Its CPU time, and how long its main thread was runnable without a core."""
+    """Its CPU time, plus the time that its main thread was runnable without a core."""
 
 
 def _clocks() -> Clocks:
@@ -58,7 +58,7 @@ def _clocks() -> Clocks:
 
 
 class Heartbeat:
-    """The recorder's own: `beat` is called in a steady rhythm; what it misses is a stall of the recorder."""
+    """The recorder's heartbeat: `beat` is called periodically; a missed beat is a stall of the recorder."""
 
     def __init__(self, ledger: Ledger, period_ns: int, clocks: Callable[[], Clocks] = _clocks) -> None:
         self._ledger = ledger
@@ -67,7 +67,7 @@ class Heartbeat:
         self._last = ledger.now()
         self._before = clocks()
         self.on_stall: Callable[[], None] = lambda: None
-        """Called when one is over, before it is journaled: what else seemed late was not."""
+        """Called when a stall is over, before it is journaled: other delays were the recorder's own."""
 
     def is_late(self, at: int) -> bool:
         """Return whether the next beat is late by more than `LATE_NS`."""
@@ -90,7 +90,7 @@ class Heartbeat:
 
 
 class StoppedProcesses:
-    """Which of the measured processes are stopped, seen at every beat."""
+    """The measured processes that are stopped, checked at every beat."""
 
     def __init__(self, ledger: Ledger, running: Callable[[], Mapping[str, Identity]]) -> None:
         self._ledger = ledger
@@ -99,7 +99,7 @@ class StoppedProcesses:
         """Name → pid, when it was first seen stopped, whether that is journaled."""
 
     def look(self) -> None:
-        """Journal who is stopped, and was at the look before; and who no longer is."""
+        """Journal the processes that were stopped at two checks in a row, and those that run again."""
         now = self._ledger.now()
         running = self._running()
         stopped = {name: process.pid for name, process in running.items() if _is_stopped(process)}
@@ -116,7 +116,7 @@ class StoppedProcesses:
                 journal(self._ledger, name, "stopped", self._since[name][1], now - self._since[name][1])
 
     def report(self) -> None:
-        """Journal those that still are, up to now: a phase ends."""
+        """Journal the processes that are still stopped, up to now: a phase ends."""
         now = self._ledger.now()
         for name, (_, since, known) in self._since.items():
             if known:
@@ -124,17 +124,17 @@ class StoppedProcesses:
 
 
 def _is_stopped(process: Identity) -> bool:
-    """Return whether it is stopped by a signal; a profiler that looks at its stack (state t) is no stall."""
+    """Return whether it is stopped by a signal; state t (a profiler reads its stack) is no stall."""
     text = read_bytes(f"/proc/{process.pid}/stat")
     return bool(text) and text[text.rindex(b")") + 2 :].startswith(b"T")
 
 
 class Server:
-    """One server that is probed. It has stalled while a probe waits and nothing else shows that it works.
+    """One probed server. It has stalled while a probe is pending and nothing else shows that it works.
 
-    One that runs, or waits for a core, for most of that time is slow: that is contention, and reported as such.
+    A server that runs, or waits for a core, for most of that time is slow: that is contention, and reported as such.
 
-    ``through``: the one that hands its probes on, whose silence says nothing of it.
+    ``through``: the server that forwards its probes; while that one is silent, nothing is known of this one.
     """
 
     def __init__(self, ledger: Ledger, name: str, *, through: Server | None = None) -> None:
@@ -142,40 +142,40 @@ class Server:
         self._ledger = ledger
         self._through = through
         self.on_stall: Callable[[], None] = lambda: None
-        """Called when a stall of it has been journaled."""
+        """Called when a stall of this server has been journaled."""
         self._asked: int | None = None
-        """When the first probe that got no answer was sent; None: the last one got one."""
+        """When the first unanswered probe was sent; None: the last probe was answered."""
         self._alive = 0
         self._took: deque[int] = deque(maxlen=_USUAL_OF)
-        """Of the last answers, ns."""
+        """Durations of the last answers, ns."""
         self._ran: deque[tuple[int, int]] = deque(maxlen=_READS_KEPT)
-        """When its clocks were read, and what they said together, ns."""
+        """When its clocks were read, and their sum, ns."""
 
     def asked(self) -> None:
         """Note that a probe was sent."""
         self._asked = self._ledger.now() if self._asked is None else self._asked
 
     def answered(self, took_ns: int) -> None:
-        """Note an answer, the best sign of life."""
+        """Note an answer, the best proof that it works."""
         self.works()
         self._asked = None
         self._took.append(took_ns)
 
     def works(self) -> None:
-        """Note a sign of life, and journal the stall that it ends."""
+        """Note a sign of activity, and journal the stall that it ends."""
         self.report()
         self._alive = self._ledger.now()
 
     def ran(self, at: int, ran_ns: int) -> None:
-        """Note what its CPU clock says, and for how long its threads have waited for a core, together."""
+        """Note the sum of its CPU time and its threads' wait for a core."""
         self._ran.append((at, ran_ns))
 
     def forgive(self) -> None:
-        """Begin again: an answer could not have been heard."""
+        """Start over: an answer could not have been received."""
         self._asked = None if self._asked is None else self._ledger.now()
 
     def report(self) -> None:
-        """Journal a stall up to now, if it is one."""
+        """Journal a stall up to now, if there is one."""
         began = self._silent_since()
         if began is None:
             return
@@ -188,14 +188,14 @@ class Server:
     def _silent_since(self) -> int | None:
         """Return since when it has been silent for too long; None: it has not."""
         if self._asked is None or not self._took:
-            # One that has never answered is not known to be there.
+            # A server that has never answered may not exist.
             return None
         began = max(self._asked, self._alive)
         late = self._ledger.now() - began > LATE_NS + round(statistics.median(self._took))
         return began if late and not self._is_slow(began) else None
 
     def _is_slow(self, began: int) -> bool:
-        """Return whether it has run, or waited for a core, for most of the time since; False: not, or not known."""
+        """Return whether it has run, or waited for a core, for most of the time since; False: no, or unknown."""
         before = [read for read in self._ran if read[0] <= began]
         if not before or before[-1] == self._ran[-1]:
             return False
@@ -204,7 +204,7 @@ class Server:
 
 
 class Probes:
-    """Asks the API server, and etcd through it, in a slow rhythm, whether they work."""
+    """Probes the API server, and etcd through it, periodically."""
 
     def __init__(self, client: Client, ledger: Ledger, heartbeat: Heartbeat) -> None:
         self._client = client
@@ -221,7 +221,7 @@ class Probes:
         await asyncio.gather(*(self._probe(server) for server in self._servers.values()))
 
     def feed(self, record: AnyRecord) -> None:
-        """Take signs of life from what is journaled."""
+        """Take signs of activity from journaled records."""
         match record:
             case ObjectSeen(initial=False):
                 self._works(API_SERVER, ETCD)
@@ -233,7 +233,7 @@ class Probes:
                 self._servers[process].ran(record.at, record.cpu_ns + (record.waiting_ns or 0))
 
     def report(self) -> None:
-        """Journal what has stalled and still does, up to now: a phase ends."""
+        """Journal the stalls that continue, up to now: a phase ends."""
         for server in self._servers.values():
             server.report()
 
@@ -247,10 +247,10 @@ class Probes:
             except ApiError as error:
                 refused = 400 <= error.code < 500
                 if server.name == ETCD and refused:
-                    # Not allowed to ask, or no such check: nothing is known of it.
+                    # Not allowed, or no such health check: nothing is known of it.
                     return
                 if server.name == ETCD and not error.code:
-                    # The API server does not answer: that says nothing of etcd.
+                    # The API server does not answer: nothing is known of etcd.
                     server.forgive()
                     continue
                 if not refused:
@@ -264,7 +264,7 @@ class Probes:
             self._servers[name].works()
 
     def _punctual(self) -> None:
-        """After a stall of the recorder its heartbeat comes first: servers were not late, it was."""
+        """Journal a stall of the recorder first: after it, the servers' answers were not late."""
         if self._heartbeat.is_late(self._ledger.now()):
             self._heartbeat.beat()
 
@@ -274,6 +274,6 @@ class Probes:
 
 
 def journal(ledger: Ledger, process: str, kind: StallKind, began: int, length_ns: int) -> None:
-    """Journal a stall, and tell the harness."""
+    """Journal a stall, and notify the harness."""
     ledger.add(Stalled(at=ledger.now(), process=process, kind=kind, began=began, length_ns=length_ns))
     ledger.tell(StallSeen(process=process, kind=kind, seconds=length_ns / 1e9))

@@ -1,4 +1,4 @@
-"""What the watches have told so far: the objects of each, and counters over them that cost O(1) per event."""
+"""The objects of each watch, and counters over them that cost O(1) per event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .expressions import Judge
 from .predicates import compile_predicate
 
 BACKLOG_NS = 100_000_000
-"""At least this long after a cut the events are taken for those that the cut held back."""
+"""Minimum time after a disconnect in which events count as delayed by it, ns."""
 
 _FOREVER = 1 << 63
 
@@ -23,7 +23,7 @@ ObjectKey = tuple[str, str]
 
 
 def covers(opened: WatchSpec, wanted: WatchSpec) -> bool:
-    """Whether an open watch tells everything that ``wanted`` would."""
+    """Return whether an open watch covers ``wanted``."""
     return (
         opened.path == wanted.path
         and opened.label_selector == wanted.label_selector
@@ -33,17 +33,17 @@ def covers(opened: WatchSpec, wanted: WatchSpec) -> bool:
 
 
 class Counter:
-    """The objects of one watch that satisfy one predicate; shared by all conditions that ask for the same."""
+    """The objects of one watch that satisfy one predicate; shared by all conditions with that predicate."""
 
     def __init__(self, judge: Judge, name: str) -> None:
         self.judge = judge
         self.name = name
         self.matched: set[ObjectKey] = set()
         self.unknown: dict[ObjectKey, str] = {}
-        """Objects whose judge raised → what it raised."""
+        """Objects whose judge function raised → what it raised."""
 
     def update(self, key: ObjectKey, fields: dict[str, Any] | None) -> bool:
-        """Judge an object anew (None: it is gone); return whether either set changed."""
+        """Judge an object again (None: it is gone); return whether either set changed."""
         if self.name and key[1] != self.name:
             return False
         was = key in self.matched, key in self.unknown
@@ -61,7 +61,7 @@ class Counter:
         return was != (answer, bool(problem))
 
     def holds(self, count: Count) -> Truth:
-        """Compare with the goal; unknown where the objects that could not be judged would decide it."""
+        """Compare with the goal; unknown when the objects that could not be judged would decide it."""
         least, most = len(self.matched), len(self.matched) + len(self.unknown)
         match count.op:
             case ">=":
@@ -73,7 +73,7 @@ class Counter:
 
 
 class Store:
-    """One watch: the objects it has told of, and the counters over them."""
+    """The objects of one watch, and the counters over them."""
 
     def __init__(self, watch: str, spec: WatchSpec) -> None:
         self.watch = watch
@@ -85,11 +85,11 @@ class Store:
         self._backlog_until = 0
 
     def counter(self, count: Count) -> Counter:
-        """Return the counter that a condition needs, made and filled when it is not there.
+        """Return the counter for a condition, created and filled if missing.
 
         Raises UsageError for a predicate that cannot be used.
         """
-        # By its JSON: 1 and true are equal in Python, and no condition may mistake one for the other.
+        # Keyed by JSON: 1 and true are equal in Python, and must not share a counter.
         key = msgspec.json.encode((count.name, count.where, count.watch.fields))
         counter = self.counters.get(key)
         if counter is None:
@@ -99,25 +99,25 @@ class Store:
         return counter
 
     def put(self, key: ObjectKey, fields: dict[str, Any] | None) -> None:
-        """Take an object's newest state; None: it is gone."""
+        """Store an object's newest state; None: it is gone."""
         if fields is None:
             self.objects.pop(key, None)
         else:
             self.objects[key] = fields
 
     def cut(self, at: int, length: int) -> None:
-        """The stream is open again after a cut; what it held back comes now."""
+        """Note that the stream is open again after a disconnect: delayed events follow."""
         self._silent_from = at - length
         self._backlog_until = at + max(length, BACKLOG_NS)
 
     def gap(self, at: int, length: int) -> None:
-        """A new list stands for what happened in the gap: nothing is known until it is in."""
+        """Note a gap: everything is unknown until the new list is complete."""
         self.live = False
         self._silent_from = at - length
         self._backlog_until = _FOREVER
 
     def complete(self, at: int) -> None:
-        """The list is in; from here on events come as they happen."""
+        """Note that the list is complete: from here on events come as they happen."""
         if self._backlog_until == _FOREVER:
             self._backlog_until = at + BACKLOG_NS
 

@@ -19,7 +19,7 @@ from .watching import Watch
 
 
 class Watches:
-    """Opens watches; one that is open serves every later one that asks for no more than it tells."""
+    """Opens watches; an open watch serves every later spec that it covers."""
 
     def __init__(self, client: Client, ledger: Ledger) -> None:
         self._client = client
@@ -32,7 +32,7 @@ class Watches:
         """Return when every watch is live.
 
         Raises UsageError for a path that cannot be read or may not be recorded, RecordingError with the API's
-        message when one is refused or not live ``within`` seconds; such a watch is given up.
+        message when a watch is refused or not live ``within`` seconds; that watch is dropped.
         """
         serving = [self._serving(spec) for spec in _merged(specs)]
         waiting = [asyncio.ensure_future(_live_or_ended(watch, self._tasks[watch.watch])) for watch in serving]
@@ -69,7 +69,7 @@ class Watches:
         return watch
 
     def _ended(self, watch: Watch, task: asyncio.Task[None]) -> None:
-        # A defect of ours must not look like a quiet cluster.
+        # A bug here must not look like a quiet cluster.
         if not task.cancelled() and (error := task.exception()) is not None:
             message = f"{watch.spec.path}: {type(error).__name__}: {error}"
             self._ledger.failed(f"watch:{watch.watch}", message, fatal=True)
@@ -83,7 +83,7 @@ class Watches:
 
 
 def check_readable(spec: WatchSpec) -> None:
-    """Raise UsageError for a watch that would bring a Secret's content into the recording."""
+    """Raise UsageError for a watch that would record a Secret's content."""
     if spec.resource != "secrets":
         return
     for path in spec.fields:
@@ -98,7 +98,7 @@ def check_readable(spec: WatchSpec) -> None:
 
 
 def _merged(specs: Iterable[WatchSpec]) -> list[WatchSpec]:
-    """Return one spec for all that differ only in their fields: the widest."""
+    """Return one spec for those that differ only in their fields: the union of all fields."""
     merged: dict[tuple[str, str, str], WatchSpec] = {}
     for spec in specs:
         key = (spec.path, spec.label_selector, spec.field_selector)

@@ -1,4 +1,4 @@
-"""Watches kept open: taken up again after every cut, listed anew when their resourceVersion is gone."""
+"""Persistent watches: resumed after every disconnect, relisted when their resourceVersion is gone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .records import ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
 from .stores import ObjectKey
 
 OUTAGE_NS = 1_000_000_000
-"""A cut that lasts longer than this is journaled as a failure of the source while it lasts."""
+"""Disconnects longer than this are journaled as a failure of the source while they last, ns."""
 
 _PAGE = 500
 _BACKOFF_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -46,7 +46,7 @@ _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {
 
 
 class _Seen(msgspec.Struct, frozen=True, gc=False):
-    """One object, projected."""
+    """The kept fields of one object."""
 
     name: str
     namespace: str
@@ -71,8 +71,8 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 class Watch:
     """One watch from its opening to the recorder's end; `run` is its task.
 
-    ``live`` is set when the initial events are in. ``refused`` holds the API's answer when it cannot be opened at
-    all; then `run` has ended.
+    ``live`` is set when the initial events are complete. ``refused`` holds the API's answer when the watch cannot be
+    opened at all; then `run` has ended.
     """
 
     def __init__(self, watch: str, spec: WatchSpec, client: Client, ledger: Ledger) -> None:
@@ -81,7 +81,7 @@ class Watch:
         self.live = asyncio.Event()
         self.refused: ApiError | None = None
         self.trouble: ApiError | None = None
-        """Why the newest try to open the stream failed; None while it is open."""
+        """Why the latest attempt to open the stream failed; None while it is open."""
         self._client = client
         self._ledger = ledger
         self._project = Projection((*spec.fields, *_META))
@@ -90,14 +90,14 @@ class Watch:
         self._version = ""
         self._known: dict[ObjectKey, _Seen] = {}
         self._listing: dict[ObjectKey, _Seen] | None = {}
-        """Objects of a list that is coming in; None when the list is complete."""
+        """Objects of a list in progress; None when the list is complete."""
         self._direct = True
-        """Whether that list is the first, so that its objects are told as they come."""
+        """Whether that list is the first, so that its objects are journaled as they arrive."""
         self._gap: tuple[str, int] | None = None
-        """Reason and last sign of life of a gap, until the list that closes it is complete; ``_cut`` likewise."""
+        """Reason and last activity of a gap, until the list that closes it is complete; ``_cut`` likewise."""
         self._cut: tuple[str, int] | None = None
         self._sign = 0
-        """When the stream last said anything, recorder's clock."""
+        """When the stream was last active, recorder's clock."""
         self._tries = 0
         self._outage = False
 
@@ -115,7 +115,7 @@ class Watch:
                     if self._refuse(error):
                         return
                 else:
-                    # Before 1.32, or with its feature gate off, the server knows no initial events.
+                    # Before 1.32, or with its feature gate off, the server supports no initial events.
                     self._mode = "list"
                     continue
             except (NotFound, Forbidden, Unauthorized) as error:
@@ -135,7 +135,7 @@ class Watch:
     # ---- one stream
 
     async def _once(self) -> None:
-        """List if need be, then follow one stream to its end."""
+        """List if necessary, then follow one stream to its end."""
         if self._listing is not None:
             self._listing = {}
             self._direct = not self._known
@@ -150,7 +150,7 @@ class Watch:
             field_selector=self.spec.field_selector,
             initial_events=initial,
         )
-        # It is an async generator; its signature shows only that it can be iterated over.
+        # It is an async generator; its signature only promises an iterator.
         async with aclosing(cast("AsyncGenerator[WatchEvent, None]", events)):
             await self._follow(events)
 
@@ -159,7 +159,7 @@ class Watch:
         try:
             await asyncio.wait({first}, timeout=_QUIET_S)
             if not first.done():
-                # Nothing to say for so long: the stream is open, or it would have failed by now.
+                # Silent for so long: the stream is open, or it would have failed by now.
                 self._is_open()
             event = await first
         finally:
@@ -174,7 +174,7 @@ class Watch:
             self._take(event)
 
     def _is_open(self) -> None:
-        """The stream answers: note how long it did not."""
+        """Note that the stream answers, and how long it did not."""
         self.trouble = None
         self._outage = False
         if not self._opened:
@@ -220,7 +220,7 @@ class Watch:
     # ---- lists
 
     async def _list(self) -> None:
-        """LIST, for servers that know no initial events; pages, so that none of them is large."""
+        """LIST, for servers without initial events; paginated, so that no response is large."""
         params = {"limit": str(_PAGE)} | selectors(self.spec.label_selector, self.spec.field_selector)
         while True:
             page = _decode_page(await self._client.request("GET", self.spec.path, params=params))
@@ -241,7 +241,7 @@ class Watch:
             self._emit("added", seen, initial=True)
 
     def _list_complete(self) -> None:
-        """The list is in: tell the difference to what was known, made up as events."""
+        """Process a complete list: journal the difference to the known objects as events."""
         assert self._listing is not None  # callers look
         listing, self._listing = self._listing, None
         if self._gap is not None:
@@ -250,7 +250,7 @@ class Watch:
             self._ledger.add(WatchGap(at=at, watch=self.watch, reason=reason, length_ns=at - since))
             self._gap = self._cut = None
         for key, known in list(self._known.items()):
-            # One of the same name that is another object: the first was deleted in between.
+            # Another object of the same name: the first was deleted in between.
             if key not in listing or listing[key].uid != known.uid:
                 self._emit("deleted", known, initial=True)
         for key, seen in listing.items():
@@ -288,7 +288,7 @@ class Watch:
     # ---- endings
 
     def _lost(self, reason: str) -> None:
-        """The resourceVersion is gone: list anew."""
+        """Relist: the resourceVersion is gone."""
         self._listing = {}
         if self.live.is_set():
             since = self._cut[1] if self._cut else self._sign

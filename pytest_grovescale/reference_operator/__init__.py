@@ -1,5 +1,5 @@
-"""The bundled operator under test, a program of its own.
+"""The bundled operator under test, a separate program.
 
-``python -m pytest_grovescale.reference_operator --help``. It imports nothing of the harness, so that what the
-harness measures is what any operator would have to bring along, and the harness imports nothing of it.
+``python -m pytest_grovescale.reference_operator --help``. It imports nothing from the harness, so that its cost is
+what any operator would have; the harness imports nothing from it.
 """

@@ -22,7 +22,7 @@ def main() -> int:
         format="%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s",
         datefmt="%H:%M:%S",
     )
-    # Most objects live as long as the cache that holds them: looking through them often finds nothing.
+    # Most objects live as long as the cache that holds them: frequent garbage collection would free almost nothing.
     gc.set_threshold(50_000, 20, 50)
     try:
         asyncio.run(program.run(given))

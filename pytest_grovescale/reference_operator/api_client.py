@@ -1,7 +1,7 @@
-"""Requests to the API server: one session, kept-alive connections, bodies in and out as bytes.
+"""API requests: one session, kept-alive connections, bodies in and out as bytes.
 
-A 429 is tried again after its Retry-After, as client-go does (the server says that nothing happened), and a 401
-once with a token read anew. Everything else is the caller's: a reconcile that fails is queued with backoff.
+A 429 is retried after its Retry-After, as in client-go (the server did not process the request), and a 401 once with
+a freshly read token. All other errors are the caller's: a failed reconcile is queued with backoff.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 _ATTEMPTS = 10
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
-# The API server deletes a collection's objects one after another, and itself gives up after a minute.
+# The API server deletes a collection's objects one after another, with a limit of one minute of its own.
 _COLLECTION_TIMEOUT = aiohttp.ClientTimeout(total=70)
-# Bookmarks come about once a minute; a stream that is silent for longer has died without a FIN.
+# Bookmarks arrive about once a minute; a stream that is silent for longer has died without a FIN.
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=150)
 _CONNECTIONS = 64
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-# Those of client-go's rest_client_* histograms, in seconds.
+# Buckets of client-go's rest_client_* histograms, in seconds.
 _TIME_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 encode = msgspec.json.Encoder().encode
@@ -52,19 +52,19 @@ class ApiClient:
         self._base = credentials.server
         self.host = urlsplit(credentials.server).netloc
         self.requests: Counter[tuple[str, str]] = Counter()
-        """Answers by (code, method); code ``<error>`` where none came. Served as rest_client_requests_total."""
+        """Responses by (code, method); code ``<error>`` where there was none. Served as rest_client_requests_total."""
         self.latency = {method: Histogram(_TIME_BUCKETS) for method in METHODS}
-        """What a request takes by method, watches apart: with its wait for the limiter and its retries, as client-go
-        counts it. Served as rest_client_request_duration_seconds."""
+        """Request duration by method, without watches: includes the wait for the limiter and retries, as in client-go.
+        Served as rest_client_request_duration_seconds."""
         self.throttled = {method: Histogram(_TIME_BUCKETS) for method in METHODS}
-        """What of it was the limiter's. Served as rest_client_rate_limiter_duration_seconds."""
+        """The limiter's part of the duration. Served as rest_client_rate_limiter_duration_seconds."""
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         ssl_context = self._credentials.ssl_context
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=ssl_context if ssl_context else True, limit=_CONNECTIONS),
-            # Compressed answers save nothing on the way to a server nearby.
+            # Compression saves nothing on the way to a nearby server.
             headers={"User-Agent": "grove-reference-operator", "Accept-Encoding": "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -94,7 +94,7 @@ class ApiClient:
         return await self._request("DELETE", path, body=encode(body) if body is not None else None)
 
     async def delete_collection(self, path: str) -> bytes:
-        """Delete all objects of a collection that the query selects. The answer holds their metadata only."""
+        """Delete all objects of a collection that the query selects. The response holds their metadata only."""
         return await self._request("DELETE", path, accept=METADATA_LIST, timeout=_COLLECTION_TIMEOUT)
 
     async def _request(
@@ -172,7 +172,7 @@ class ApiClient:
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield whole lines of any length; StreamReader.readline would refuse long ones."""
+    """Yield complete lines of any length; StreamReader.readline would reject long ones."""
     pending = b""
     async for chunk in content.iter_any():
         *whole, rest = chunk.split(b"\n")

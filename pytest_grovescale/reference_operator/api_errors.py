@@ -1,4 +1,4 @@
-"""What the API server answers instead of success, and how the metrics call it."""
+"""Errors of the API server, and their classification in the metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ERROR_TYPES = (
     "rate_limited",
     "internal",
 )
-"""The values of the label ``error_type``; everything that happens is one of them."""
+"""The values of the label ``error_type``; every error has one of them."""
 
 _BY_CODE = {
     400: "invalid",
@@ -31,7 +31,7 @@ _BY_CODE = {
 
 
 class Status(msgspec.Struct):
-    """A metav1.Status, as far as it matters here."""
+    """The fields of a metav1.Status that are used here."""
 
     message: str = ""
     reason: str = ""
@@ -39,7 +39,7 @@ class Status(msgspec.Struct):
 
 
 class ApiError(Exception):
-    """An answer with a status code of 400 or more, or none at all (code 0)."""
+    """A response with a status code of 400 or more, or none at all (code 0)."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(f"{code} {reason}: {message}")
@@ -61,28 +61,28 @@ class ApiError(Exception):
 
     @property
     def gone(self) -> bool:
-        """The resourceVersion asked for is older than what the server still has."""
+        """Whether the requested resourceVersion is older than the server's history (410 Gone)."""
         return self.code == 410
 
     @property
     def persistent(self) -> bool:
-        """Trying again without a change by someone will not help."""
+        """Whether a retry without a change elsewhere cannot succeed."""
         return self.code in (400, 403, 422)
 
 
 class NotOwned(ApiError):
-    """An object of the name that is needed is there, and belongs to someone else."""
+    """An object of the required name exists and has another owner."""
 
     def __init__(self, kind: str, key: str) -> None:
         super().__init__(409, "AlreadyExists", f"{kind} {key} exists and is not controlled by this object")
 
 
 class TerminalError(Exception):
-    """A reconcile failed in a way that no retry can help; only a new event will be looked at."""
+    """A reconcile failed in a way that no retry can fix; only a new event triggers the next one."""
 
 
 def from_answer(code: int, body: bytes) -> ApiError:
-    """Return the error that an answer stands for; a body that is no Status is quoted."""
+    """Return the error for a response; quotes a body that is not a Status."""
     try:
         status = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
@@ -91,7 +91,7 @@ def from_answer(code: int, body: bytes) -> ApiError:
 
 
 def error_type(error: BaseException) -> str:
-    """Return the value of the label ``error_type`` for whatever ended a reconcile."""
+    """Return the value of the label ``error_type`` for the exception that ended a reconcile."""
     if isinstance(error, ApiError):
         if error.already_exists:
             return "already_exists"

@@ -1,4 +1,4 @@
-"""All that is watched: per kind its resource, its decoder and its store with the indexes that the loops need."""
+"""All watched kinds: for each its resource, its decoder and its store with the indexes that the reconcilers need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cached(Generic[T]):
         self.resource = resource
         self.kind = kind
         self.selector = selector
-        """Label selector of the watch; the cache holds nothing else."""
+        """Label selector of the watch; the cache holds no other objects."""
         self.store: Store[T] = Store(owner=owner, **indexers)
         self.decode = msgspec.json.Decoder(kind).decode
 
@@ -69,19 +69,19 @@ def owner(obj: Object) -> Iterable[str]:
 
 
 def part_of(obj: Object) -> Iterable[str]:
-    """``namespace/name`` of the PodCliqueSet that an object says it is part of."""
+    """Return ``namespace/name`` of the PodCliqueSet in an object's labels."""
     name = obj.metadata.labels.get(naming.PART_OF)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
 def clique(obj: Object) -> Iterable[str]:
-    """``namespace/name`` of the PodClique that a pod says it is in."""
+    """Return ``namespace/name`` of the PodClique in a pod's labels."""
     name = obj.metadata.labels.get(naming.PODCLIQUE)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 
 
 def gang(obj: Object) -> Iterable[str]:
-    """``namespace/name`` of the PodGang that a clique says it is in."""
+    """Return ``namespace/name`` of the PodGang in a clique's labels."""
     name = obj.metadata.labels.get(naming.PODGANG)
     return (f"{obj.metadata.namespace}/{name}",) if name else ()
 

@@ -1,4 +1,4 @@
-"""Conditions and errors in a status: they keep their time for as long as they say the same."""
+"""Conditions and errors in a status; an unchanged one keeps its time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def now() -> str:
-    """Return the time as the API writes it."""
+    """Return the current time in the API's format."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def age(timestamp: str) -> float:
-    """Return the seconds since a time that the API wrote."""
+    """Return the seconds since a time in the API's format."""
     then = datetime.datetime.fromisoformat(timestamp)
     return (datetime.datetime.now(datetime.UTC) - then).total_seconds()
 
@@ -34,14 +34,14 @@ def find(conditions: Sequence[Condition], kind: str) -> Condition | None:
 
 
 def condition(before: Sequence[Condition], kind: str, status: str, reason: str, message: str = "") -> Condition:
-    """Return a condition; its transition time is the old one's if its status is."""
+    """Return a condition; keeps the old transition time if the status is unchanged."""
     old = find(before, kind)
     since = old.last_transition_time if old is not None and old.status == status else now()
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=since)
 
 
 def last_errors(before: Sequence[LastError], error: Exception | None) -> list[LastError]:
-    """Return what a status says of an error: nothing of one that mends itself, the old entry if it is the same."""
+    """Return the status entry for an error: none for a transient one, the old entry if it is the same error."""
     if error is None:
         return []
     if not isinstance(error, ApiError) or not (error.persistent or error.already_exists):

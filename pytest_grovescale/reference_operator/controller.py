@@ -18,7 +18,7 @@ from .work_queue import WorkQueue
 log = logging.getLogger(__name__)
 
 RESULTS = ("success", "error", "requeue", "requeue_after")
-# controller-runtime's buckets for the time of a reconcile, in seconds.
+# controller-runtime's buckets for the reconcile time, in seconds.
 _TIME_BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
     *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0),
@@ -27,10 +27,10 @@ _TIME_BUCKETS = (
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a reconcile wants next."""
+    """The outcome of a reconcile."""
 
     requeue_after: float | None = None
-    """Seconds; None: nothing until an event comes."""
+    """Seconds until the next reconcile; None: not before an event."""
 
 
 DONE = Result()
@@ -56,7 +56,7 @@ class Controller:
         self.errors = 0
         self.terminal_errors = 0
         self.status_conflicts: Counter[str] = Counter()
-        """409 answers to status writes, by the kind written."""
+        """409 responses to status writes, by the kind written."""
         self.times = Histogram(_TIME_BUCKETS)
         self._reconcile = reconcile
         self._miscounts = ERROR_MISCOUNT in defects
@@ -67,7 +67,7 @@ class Controller:
         self._workers = [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.concurrency)]
 
     async def stop(self, grace: float) -> bool:
-        """Take no more work, let reconciles in flight finish for ``grace`` seconds; returns whether they did."""
+        """Stop taking keys, let running reconciles finish for ``grace`` seconds; return whether they did."""
         self.queue.close()
         if not self._workers:
             return True
@@ -99,12 +99,12 @@ class Controller:
         else:
             self.results["requeue_after"] += 1
             if self._miscounts:
-                # Defect error-miscount: "come back later" is taken for a failure, here and nowhere else.
+                # Defect error-miscount: counts "come back later" as a failure.
                 self.error_types["internal"] += 1
             self.queue.add_after(key, result.requeue_after)
 
     def _failed(self, key: str, error: Exception) -> None:
-        # Both counters move here and nowhere else, so their sums agree.
+        # Both counters change only here, so their sums agree.
         self.results["error"] += 1
         self.errors += 1
         self.error_types[error_type(error)] += 1

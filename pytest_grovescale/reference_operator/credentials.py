@@ -1,7 +1,7 @@
 """Credentials from a kubeconfig (bearer token, token file or client certificate), or of the pod that this runs in.
 
-Read with PyYAML and not with the client library of Kubernetes: importing that costs more CPU than the whole start
-of this program. Exec plugins and auth providers are therefore refused, not silently ignored.
+Read with PyYAML instead of the Kubernetes client library: importing that costs more CPU than the whole start of this
+program. Exec plugins and auth providers are therefore rejected with an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class CredentialsError(Exception):
-    """The kubeconfig is missing, damaged, or asks for something that is not supported."""
+    """The kubeconfig is missing, damaged, or uses an unsupported feature."""
 
 
 class Credentials:
@@ -38,8 +38,8 @@ class Credentials:
     def authorization(self, *, now: bool = False) -> str:
         """Return the Authorization header, or an empty string.
 
-        A token file is read again when it has changed; that is looked at every few seconds, or at once with ``now``
-        (after a 401).
+        A token file is read again when it has changed; checked every few seconds, or at once with ``now`` (after a
+        401).
         """
         if self._token_file is not None and (now or time.monotonic() >= self._next_stat):
             self._next_stat = time.monotonic() + _STAT_INTERVAL_S
@@ -51,7 +51,7 @@ class Credentials:
 
     @property
     def renewable(self) -> bool:
-        """Whether a second look could bring another token."""
+        """Whether reading the token again could give another one."""
         return self._token_file is not None
 
 
@@ -111,7 +111,7 @@ def _ssl_context(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> s
         context.verify_mode = ssl.CERT_NONE
     certificate, key = _material(path, user, "client-certificate"), _material(path, user, "client-key")
     if certificate and key:
-        # The ssl module takes a key from a file only; this one is private and lives for the length of the call.
+        # The ssl module reads a key only from a file; this one is private and removed after the call.
         descriptor, name = tempfile.mkstemp()
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -1,7 +1,7 @@
-"""Faults that real operators had, to be switched on by name so that a check can be seen to fail.
+"""Faults of real operators, enabled by name so that a check can be seen to fail.
 
-Each one is looked up at one or two points of the code that a comment there names; nothing else knows of it, and
-every one does real extra (or missing) work, never idle work.
+Each is queried at one or two places in the code, marked by a comment; no other code depends on it. Each does real
+extra (or missing) work, never idle work.
 """
 
 from __future__ import annotations
@@ -64,27 +64,27 @@ KNOWN: Mapping[str, str] = {
     RESET_ON_SCRAPE: "a counter says what was counted since it was last asked",
     ERROR_MISCOUNT: "a reconcile that asks to be repeated later is counted by type as an error, and is none",
 }
-"""Name and what it does."""
+"""Name → description."""
 
 _WITH_NUMBER = {CRASH: 100, EVENT_DROP: 300}
 
 
 class UnknownDefect(ValueError):
-    """A name that is none of KNOWN, or a number where none is taken."""
+    """A name that is not in KNOWN, or a number for a defect that takes none."""
 
 
 class Defects(msgspec.Struct, frozen=True):
-    """The defects that are on. Empty unless asked for."""
+    """The enabled defects; empty by default."""
 
     names: frozenset[str] = frozenset()
     numbers: dict[str, int] = {}
-    """For those that take a number: the number."""
+    """The number, for those defects that take one."""
 
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
     def number(self, name: str) -> int:
-        """Return the number of a defect that is on."""
+        """Return the number of an enabled defect."""
         return self.numbers[name]
 
 

@@ -1,7 +1,7 @@
-"""Which event wakes which controller, for which object: predicates and mappings, in one place.
+"""Which event triggers which controller, for which object: predicates and mappings.
 
-An event whose change no loop looks at wakes nobody. Events of which many belong together (the pods of a clique
-becoming ready, the cliques of a set becoming available) wake with a short delay, so that one reconcile sees them all.
+An event that changes nothing a reconciler reads triggers nothing. Events that come in groups (the pods of a clique
+becoming ready, the cliques of a set becoming available) trigger after a short delay, so that one reconcile handles all.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .work_queue import WorkQueue
 T = TypeVar("T", bound=Object)
 
 POD_PROGRESS_S = 0.1
-"""Delay for pods that become scheduled or ready, or end."""
+"""Delay for pods that become scheduled or ready, or end, s."""
 CHILD_CHANGE_S = 0.2
-"""Delay for what happens to the children of a set or of a scaling group."""
+"""Delay for events of the children of a set or of a scaling group, s."""
 PER_REPLICA_S = 0.0004
-"""The delay of a large set, for each of its replicas. A pass over a set looks at all of them, and what wakes it comes
-in proportion to them, too: at a fixed delay the CPU time of a deployment grows with the square of its size."""
+"""Delay of a large set for each of its replicas, s. A reconcile of a set reads all replicas, and its events grow in
+proportion to them, too: with a fixed delay the CPU time of a deployment grows with the square of its size."""
 
 Wake = Callable[[str], None]
 
 
 def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQueue, defects: Defects) -> None:
-    """Let every change in the caches wake the controllers that it concerns."""
+    """Connect the caches' changes to the controllers that they concern."""
 
     def wake(key: str) -> None:
         sets.add_after(key, set_delay(caches.sets.store.get(key)))
@@ -54,7 +54,7 @@ def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQue
 
 
 def set_delay(pcs: PodCliqueSet | None) -> float:
-    """Return the seconds after which a change of its children wakes a set."""
+    """Return the seconds after which a change of its children triggers a set."""
     return CHILD_CHANGE_S if pcs is None else max(CHILD_CHANGE_S, pcs.spec.replicas * PER_REPLICA_S)
 
 
@@ -71,7 +71,7 @@ def _own_events(
 
 
 def _spec_changed(old: Object, new: Object) -> bool:
-    """Spec (a deletion counts as one: it moves the generation) or finalizers."""
+    """Return whether spec (a deletion counts: it changes the generation) or finalizers changed."""
     return (
         old.metadata.generation != new.metadata.generation
         or old.metadata.finalizers != new.metadata.finalizers
@@ -92,9 +92,9 @@ def _set_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: Wor
     def changed(old: PodCliqueSet, new: PodCliqueSet) -> bool:
         own_finalizer = naming.SET_FINALIZER in new.metadata.finalizers
         if own_finalizer and naming.SET_FINALIZER not in old.metadata.finalizers:
-            # The reconcile that added it is still at work; nothing else has changed.
+            # The reconcile that added it is still running; nothing else has changed.
             return old.metadata.generation != new.metadata.generation
-        # Defect hot-loop: the status that a reconcile wrote is an event like any other.
+        # Defect hot-loop: the status written by a reconcile triggers like any other event.
         return _spec_changed(old, new) or _triggered(old, new) or (status_wakes and old.status != new.status)
 
     def children(old: PodCliqueSet | None, new: PodCliqueSet | None) -> None:
@@ -160,7 +160,7 @@ def _pod_events(caches: Caches, wake: Wake, cliques: WorkQueue) -> None:
             return
         key = f"{pod.namespace}/{clique}"
         if old is None or new is None or doomed(old) != doomed(new):
-            # The number of pods has changed: for the clique, and for the gang that lists them.
+            # The number of pods has changed: concerns the clique, and the gang that lists them.
             cliques.add(key)
             for parent in _part_of(pod):
                 wake(parent)
@@ -192,7 +192,7 @@ def _gang_events(caches: Caches, wake: Wake, cliques: WorkQueue) -> None:
 
 def _infrastructure_events(store: Store[T], wake: Wake) -> None:
     def handle(old: T | None, new: T | None) -> None:
-        """What was just created is as it should be; what was deleted or changed may not be."""
+        """Ignores created objects, which are as written; handles deleted and changed ones, which may differ."""
         obj = new or old
         if obj is None or old is None:
             return
@@ -205,7 +205,7 @@ def _infrastructure_events(store: Store[T], wake: Wake) -> None:
 
 
 def _same_content(old: Object, new: Object) -> bool:
-    """Whether two versions differ in nothing but bookkeeping."""
+    """Return whether two versions differ only in bookkeeping fields."""
     ours = (
         old.metadata.labels,
         old.metadata.deletion_timestamp,

@@ -1,4 +1,4 @@
-"""Many requests of one reconcile at a time, carefully."""
+"""Concurrent requests of one reconcile, with an early stop on failure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Call = Callable[[], Awaitable[object]]
 async def fan_out(calls: Iterable[Call], limit: int) -> None:
     """Make the calls, ``limit`` at a time.
 
-    The first is made alone: where all would fail (quota, admission, a terminating namespace), one is enough to know.
-    After a failure no further call starts; those in flight end, then the first failure is raised.
+    The first is made alone: where all would fail (quota, admission, a terminating namespace), one failure is enough.
+    After a failure no further call starts; those in flight finish, then the first failure is raised.
     """
     pending = iter(calls)
     first = next(pending, None)

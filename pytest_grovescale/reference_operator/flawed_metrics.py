@@ -1,7 +1,7 @@
-"""Families that a review would refuse, each served by a defect of its own. Their values are true; their shape is wrong.
+"""Metric families that a review would reject, each served by its own defect. Values are true, the design is wrong.
 
-All that they need is in the caches, the controllers and the counts when they are scraped, but for the times of
-functions and the lives of cliques, which are observed as they happen.
+They are computed at scrape time from the caches, controllers and counts, except function times and clique lifetimes,
+which are observed as they happen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COARSE_BUCKETS = (5.0, 50.0, 500.0, 5_000.0, 50_000.0)
 
 
 class Sources(NamedTuple):
-    """What the families tell of."""
+    """The data sources of the families."""
 
     controllers: Sequence[Controller]
     caches: Caches
@@ -41,7 +41,7 @@ class Sources(NamedTuple):
 
 
 def register(registry: CollectorRegistry, sources: Sources, defects: Defects) -> None:
-    """Serve the families of those defects that are on; none of them by default."""
+    """Register the families of the enabled defects; none by default."""
     kinds: Mapping[str, Callable[[Sources], Collector]] = {
         **{name: _Plain.of(make) for name, make in _PLAIN.items()},
         d.COARSE_BUCKETS: CliqueLives,
@@ -130,7 +130,7 @@ _PLAIN: Mapping[str, Callable[[Sources], Iterable[Metric]]] = {
 
 
 class _Plain(Collector):
-    """Families that are a function of what there is."""
+    """Families computed from the current state."""
 
     def __init__(self, make: Callable[[Sources], Iterable[Metric]], sources: Sources) -> None:
         self._make = make
@@ -170,7 +170,7 @@ class CliqueLives(Collector):
 
 
 class SinceLastScrape(Collector):
-    """Pods created since the last scrape, as a counter: each reader takes away what the next one should see."""
+    """Pods created since the last scrape, as a counter: each scrape resets it for all other readers."""
 
     def __init__(self, sources: Sources) -> None:
         self._counts = sources.counts

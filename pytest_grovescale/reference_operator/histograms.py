@@ -1,4 +1,4 @@
-"""A histogram that costs next to nothing to observe; the cumulative form is made when it is scraped."""
+"""A histogram with cheap observations; the cumulative form is computed at scrape time."""
 
 from __future__ import annotations
 

@@ -16,16 +16,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpServers:
-    """Both servers; port 0 means that one is not wanted."""
+    """Both servers; port 0 disables one."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._runners: list[web.AppRunner] = []
         self._sites: dict[int, tuple[web.AppRunner, web.TCPSite]] = {}
-        """By the port that was asked for."""
+        """By the requested port."""
 
     async def serve(self, port: int, routes: dict[str, Handler]) -> None:
-        """Answer GET on some paths. Raises OSError where the port is taken."""
+        """Serve GET on some paths. Raises OSError when the port is in use."""
         if port == 0:
             return
         app = web.Application()
@@ -38,7 +38,7 @@ class HttpServers:
         self._sites[port] = (runner, site)
 
     async def move(self, port: int) -> int:
-        """Answer on another, free port what was answered on this one, and return it: defect port-move."""
+        """Move a server from this port to another, free port, and return that: defect port-move."""
         runner, site = self._sites.pop(port)
         await site.stop()
         await web.TCPSite(runner, self._address, 0).start()
@@ -53,7 +53,7 @@ class HttpServers:
 def metrics_routes(registry: CollectorRegistry, *, stalls: bool) -> dict[str, Handler]:
     async def scrape(_: web.Request) -> web.Response:
         if stalls:
-            # Defect metrics-stall: it waits for what nobody will set.
+            # Defect metrics-stall: waits for an event that is never set.
             await asyncio.Event().wait()
         return web.Response(body=metrics.render(registry), headers={"Content-Type": metrics.CONTENT_TYPE})
 

@@ -1,9 +1,8 @@
-"""Keeps a store up to date: one streaming list and watch, resumed where it was cut.
+"""Keeps a store up to date: one streaming list and watch, resumed after disconnects.
 
-The API server cuts watches as part of normal life (slow readers, time limits, bursts); a cut stream is taken up
-again at the last resourceVersion seen. 410 Gone means that this version is no longer kept: a new full list, and
-the difference to what the store holds becomes ordinary events. Servers that do not know ``sendInitialEvents``
-are read by LIST, then WATCH.
+The API server closes watches in normal operation (slow readers, time limits, bursts); the stream is resumed at the last
+resourceVersion seen. 410 Gone means that this version is no longer kept: after a new full list, the difference to the
+store becomes ordinary events. Servers without ``sendInitialEvents`` are read by LIST, then WATCH.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.05, 10.0
 _PAGE = 500
 WATCH_LASTS_S = (300, 600)
-"""Between how many seconds a watch is asked to last, as client-go does it."""
+"""Range of the requested watch duration, s, as in client-go."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -55,7 +54,7 @@ class _ErrorEvent(msgspec.Struct):
 
 
 class Informer(Generic[T]):
-    """One kind, all namespaces, optionally only objects that a label selector (escaped for a URL) matches."""
+    """One kind, all namespaces, optionally only objects that match a label selector (escaped for a URL)."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Informer(Generic[T]):
         lasts: tuple[int, int] = WATCH_LASTS_S,
         leaked: Leaked | None = None,
     ) -> None:
-        """``lasts``: between how many seconds the API server is asked to end each watch."""
+        """``lasts``: range of seconds after which the API server is asked to end each watch."""
         self._api = api
         self._resource = resource
         self._store = store
@@ -99,7 +98,7 @@ class Informer(Generic[T]):
                 backoff = _BACKOFF_FIRST_S
             except ApiError as error:
                 if error.gone:
-                    # Expired: the list that follows finds what was missed.
+                    # Expired: the following list shows the missed changes.
                     self._version = ""
                 elif error.code in (400, 422) and not self._version and self._streaming_lists:
                     self._streaming_lists = False
@@ -110,7 +109,7 @@ class Informer(Generic[T]):
                 backoff = min(backoff * 2, _BACKOFF_MAX_S)
             self._counts.watch_cuts += 1
             if not self._resumes and self.synced.is_set():
-                # Defect event-drop: nothing that happens from here on is ever heard of.
+                # Defect event-drop: all later events are lost.
                 await asyncio.Event().wait()
             if self._version:
                 self._counts.watch_resumes += 1
@@ -145,14 +144,14 @@ class Informer(Generic[T]):
             self._counts.lists += 1
         async for line in self._api.watch(f"{self._resource.collection()}?{query}", accept=self._accept):
             if line.startswith(_ERROR):
-                # Told apart before it is decoded: what it holds is a Status, which is none of our kinds.
+                # Recognised before it is decoded: an ERROR event holds a Status, not an object of the kind.
                 status = msgspec.json.decode(line, type=_ErrorEvent).object
                 raise ApiError(status.code, status.reason, status.message)
             event = self._decode_event(line)
             self._counts.watch_events += 1
             obj = event.object
             if self._leaked is not None and event.type != "BOOKMARK":
-                # Defect leak: nothing ever takes it out again.
+                # Defect leak: never removed.
                 self._leaked.keep(self._resource.kind, obj.name, line)
             if event.type == "BOOKMARK":
                 if listing is not None and _INITIAL_EVENTS_END in obj.metadata.annotations:
@@ -166,7 +165,7 @@ class Informer(Generic[T]):
                     listing.add(obj.key)
                 self._store.upsert(obj)
             if listing is None:
-                # During initial events versions are not in order, and cannot be resumed from.
+                # During initial events versions are unordered, and unsuitable for resuming.
                 self._version = obj.metadata.resource_version
 
 

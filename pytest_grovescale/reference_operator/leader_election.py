@@ -1,4 +1,4 @@
-"""Leader election by a Lease: of several replicas of this operator one works. Off unless asked for."""
+"""Leader election by a Lease: only one of several replicas of this operator is active. Off by default."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _DURATION_S, _RENEW_DEADLINE_S, _RETRY_S = 15, 10.0, 2.0
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time; someone else may hold it now."""
+    """The lease could not be renewed in time; another candidate may hold it now."""
 
 
 class Leadership:
-    """One candidate."""
+    """One candidate of the election."""
 
     def __init__(self, api: ApiClient, namespace: str) -> None:
         self._api = api
@@ -54,7 +54,7 @@ class Leadership:
                 raise LeadershipLost(f"{self.identity}: the lease could not be renewed for {_RENEW_DEADLINE_S:g} s")
 
     async def release(self) -> None:
-        """Give the lease up, so that the next candidate need not wait for it to run out."""
+        """Release the lease, so that the next candidate need not wait for its expiry."""
         try:
             lease = await self._read()
             if lease is not None and lease["spec"].get("holderIdentity") == self.identity:
@@ -90,7 +90,7 @@ class Leadership:
         spec = lease["spec"]
         if spec.get("holderIdentity") in (self.identity, "", None):
             return True
-        # By this process's own clock: the holder's may be off.
+        # Measured by this process's clock: the holder's may be off.
         now = asyncio.get_running_loop().time()
         if self._seen[0] != spec.get("renewTime", ""):
             self._seen = (spec.get("renewTime", ""), now)

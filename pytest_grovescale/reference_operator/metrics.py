@@ -1,7 +1,7 @@
 """/metrics: the families of a controller-runtime manager that this operator has values for, and two of its own.
 
-The loops count in plain integers; the families are made when they are scraped. All series that can be known are
-there from the start, with 0: a rate over a series that appears late misses its first increase.
+The reconcilers count in plain integers; the families are built at scrape time. All predictable series exist from the
+start, with 0: a rate over a series that appears late misses its first increase.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OperatorCollector(Collector):
     def __init__(self, controllers: Sequence[Controller], api: ApiClient, defects: Defects) -> None:
         self._controllers = controllers
         self._api = api
-        # Defect lazy-series: what has not happened yet has no series.
+        # Defect lazy-series: a series appears with its first event.
         self._lazy = LAZY_SERIES in defects
 
     def collect(self) -> Iterable[Metric]:

@@ -1,4 +1,4 @@
-"""Names, labels and hashes of the objects (the public API's)."""
+"""Names, labels and hashes of the objects, as in the public API."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ TEMPLATE_HASH = "grove.io/pod-template-hash"
 
 MANAGER = "grove-operator"
 MANAGED_SELECTOR = f"{MANAGED_BY}%3D{MANAGER}"
-"""Label selector, escaped for a URL: everything that this operator made."""
+"""Label selector, escaped for a URL: all objects created by this operator."""
 
 TRIGGER = "grove.io/reconcile-trigger"
-"""Annotation of a PodCliqueSet: any new value reconciles it and its children once, whatever they hold."""
+"""Annotation of a PodCliqueSet: any new value reconciles it and its children once, whatever its value."""
 HEARTBEAT = "grove.io/heartbeat"
-"""Annotation: when the operator last looked at an object. Written by defect conflict-storm only."""
+"""Annotation: when the operator last processed an object. Written by defect conflict-storm only."""
 TEMPLATE_REPLICAS = "grove.io/template-replicas"
-"""Annotation of a child that can be scaled by others: the template's replicas when they were last applied. Only
-a template that changed since overrides what a user or an autoscaler has set."""
+"""Annotation of a child that others can scale: the template's replicas when they were last applied. Only a template
+that changed since overrides the replicas set by a user or an autoscaler."""
 
 SET_FINALIZER = "grove.io/podcliqueset.grove.io"
 CLIQUE_FINALIZER = "grove.io/podclique.grove.io"
@@ -64,10 +64,10 @@ def labels(part_of: str, component: str) -> dict[str, str]:
 
 
 def digest(value: Any) -> str:
-    """Return a short hash of a JSON-like value that does not depend on the order of keys."""
+    """Return a short hash of a JSON-like value, independent of key order."""
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:12]
 
 
 def pod_template_hash(template: CliqueTemplate, priority_class: str) -> str:
-    """Return the hash of everything of a clique's template that goes into its pods."""
+    """Return the hash of those parts of a clique's template that go into its pods."""
     return digest([template.labels, template.annotations, template.spec.pod_spec, priority_class])

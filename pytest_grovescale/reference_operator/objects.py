@@ -1,7 +1,7 @@
-"""The objects that the operator watches, each decoded as narrowly as its loops allow.
+"""The objects that the operator watches, each decoded only as far as the reconcilers need.
 
-Fields that are not named here are skipped by the decoder and cost next to nothing. A pod's spec in particular is
-never decoded beyond its node and its scheduling gates. All fields have defaults, so that a BOOKMARK decodes too.
+The decoder skips fields that are not declared here at almost no cost. A pod's spec in particular is only decoded for
+its node and its scheduling gates. All fields have defaults, so that a BOOKMARK decodes too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 PodSpec = dict[str, Any]
-"""A pod spec as the user wrote it: passed on, hashed and compared, never interpreted."""
+"""A pod spec as written by the user: passed on, hashed and compared, never interpreted."""
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False):
@@ -35,7 +35,7 @@ class Metadata(msgspec.Struct, rename="camel", kw_only=True):
 
 
 class Object(msgspec.Struct):
-    """What all objects have; also what is kept of those whose content does not matter."""
+    """Fields common to all objects; also used for objects whose content does not matter."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
@@ -123,7 +123,7 @@ class Pod(Object):
 
     @property
     def finished(self) -> bool:
-        """Failed (evicted, say) or succeeded: it will never be ready again."""
+        """Whether it failed (such as by eviction) or succeeded: it will never be ready again."""
         return self.status.phase in ("Failed", "Succeeded")
 
 
@@ -144,7 +144,7 @@ class CliqueSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     min_available: int | None = None
     pod_spec: PodSpec = {}
     starts_after: list[str] = []
-    """In a template: names of cliques in it. In a PodClique: names of PodCliques."""
+    """In a template: names of its cliques. In a PodClique: names of PodCliques."""
     auto_scaling_config: AutoScaling | None = None
 
     @property
@@ -310,7 +310,7 @@ class Service(Object):
 
 
 class Role(Object):
-    # A BOOKMARK of this kind says null.
+    # A BOOKMARK of this kind holds null.
     rules: list[dict[str, Any]] | None = None
 
 

@@ -1,4 +1,4 @@
-"""What an owner writes into its children."""
+"""The contents that an owner writes into its children."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def clique_labels(pcs: PodCliqueSet, template: CliqueTemplate, replica: int, tem
 
 
 def starts_after(template: SetTemplate, clique: CliqueTemplate) -> list[str]:
-    """Return the names of the cliques (of the template) that must be available before this one's pods may run."""
+    """Return the names of the template's cliques that must be available before this one's pods may run."""
     if template.clique_startup_type == "CliqueStartupTypeExplicit":
         return clique.spec.starts_after
     if template.clique_startup_type == "CliqueStartupTypeInOrder":
@@ -57,7 +57,7 @@ def starts_after(template: SetTemplate, clique: CliqueTemplate) -> list[str]:
 def clique_body(
     name: str, namespace: str, template: CliqueTemplate, *, labels: dict[str, str], after: list[str], owner: Body
 ) -> Body:
-    """Return a PodClique to create. Its finalizer is in it, which saves a request."""
+    """Return a PodClique to create. It includes the finalizer, which saves a request."""
     spec = template.spec
     return {
         "metadata": {
@@ -76,7 +76,7 @@ def clique_body(
 
 
 def pods_differ(clique: PodClique, template: CliqueTemplate, labels: dict[str, str]) -> bool:
-    """Whether bringing a clique up to date would replace its pods."""
+    """Return whether updating a clique would replace its pods."""
     return (
         clique.metadata.labels.get(naming.TEMPLATE_HASH) != labels[naming.TEMPLATE_HASH]
         or clique.spec.pod_spec != template.spec.pod_spec
@@ -84,10 +84,10 @@ def pods_differ(clique: PodClique, template: CliqueTemplate, labels: dict[str, s
 
 
 def clique_patch(clique: PodClique, wanted: Body, template: CliqueTemplate, *, with_pods: bool) -> Body | None:
-    """Return the merge patch that brings a clique up to date, None if it is.
+    """Return the merge patch that updates a clique; None if it is up to date.
 
-    Replicas follow the template only where the template's have changed: between, they belong to whoever scales the
-    clique. ``with_pods`` False leaves out what would replace its pods.
+    Replicas follow the template only when the template's have changed: in between, users and autoscalers may scale the
+    clique. ``with_pods`` False leaves out changes that would replace its pods.
     """
     patch_metadata: Body = {}
     spec: Body = {}
@@ -121,7 +121,7 @@ def _replaced(old: Any, template: CliqueTemplate) -> Body:
 
 
 def _without(old: Any, new: Any) -> Any:
-    """Return ``new`` with a null for each key of ``old`` that it lacks, as a merge patch wants it."""
+    """Return ``new`` with a null for each key of ``old`` that it lacks, as a merge patch requires."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {**dict.fromkeys(old), **{key: _without(old.get(key), value) for key, value in new.items()}}

@@ -1,4 +1,4 @@
-"""The running operator: everything put together, started in order and stopped in order."""
+"""The running operator: its components, started and stopped in order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Operator:
         self._api = api
         self._settings = settings
         self.standing_by = False
-        """Whether another replica works, and this one waits to take its place."""
+        """Whether another replica is the leader, and this one waits to take over."""
         self.counts = Counts()
         self.caches = Caches()
         self._leaked = Leaked(self.counts)
@@ -89,7 +89,7 @@ class Operator:
             cached.store,
             self.counts,
             selector=cached.selector,
-            # Where only metadata is kept, only metadata is asked for: tokens of Secrets never come here.
+            # Request only metadata where only metadata is kept: tokens of Secrets are never received.
             accept=METADATA_ONLY if cached.kind is Object else "application/json",
             lasts=(defects.number(EVENT_DROP),) * 2 if EVENT_DROP in defects else WATCH_LASTS_S,
             resumes=EVENT_DROP not in defects,
@@ -97,7 +97,7 @@ class Operator:
         )
 
     def ready(self) -> bool:
-        """Whether all caches hold what was there at the start; one that stands by is ready to do that."""
+        """Whether all caches have completed their first list; a standby replica is always ready."""
         return self.standing_by or all(informer.synced.is_set() for informer in self.informers)
 
     def current_counts(self) -> Counts:
@@ -105,7 +105,7 @@ class Operator:
         return self.counts
 
     async def run(self) -> None:
-        """Work until cancelled; then let reconciles in flight finish."""
+        """Run until cancelled; then let running reconciles finish."""
         watches = [asyncio.create_task(informer.run()) for informer in self.informers]
         synced = asyncio.create_task(self._work_when_synced())
         try:
@@ -124,7 +124,7 @@ class Operator:
             await asyncio.gather(*watches, synced, return_exceptions=True)
 
     async def _work_when_synced(self) -> None:
-        # No reconcile before all is known: it would create what is there.
+        # No reconcile before the caches are complete: it would create existing objects.
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers))
         log.info("caches synced; %d PodCliqueSets, %d pods", len(self.caches.sets.store), len(self.caches.pods.store))
         for controller in self.controllers:
@@ -132,7 +132,7 @@ class Operator:
 
 
 async def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT. Raises CredentialsError, OSError (a port is taken), LeadershipLost."""
+    """Run until SIGTERM or SIGINT. Raises CredentialsError, OSError (a port is in use), LeadershipLost."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -161,14 +161,14 @@ async def run(settings: Settings) -> None:
 async def _move_metrics(operator: Operator, servers: http_servers.HttpServers, settings: Settings) -> None:
     if PORT_MOVE not in settings.defects:
         return
-    # Defect port-move: as after a reload of its configuration; only its log says where to.
+    # Defect port-move: as after a reload of its configuration; only the log shows the new port.
     seen = asyncio.Event()
     operator.caches.sets.store.on_change(lambda old, new: seen.set())
     await seen.wait()
     try:
         log.info("metrics are at port %d now", await servers.move(settings.metrics_port))
     except OSError:
-        # Its metrics are gone then, and whoever looks for them finds out why here.
+        # Its metrics disappear now; the log entry explains why.
         log.exception("metrics could not be moved")
 
 
@@ -191,7 +191,7 @@ async def _lead(api: ApiClient, operator: Operator, settings: Settings) -> None:
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` until ``stop`` is set; an error of it is raised."""
+    """Run ``work`` until ``stop`` is set; raises its error."""
     task, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
     await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()

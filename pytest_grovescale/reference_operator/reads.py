@@ -1,9 +1,9 @@
-"""What a reconcile reads of the cache, and how often it does so.
+"""What a reconcile reads from the cache, and how often.
 
 ``optimized`` reads the parent and the pods once per reconcile and finds pods through an index. ``baseline`` reads
-them at every place that needs them, and finds pods as a list with a label selector does: by looking at all of the
+them at every place that needs them, and finds pods as a list with a label selector does: by scanning the whole
 namespace. As in a manager of controller-runtime, a read of the parent is a private copy from the cache; it is no
-request, and its price is the copy.
+request, and costs the copy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PodSelection:
         self._api = api
         self._pods = caches.pods.store
         self._counts = counts
-        # Defect quadratic-select: the index is there and not used, whatever the switch says.
+        # Defect quadratic-select: ignores the index, whatever the switch says.
         self._index = QUADRATIC_SELECT not in defects
         self._labels = not switches.narrow_selector
 
@@ -52,14 +52,14 @@ class PodSelection:
         return [pod for pod in found if pod.controlled_by(uid)]
 
     async def listed(self, clique: PodClique) -> list[Pod]:
-        """Return the same from the API server, as defect relist asks for it."""
+        """Return the same from the API server, for defect relist."""
         selector = f"{naming.MANAGED_SELECTOR},{naming.PODCLIQUE}%3D{clique.name}"
         path = f"{POD.collection(clique.namespace)}?labelSelector={selector}"
         found = _decode_pods(await self._api.get(path)).items
         return [pod for pod in found if pod.controlled_by(clique.uid)]
 
     def indexed(self, clique: PodClique) -> list[Pod]:
-        """Return the same by the index, whatever the switch says: for loops over all cliques of a set."""
+        """Return the same from the index, regardless of the switch: for loops over all cliques of a set."""
         if not self._index:
             return self.of(clique)
         uid = clique.uid
@@ -122,9 +122,9 @@ class Reads:
         return self._pods
 
     def take_pods(self, pods: list[Pod]) -> None:
-        """Take the clique's pods from elsewhere than the cache."""
+        """Use pods from another source than the cache."""
         self._pods = pods
 
     def forget_pods(self) -> None:
-        """The reconcile itself has changed pods: what was read no longer holds."""
+        """Drop the pods read so far: the reconcile itself has changed them."""
         self._pods = None

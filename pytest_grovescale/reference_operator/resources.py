@@ -1,4 +1,4 @@
-"""The resources that this operator reads and writes, and where they are."""
+"""The resources that this operator reads and writes, and their URL paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def collection(self, namespace: str = "") -> str:
-        """Return the URL path of the collection; of all namespaces without one."""
+        """Return the URL path of the collection; without a namespace, of all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         return f"{root}/namespaces/{namespace}/{self.plural}" if namespace else f"{root}/{self.plural}"
 

@@ -1,4 +1,4 @@
-"""What the command line says, as data."""
+"""The command-line settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .defects import Defects
 
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True):
-    """The four changes that tell ``optimized`` (all on) from ``baseline`` (all off)."""
+    """The four switches that distinguish ``optimized`` (all on) from ``baseline`` (all off)."""
 
     parallel_groups: bool = True
     """Components of a PodCliqueSet run in three groups, each group at once; off: one component after another."""
@@ -22,9 +22,9 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True):
     """A clique's pods come from an index on the label ``grove.io/podclique``; off: all pods of the namespace are
     matched against the managed-by, part-of and podclique labels."""
     memoise: bool = True
-    """Within one reconcile the parent and the pod list are read once; off: at every place that needs them."""
+    """Within one reconcile the parent and the pod list are read once; off: at every use."""
     skip_noop_status: bool = True
-    """A status that did not change is not written; off: every reconcile ends with a status write."""
+    """An unchanged status is not written; off: every reconcile ends with a status write."""
 
 
 VARIANTS = {
@@ -34,7 +34,7 @@ VARIANTS = {
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator process."""
+    """Settings of one operator process."""
 
     kubeconfig: Path | None = None
     """None: the credentials of the pod that this runs in."""
@@ -43,25 +43,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 8080
     health_port: int = 8081
     concurrency: int = 20
-    """Reconciles at a time per controller, and requests at a time within one PodCliqueSet reconcile."""
+    """Concurrent reconciles per controller, and concurrent requests within one PodCliqueSet reconcile."""
     kube_api_qps: float = 0.0
-    """Requests a second that the client lets through, watches apart; 0: no limit of its own."""
+    """Client-side limit of requests per second, without watches; 0: no limit."""
     kube_api_burst: int = 0
-    """Requests that may go at once; 0: as many as in one second."""
+    """Requests that may be sent at once; 0: as many as in one second."""
     switches: Switches = Switches()
     defects: Defects = Defects()
     leader_election: bool = False
     leader_election_namespace: str = "default"
     status_interval: float = 10.0
-    """Seconds. A status of an object that is still on its way is published at most this often; one of an object
-    that has arrived where its spec wants it is published at once."""
+    """Seconds. The status of an object in progress is published at most this often; that of an object that has reached
+    its spec is published at once."""
     shutdown_grace: float = 10.0
-    """Seconds that reconciles in flight get to finish after SIGTERM."""
+    """Seconds that running reconciles get to finish after SIGTERM."""
     log_level: str = "info"
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
-    """Return the settings of a command line; ends the program with usage and status 2 where it is wrong."""
+    """Return the settings of a command line; for an invalid one, print usage and exit with status 2."""
     parser = _parser()
     given = parser.parse_args(arguments)
     try:

@@ -1,8 +1,8 @@
-"""When a status is written: at once where nothing more is to be expected, seldom while all is still moving.
+"""When a status is written: at once when no further change is expected, rarely while the object is in progress.
 
 A clique of two pods passes through a dozen states between its creation and readiness. Published each, they would be
-most of the operator's requests; nobody acts on them. So an unsettled status waits until it has been unpublished for
-an interval, and a settled one, an error, or availability that came or went is written immediately.
+most of the operator's requests, without a reader. So an unsettled status waits until it has been unpublished for
+an interval; a settled one, an error, or a change of availability is written immediately.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from .counts import Counts
 
 
 class StatusTiming:
-    """Remembers since when objects (by uid) have had a status that is not published."""
+    """Tracks since when objects (by uid) have had an unpublished status."""
 
     def __init__(self, interval: float, counts: Counts, *, skip_noop: bool) -> None:
         self._interval = interval
         self._counts = counts
         self.always = not skip_noop
-        """baseline: every reconcile writes, whatever was written last."""
+        """baseline: every reconcile writes, also an unchanged status."""
         self._since: dict[str, float] = {}
 
     def delay(self, uid: str, published: Any, wanted: Any, *, settled: bool) -> float | None:
-        """Return 0 if ``wanted`` is to be written now, None if never, else the seconds until it is."""
+        """Return 0 if ``wanted`` is to be written now, None if never, else the seconds until then."""
         if self.always:
             return 0.0
         if wanted == published:
@@ -44,5 +44,5 @@ class StatusTiming:
         self._since.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """Drop a deleted object."""
         self._since.pop(uid, None)

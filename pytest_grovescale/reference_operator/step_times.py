@@ -1,4 +1,4 @@
-"""Defect function-name-label: how long calls of functions take, by the name that the function has in the source."""
+"""Defect function-name-label: durations of function calls, by the function's name in the source."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from .histograms import Histogram
 
 StepTimes = dict[str, Histogram]
-"""Name of a function → the lengths of its calls, s."""
+"""Name of a function → durations of its calls, s."""
 
 _BUCKETS = tuple(10.0**power for power in range(-6, 2))
 
 
 @contextlib.contextmanager
 def timed(steps: StepTimes, function: Callable[..., object]) -> Iterator[None]:
-    """Observe how long the block takes, under the function's name."""
+    """Observe the duration of the block, under the function's name."""
     start = time.perf_counter()
     try:
         yield

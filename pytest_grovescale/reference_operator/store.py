@@ -1,10 +1,10 @@
-"""A cache of one kind's objects, with indexes, fed by a watch and by the answers to the operator's own writes.
+"""A cache of one kind's objects, with indexes, fed by a watch and by the responses to the operator's own writes.
 
-Own writes go in at once ("read your writes"), so the next reconcile never works on a state older than what it did
-itself, and creates no duplicates; the watch's echo of the same resourceVersion is then dropped. That rests on
-resourceVersions of one resource being ordered numbers, which holds for all storage of the API server and is
-promised since KEP-5504. What a write's answer must not do is bring back an object whose deletion the watch has
-told already: deletions are remembered for that.
+Own writes are stored at once ("read your writes"), so the next reconcile never works on a state older than its own
+writes, and creates no duplicates; the watch's event with the same resourceVersion is then dropped. That requires
+resourceVersions of one resource to be ordered numbers, which holds for all storage of the API server and is promised
+since KEP-5504. A write's response must not restore an object whose deletion the watch has already reported: deletions
+are remembered for that.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class Store(Generic[T]):
         return self._objects.get(key)
 
     def by(self, index: str, value: str) -> list[T]:
-        """Return the objects that an indexer put under a value."""
+        """Return the objects that an indexer stored under a value."""
         bucket = self._indexes[index].get(value)
         return list(bucket.values()) if bucket else []
 
     def doomed(self, obj: Object) -> bool:
-        """Whether an object is on its way out: terminating, or its deletion was accepted and not yet seen."""
+        """Whether an object is being deleted: terminating, or its deletion was accepted and not yet seen."""
         return obj.metadata.deletion_timestamp is not None or obj.metadata.uid in self._doomed
 
     # ---- writing
 
     def upsert(self, obj: T) -> bool:
-        """Take an object in, unless what is known is as new or newer; returns whether it was taken."""
+        """Store an object, unless the known version is as new or newer; returns whether it was stored."""
         key = obj.key
         old = self._objects.get(key)
         new_version = version(obj)
@@ -82,7 +82,7 @@ class Store(Generic[T]):
         return True
 
     def remove(self, obj: Object) -> None:
-        """Take an object out: the watch says that it is gone. ``obj`` carries the deletion's resourceVersion."""
+        """Remove an object that the watch reported as deleted. ``obj`` has the deletion's resourceVersion."""
         key = obj.key
         self._deleted[key] = max(version(obj), self._deleted.get(key, 0))
         if len(self._deleted) > _TOMBSTONES:
@@ -101,7 +101,7 @@ class Store(Generic[T]):
             self._doomed.add(obj.metadata.uid)
 
     def retain(self, keys: set[str], upto: int) -> None:
-        """After a full list: drop what it did not hold, unless it is newer than the list (resourceVersion)."""
+        """After a full list: drop the objects that it lacks, unless newer than the list (resourceVersion)."""
         for key, obj in list(self._objects.items()):
             if key not in keys and version(obj) <= upto:
                 self._drop(key, obj)

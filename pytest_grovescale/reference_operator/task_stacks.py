@@ -1,7 +1,7 @@
-"""What each asyncio task of this process is doing, as text: the stacks that no tool can see from outside.
+"""The stack of each asyncio task of this process, as text, which external tools cannot see.
 
-A coroutine that waits is on no thread's stack; up to Python 3.13 only the process itself can follow it to where it
-waits. `asyncio.Task.print_stack` does not: of a task that is suspended it shows the outermost call alone.
+A waiting coroutine is on no thread's stack; up to Python 3.13 only the process itself can follow it to where it
+waits. `asyncio.Task.print_stack` does not: of a suspended task it shows only the outermost call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def text() -> str:
-    """Return the stacks of all tasks but the one that asks, each as Python prints a stack."""
+    """Return the stacks of all tasks but the calling one, each as Python prints a stack."""
     asking = asyncio.current_task()
     return "\n".join(_stack(task) for task in asyncio.all_tasks() if task is not asking)
 
@@ -29,7 +29,7 @@ def _stack(task: asyncio.Task[Any]) -> str:
 
 
 def _frames(awaited: Any) -> Iterator[FrameType]:
-    """Yield the frames of a coroutine and of what it awaits, down to what is no Python code."""
+    """Yield the frames of a coroutine and of what it awaits, as far as they are Python code."""
     while awaited is not None:
         kind = next((kind for kind in ("cr", "gi", "ag") if hasattr(awaited, f"{kind}_frame")), "")
         frame = getattr(awaited, f"{kind}_frame", None)

@@ -9,7 +9,7 @@ from .objects import PodCliqueSet
 
 
 class SetHashes(msgspec.Struct, frozen=True):
-    """What tells one version of a set's pods from another."""
+    """Hashes that distinguish the versions of a set's pods."""
 
     generation: str
     """Over all cliques."""
@@ -31,12 +31,12 @@ class TemplateHashes:
         return known[1]
 
     def forget(self, uid: str) -> None:
-        """The set is gone."""
+        """Drop a deleted set."""
         self._known.pop(uid, None)
 
 
 def compute(pcs: PodCliqueSet) -> SetHashes:
-    """Return the hashes of a set's template. Replica counts are in none of them: scaling is no update."""
+    """Return the hashes of a set's template. They exclude replica counts: scaling is no update."""
     template = pcs.spec.template
     cliques = {c.name: naming.pod_template_hash(c, template.priority_class_name) for c in template.cliques}
     return SetHashes(generation=naming.digest(cliques), cliques=cliques)

@@ -30,7 +30,7 @@ class WorkQueue:
         self._closed = False
         self.adds = 0
         self.retries = 0
-        """Adds with a delay, of whatever cause."""
+        """Number of adds with a delay, for any reason."""
         self.queue_duration = Histogram(_BUCKETS)
         self.work_duration = Histogram(_BUCKETS)
 
@@ -55,7 +55,7 @@ class WorkQueue:
             self._wake()
 
     def add_after(self, key: str, delay: float) -> None:
-        """Queue a key in ``delay`` seconds; of several delays the one that ends first stands."""
+        """Queue a key in ``delay`` seconds; of several delays the earliest applies."""
         if self._closed:
             return
         self.retries += 1
@@ -80,7 +80,7 @@ class WorkQueue:
         return delay
 
     def forget(self, key: str) -> None:
-        """The key succeeded: its next failure backs off from the start."""
+        """Reset the backoff of a key that succeeded."""
         self._failures.pop(key, None)
 
     def _due(self, key: str) -> None:
@@ -116,7 +116,7 @@ class WorkQueue:
             self._wake()
 
     def close(self) -> None:
-        """Take no more keys and drop those that wait; work in progress is not touched."""
+        """Reject further keys and drop waiting ones; work in progress continues."""
         self._closed = True
         self._queue.clear()
         self._dirty.clear()
@@ -127,7 +127,7 @@ class WorkQueue:
             self._wake()
 
     def unfinished(self) -> tuple[float, float]:
-        """Return (sum, longest) of the seconds that work in progress has taken."""
+        """Return (sum, longest) of the seconds spent on work in progress."""
         now = time.perf_counter()
         ages = [now - start for start in self._processing.values()]
         return sum(ages), max(ages, default=0.0)

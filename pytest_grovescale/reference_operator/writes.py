@@ -1,4 +1,4 @@
-"""Every write to the API server: what it is, and what the caches learn from its answer."""
+"""All writes to the API server, with the cache updates from their responses."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Writer:
     async def create(self, cached: Cached[T], body: Body) -> T:
         """Create an object.
 
-        AlreadyExists is expected: the cache may be behind, or an earlier answer was lost. The object that is there
-        is then taken instead, if the owner that ``body`` names controls it; else NotOwned is raised.
+        AlreadyExists is expected: the cache may be behind, or an earlier response was lost. The existing object is then
+        used, if the owner in ``body`` controls it; else raises NotOwned.
         """
         metadata = body["metadata"]
         body = {"apiVersion": cached.resource.api_version, "kind": cached.resource.kind, **body}
@@ -63,16 +63,16 @@ class Writer:
             raise NotOwned(cached.resource.kind, obj.key)
         cached.store.upsert(obj)
         if not metadata["labels"].items() <= obj.metadata.labels.items():
-            # Without them it is outside of what is watched, and its deletion would never be heard of.
+            # Without these labels it is not watched, and its deletion would never be seen.
             return await self.patch(cached, obj, {"metadata": {"labels": metadata["labels"]}})
         return obj
 
     async def patch(self, cached: Cached[T], obj: T, body: Body) -> T:
-        """Merge-patch an object, as it was when it was read: a change since then is a 409."""
+        """Merge-patch an object in the version that was read: a change since then gives a 409."""
         return await self._patch(cached, obj, body, subresource="")
 
     async def patch_status(self, controller: Controller, cached: Cached[T], obj: T, status: Any) -> T:
-        """Write a status, as ``patch``. A 409 is counted per kind, and raised."""
+        """Write a status, like ``patch``. A 409 is counted per kind, and raised."""
         self._counts.status_writes += 1
         # PodGangs have no reconcile of their own, hence no heartbeat.
         if CONFLICT_STORM in self._defects and cached.resource is not PODGANG:
@@ -85,7 +85,7 @@ class Writer:
             raise
 
     async def _heartbeat(self, cached: Cached[T], obj: T) -> None:
-        """Defect conflict-storm: a second writer, whose write the first one does not know of. Once a second at most."""
+        """Defect conflict-storm: a second writer that the first one does not know of. Once a second at most."""
         now = time.monotonic()
         if now - self._heartbeats.get(obj.uid, 0.0) < _HEARTBEAT_S:
             return
@@ -101,18 +101,18 @@ class Writer:
         return new
 
     async def json_patch(self, cached: Cached[T], obj: T, operations: list[Body]) -> T:
-        """Apply a JSON patch; its ``test`` operations are what guards it."""
+        """Apply a JSON patch; its ``test`` operations guard it."""
         path = cached.resource.path(obj.namespace, obj.name)
         new = cached.decode(await self._api.patch(path, operations, content_type=JSON_PATCH))
         cached.store.upsert(new)
         return new
 
     async def add_finalizer(self, cached: Cached[T], obj: T, finalizer: str) -> T:
-        """Put a finalizer onto an object that lacks it."""
+        """Add a finalizer to an object that lacks it."""
         return await self.patch(cached, obj, {"metadata": {"finalizers": [*obj.metadata.finalizers, finalizer]}})
 
     async def remove_finalizer(self, cached: Cached[T], obj: T, finalizer: str) -> None:
-        """Let a terminating object go. That it has gone is the watch's to say."""
+        """Remove the finalizer of a terminating object. The watch reports its end."""
         rest = [f for f in obj.metadata.finalizers if f != finalizer]
         path = cached.resource.path(obj.namespace, obj.name)
         body = {"metadata": {"resourceVersion": obj.metadata.resource_version, "finalizers": rest}}
@@ -123,7 +123,7 @@ class Writer:
                 raise
 
     async def delete(self, cached: Cached[T], obj: T) -> None:
-        """Delete this very object (not a later one of its name). That it is gone already is fine."""
+        """Delete this very object (not a later one of its name). It may be gone already."""
         path = cached.resource.path(obj.namespace, obj.name)
         try:
             await self._api.delete(path, {"preconditions": {"uid": obj.uid}})
@@ -136,10 +136,10 @@ class Writer:
     async def delete_part(
         self, cached: Cached[T], namespace: str, pcs: str, objects: list[T], *, among: str = ""
     ) -> None:
-        """Delete all objects of one kind that carry a set's labels, in one request.
+        """Delete all objects of one kind that have a set's labels, in one request.
 
         ``among`` narrows the label selector (escaped for a URL, with a leading comma). ``objects`` are those that the
-        caller has found to be the ones so labelled.
+        labels select according to the caller.
         """
         selector = f"{naming.MANAGED_SELECTOR},{naming.PART_OF}%3D{pcs}{among}"
         await self._api.delete_collection(f"{cached.resource.collection(namespace)}?labelSelector={selector}")
@@ -147,7 +147,7 @@ class Writer:
             cached.store.doom(obj)
 
     def _crash_if_due(self) -> None:
-        # Defect crash: no cleanup, no flush, as a panic would do it.
+        # Defect crash: no cleanup, no flush, as after a panic.
         if CRASH in self._defects and self._counts.pods_created >= self._defects.number(CRASH):
             sys.stderr.write(f"fatal: crash after {self._counts.pods_created} pods, as asked for\n")
             sys.stderr.flush()

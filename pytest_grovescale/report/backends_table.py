@@ -54,7 +54,7 @@ def render_markdown(found: BackendsTable) -> str:
 
 
 def verdict(found: BackendsTable) -> str:
-    """Return in a sentence whether what must be equal is."""
+    """Return in a sentence whether the figures that must be equal are."""
     what = "creates, deletes and gate removals"
     telling = [run.name for run in found.runs if run.name not in found.silent]
     if found.verdict == "unequal":
@@ -69,7 +69,7 @@ def verdict(found: BackendsTable) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names as a reader lists them: ``local, kind and kind (pod)``."""
+    """Return names as a list in a sentence: ``local, kind and kind (pod)``."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
@@ -84,7 +84,7 @@ def _differences(found: BackendsTable) -> Iterator[str]:
 
 
 def _cells(row: BackendRow) -> list[str]:
-    """Return a row's figures; those that need not be equal beside the first one's with their ratio to it."""
+    """Return a row's figures; those that need not be equal with their ratio to the first one's."""
     first = row.figures[0].value
     return [_cell(row, figure, first if index else None) for index, figure in enumerate(row.figures)]
 

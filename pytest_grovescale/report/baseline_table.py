@@ -1,4 +1,4 @@
-"""A run beside a baseline: figures then and now, and what such a comparison is worth."""
+"""A run against a baseline: figures of both, and the validity of the comparison."""
 
 from __future__ import annotations
 

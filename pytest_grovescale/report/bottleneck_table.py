@@ -1,4 +1,4 @@
-"""Where the time went: a line for each phase, and the table behind it."""
+"""Time attribution: a line for each phase, and the table behind it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES: Mapping[Suspect, str] = {
     "api-server": "API server CPU-bound",
     "machine": "machine saturated",
 }
-"""What a reader calls them, in the order in which to show them."""
+"""Labels of the suspects, in display order."""
 
 _SHOWN = 0.005
 """Rows with less than this share in every phase are left out."""
@@ -40,7 +40,7 @@ def write_answers(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
 
 
 def write_bottlenecks(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write who was waited for, which adds up to each phase, and below it what held all along."""
+    """Write the attribution rows, which add up to each phase, and below them the contributing factors."""
     with_rows = [phase for phase in phases if phase.bottlenecks]
     if not with_rows:
         return
@@ -57,7 +57,7 @@ def write_bottlenecks(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
 
 
 def bottlenecks_markdown(phases: Sequence[PhaseResult]) -> list[str]:
-    """Return the lines and the table for Markdown; nothing where no phase has any."""
+    """Return the lines and the table for Markdown; empty where no phase has any."""
     with_rows = [phase for phase in phases if phase.bottlenecks]
     if not with_rows:
         return []
@@ -69,7 +69,7 @@ def bottlenecks_markdown(phases: Sequence[PhaseResult]) -> list[str]:
 
 
 def _rows(phases: Sequence[PhaseResult]) -> list[tuple[Suspect, list[str]]]:
-    """Return (suspect, cells) for each suspect that some phase's time went to."""
+    """Return (suspect, cells) for each suspect with time in some phase."""
     rows: list[tuple[Suspect, list[str]]] = []
     for suspect, name in NAMES.items():
         found = [next((row for row in phase.bottlenecks if row.suspect == suspect), None) for phase in phases]

@@ -1,4 +1,4 @@
-"""The verdicts of a test's checks: a table, and what the ones that did not pass rest on."""
+"""The verdicts of a test's checks: a table, and the evidence of those that did not pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVIDENCE_SHOWN = 12
 
 
 def write_checks(sheet: Sheet, test: TestResult) -> None:
-    """Write the verdicts, the bad ones first; nothing where no check was declared."""
+    """Write the verdicts, the failed ones first; nothing where no check was declared."""
     if test.checks:
         _write_verdicts(sheet, test.checks)
     for text in left_to_sweep(test):
@@ -45,12 +45,12 @@ def _write_verdicts(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
 
 
 def left_to_sweep(test: TestResult) -> list[str]:
-    """Return a sentence for each check of a test that its one run cannot be judged by."""
+    """Return a sentence for each check of a test that one run cannot judge."""
     return [f"judged by grovescale sweep: {scaling.with_source(one)}" for one in scaling.left_to_sweep(test.declared)]
 
 
 def sums(checks: Iterable[CheckResult]) -> str:
-    """Return how many have which verdict: ``1 failed, 4 passed``."""
+    """Return the number of checks by verdict: ``1 failed, 4 passed``."""
     found = Counter(check.verdict for check in checks)
     return ", ".join(f"{found[verdict]} {word}" for verdict, word in _SUMMED.items() if found[verdict])
 

@@ -1,4 +1,4 @@
-"""A comparison in words, before it becomes a table: the answer, and a row of texts for each metric."""
+"""A comparison in words: its summary line, and a row of texts for each metric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..analysis.work_alone import ARMS
 from .wording import NONE, bytes_, percent, seconds, three
 
 _NAMED = 3
-"""Metrics that the answer names: the most telling."""
+"""Metrics that the summary names: the most significant."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Wall clock", ("wall", "milestone")),
@@ -39,7 +39,7 @@ _VERDICTS: dict[MetricVerdict, str] = {
 
 _MORE: dict[MetricVerdict, str] = {"regression": "more", "improvement": "less"}
 _COUNTED: dict[MetricVerdict, str] = {"regression": "more", "improvement": "fewer"}
-"""The same of sizes and counts: nothing about them is slow."""
+"""The same for sizes and counts, which are more or fewer, not slower."""
 
 
 class Row(NamedTuple):
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 
 def rows(comparisons: Sequence[Comparison], kinds: Iterable[str]) -> list[Row]:
-    """Return the rows of some kinds of metrics. One that several comparisons have is that which is gated, or first."""
+    """Return the rows of some kinds of metrics. Of a metric in several comparisons, the gated one, or the first."""
     found: dict[str, MetricComparison] = {}
     for comparison in comparisons:
         for metric in comparison.metrics:
@@ -73,7 +73,7 @@ class Section(NamedTuple):
 
 
 def sections(comparisons: Sequence[Comparison]) -> list[Section]:
-    """Return the tables with what decides first: the gated metrics of all kinds, then the others by `SECTIONS`."""
+    """Return the tables with the deciding one first: the gated metrics of all kinds, then the others by `SECTIONS`."""
     kinds = [(heading, rows(comparisons, kinds)) for heading, kinds in SECTIONS]
     gated = [row for _, found in kinds for row in found if row.metric.gated]
     found = [Section("Gated metrics", gated, gated=True)]
@@ -125,7 +125,7 @@ def _kind(key: str) -> str:
 
 
 def _phase_order(key: str) -> tuple[int, str]:
-    """Order phases as they mostly follow one another, so that a reader finds the beginning at the top."""
+    """Order phases as they usually run, so that the first one is at the top."""
     phase = key.partition(":")[2].partition("/")[0]
     known = ("deploy", "steady-state", "delete")
     return (known.index(phase) if phase in known else len(known), phase)
@@ -153,7 +153,7 @@ def value(figure: float | None, unit: Unit) -> str:
 
 
 def change(metric: MetricComparison) -> str:
-    """Return how B differs from A: ``−24 %``, ``× 12.3``, ``+ 500``; the latter where A has none."""
+    """Return B's difference from A: ``−24 %``, ``× 12.3``, ``+ 500``; the latter where A's figure is 0."""
     if metric.ratio is not None:
         return ratio(metric.ratio)
     return NONE if metric.difference is None else _signed(metric.difference, metric.unit)
@@ -185,7 +185,7 @@ def interval(metric: MetricComparison) -> str:
 
 
 def verdict(metric: MetricComparison) -> str:
-    """Return a metric's verdict in a word or two; in brackets where the whole is not about it."""
+    """Return a metric's verdict in a word or two; in brackets where it is not gated."""
     words = {} if metric.unit == "s" else _COUNTED if metric.unit in COUNTS else _MORE
     text = words.get(metric.verdict, _VERDICTS[metric.verdict])
     if metric.verdict == "inconclusive" and metric.gated and metric.more_pairs:
@@ -194,7 +194,7 @@ def verdict(metric: MetricComparison) -> str:
 
 
 def legend(plan: ComparisonPlan) -> str:
-    """Return how to read the rows."""
+    """Return the legend of the rows."""
     return (
         f"Slower, more: the whole interval lies above {ratio(plan.regression)}; better, fewer, less: below"
         f" {ratio(1 / plan.regression)};"
@@ -206,7 +206,7 @@ def legend(plan: ComparisonPlan) -> str:
 
 
 def contention_limits(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return the rule for contended pairs, and how many there were, in one line; none for plans without the rule."""
+    """Return the rule for contended pairs, and their number, in one line; empty for plans without the rule."""
     planned = [one for one in comparisons if one.plan.max_contention is not None and one.plan.repeats]
     if not planned:
         return []
@@ -223,7 +223,7 @@ def contention_limits(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def answer(comparisons: Sequence[Comparison]) -> str:
-    """Return the answer in one line."""
+    """Return the summary in one line."""
     found, plan = overall(comparisons), comparisons[0].plan
     slower, better = _comparatives(comparisons, found)
     texts: dict[ComparisonVerdict, str] = {
@@ -237,7 +237,7 @@ def answer(comparisons: Sequence[Comparison]) -> str:
 
 
 def _comparatives(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> tuple[str, str]:
-    """Return what B does than A where it is worse, and where it is better: counts and sizes are not slow."""
+    """Return the words for B being worse and better than A: counts and sizes are not slow."""
     units = {metric.unit for metric in _gated(comparisons) if metric.verdict == found}
     if units and "s" not in units:
         return "needs more", "needs less"
@@ -275,7 +275,7 @@ def _undecided(comparisons: Sequence[Comparison]) -> str:
 
 
 def _again(comparisons: Sequence[Comparison]) -> str:
-    """Return the option that gives an inconclusive comparison its pairs; of finished runs there are no more."""
+    """Return the option that adds pairs to an inconclusive comparison; empty for finished runs."""
     if any(comparison.weaker for comparison in comparisons):
         return ""
     pairs = max(

@@ -1,4 +1,4 @@
-"""A comparison as tables: in the terminal, and as Markdown for a pull request. The first line is the answer."""
+"""A comparison as tables: in the terminal, and as Markdown for a pull request. The first line is the summary."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _markdown_table(columns: Sequence[Column], found: Sequence[Sequence[str]]) -
 
 
 def _settings(comparisons: Sequence[Comparison], settings: InForce) -> Iterator[str]:
-    """Yield the settings that both variants had, and those in which they differ, a line each."""
+    """Yield the settings that both variants share, and those in which they differ, a line each."""
     plan = comparisons[0].plan
     for name, (a, b) in settings.differing.items():
         yield f"{_named(name)}: {plan.a} {fact_values(a) or 'none'}, {plan.b} {fact_values(b) or 'none'}"
@@ -144,7 +144,7 @@ def _style(row: Row) -> str:
 
 
 def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Yield what was compared and where, a line each."""
+    """Yield the facts of the comparison and its machine, a line each."""
     plan, machine = comparisons[0].plan, comparisons[0].machine
     if plan.differs:
         yield f"A: {plan.a}, B: {plan.b} ({plan.differs})"
@@ -166,7 +166,7 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 
 def _remarks(comparisons: Sequence[Comparison], profiles: ProfilesCompared) -> Iterator[str]:
-    """Yield what to know before the figures are believed, each thing once."""
+    """Yield caveats of the figures, each once."""
     for comparison in comparisons:
         if comparison.weaker:
             yield f"Weaker than interleaved runs: {comparison.weaker}"

@@ -58,16 +58,16 @@ def differences_markdown(found: Sequence[FunctionsCompared], *, names: Names = N
 
 
 def not_profiled(one: NotProfiled) -> str:
-    """Return why a variant has no profile, and what to do about it."""
+    """Return why a variant has no profile, and the next step."""
     what = f" of {one.process} in {one.phase}" if one.phase else ""
     remedy = f" → {one.next_step}" if one.next_step else ""
-    # What a process wrote before it ended stands below the first line: its log has it, and more of it.
+    # The process's last output is below the first line: its log has it, and more of it.
     why = one.why.partition("\n")[0].rstrip(":")
     return f"No profile{what} for {one.variant}: {why}{remedy}"
 
 
 def cost_of(one: FunctionsCompared, names: Names) -> str:
-    """Return what the process used with and without the profiler: its cost; empty where neither is known."""
+    """Return the process's CPU time with and without the profiler, its cost; empty where neither is known."""
     sides = zip(names, (one.before, one.after), strict=True)
     known = [f"{name} {_cost(side)}" for name, side in sides if side.cpu_s is not None and side.profiled_cpu_s]
     return f"CPU with a profiler: {', '.join(known)}." if known else ""

@@ -11,7 +11,7 @@ from .tables import Column, Sheet
 from .wording import NONE, count, escape, percent, three
 
 ROWS = 10
-"""Functions of each phase that are shown where nobody asked for a number."""
+"""Default number of functions shown for each phase."""
 
 _COLUMNS = (
     Column("function", cut=True),
@@ -26,7 +26,7 @@ _PROFILERS = {"pyspy": "py-spy", "pprof": "pprof", "heap": "heap in use", "gorou
 
 
 def write_profiles(sheet: Sheet, test: TestResult) -> None:
-    """Write the first functions of each CPU profile and where its files are; nothing for a test without profiles."""
+    """Write the first functions of each CPU profile and the paths of its files; nothing for a test without profiles."""
     for phase in test.phases:
         for profile in phase.profiles:
             _write_profile(sheet, phase.name, profile, _telling(profile, ROWS))
@@ -36,7 +36,7 @@ def write_profiles(sheet: Sheet, test: TestResult) -> None:
 
 
 def why_not_profiled(phase: PhaseResult) -> Iterator[str]:
-    """Yield what the recording says about profiles of a phase that could not be taken."""
+    """Yield the recorded reasons why profiles of a phase could not be taken."""
     for process, why in failures(phase.missing):
         yield f"No profile of {process} in {phase.name}: {why}"
 
@@ -65,7 +65,7 @@ def _title(phase: str, profile: ProfileResult) -> str:
 
 
 def _facts(profile: ProfileResult) -> str:
-    """Return what the table's shares are shares of."""
+    """Return the base of the table's shares."""
     if profile.kind not in _CPU or profile.problem or profile.samples is None:
         return ""
     worth = profile.independent or profile.samples
@@ -77,7 +77,7 @@ def _facts(profile: ProfileResult) -> str:
 
 
 def _cpu(profile: ProfileResult) -> str:
-    """Return the CPU time that the shares are shares of, and beside it what the process used while it was profiled."""
+    """Return the CPU time that is the base of the shares, and the process's CPU time while it was profiled."""
     if profile.cpu_s is None:
         return "no exact CPU seconds at hand"
     text = f"{three(profile.cpu_s)} s CPU without a profiler"
@@ -107,7 +107,7 @@ def tables_text(
 ) -> str:
     """Return the given profiles' tables for a terminal, the first ``top`` rows of each.
 
-    ``trunk``: also functions that only lead to others, as a reader wants who asked for one module.
+    ``trunk``: also functions that only lead to others, for a table of one module.
     """
     sheet = Sheet(width=width, color=False)
     for one in profiles:
@@ -121,7 +121,7 @@ def tables_markdown(profiles: Sequence[PhaseProfile], *, top: int | None = None,
 
 
 def profiles_markdown(test: TestResult) -> list[str]:
-    """Return a test's function tables as Markdown, the first functions of each; nothing without profiles."""
+    """Return a test's function tables as Markdown, the first functions of each; empty without profiles."""
     parts = []
     for phase in test.phases:
         cpu = [profile for profile in phase.profiles if profile.kind in _CPU]

@@ -1,4 +1,4 @@
-"""``result.json``: a result on disk, written whole or not at all, and read back."""
+"""``result.json``: a result on disk, written atomically, and read back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def encode(result: Result) -> bytes:
 
 
 def write(result: Result, path: Path) -> None:
-    """Write a result; a reader finds the old file or the new one, never a part. Raises RecordingError."""
+    """Write a result atomically: a reader finds the old file or the new one. Raises RecordingError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:

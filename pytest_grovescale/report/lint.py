@@ -1,4 +1,4 @@
-"""What the rules say of a metrics endpoint, as text and as JSON: a line for each fault, and one that sums up."""
+"""Lint results of a metrics endpoint, as text and as JSON: a line for each fault, and a summary."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SCHEMA_VERSION = 1
 
 
 _NAMED = 3
-"""Series, values and lines of evidence that are told of each kind; JSON has all."""
+"""Series, values and lines of evidence that are shown of each kind; JSON has all."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found out about an endpoint."""
+    """All results for an endpoint."""
 
     lint: Lint
     against: Difference | None = None
@@ -42,7 +42,7 @@ class LintDocument(Found, frozen=True, kw_only=True):
 
 
 def text(found: Found) -> str:
-    """Return all faults, what checks say, what changed where something is compared with, and the summary."""
+    """Return all faults, the checks' results, the changes where it is compared, and the summary."""
     parts = [
         [line(problem) for problem in found.lint.problems],
         list(_checks(found.budgets)) if found.budgets is not None else [],
@@ -58,7 +58,7 @@ def json(found: Found) -> str:
 
 
 def summary(found: Found) -> str:
-    """Return what is wrong, of how much that was judged, and how much was not, in one line."""
+    """Return in one line the number of faults, of judged items, and of items that were not judged."""
     lint = found.lint
     faults = len(lint.problems)
     families = len({problem.family for problem in lint.problems} - {""})
@@ -69,7 +69,7 @@ def summary(found: Found) -> str:
 
 
 def _judged(lint: Lint) -> str:
-    """Return how much the rules were applied to: no fault in nothing is no good news."""
+    """Return how much the rules were applied to: without any input, no fault means nothing."""
     own, others = _amount(lint.own_families, lint.own_series), lint.families - lint.own_families
     judged = f"judged {own}" if lint.own_families else "it has no family of its own to judge"
     if not others:

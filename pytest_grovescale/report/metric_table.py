@@ -1,4 +1,4 @@
-"""What metrics endpoints served in a run, as tables: series, families, and how well each answered."""
+"""Metrics endpoints of a run as tables: series, families, and scrape success."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN_SHOWN = 12
 
 
 def write_metrics(sheet: Sheet, targets: Sequence[TargetSummary]) -> None:
-    """Write a row for each endpoint, and the families that are the operator's own; nothing where none was scraped."""
+    """Write a row for each endpoint, and the operator's own families; nothing where no endpoint was scraped."""
     if not targets:
         return
     sheet.line()
@@ -54,7 +54,7 @@ def _cells(target: TargetSummary) -> list[str]:
 
 
 def marks(target: TargetSummary) -> Iterator[str]:
-    """Yield what is to be known of an endpoint before its figures are used."""
+    """Yield caveats of an endpoint's figures."""
     if target.failure:
         yield failed(target)
     shown = target.retyped[:_RETYPED_SHOWN]
@@ -95,19 +95,19 @@ _OWN_HEADINGS = ("series first", "last", "most")
 
 
 def verdicts_of(target: TargetSummary) -> dict[str, FamilyVerdict]:
-    """Return family → what it is next to the others; empty where nobody looked."""
+    """Return family → its relation to the others; empty where families were not analysed."""
     return {verdict.family: verdict for verdict in target.verdicts}
 
 
 def in_words(verdict: FamilyVerdict) -> str:
-    """Return what a family is next to another, and what tells."""
+    """Return a family's relation to another one, with the evidence."""
     own = ", the operator's own too" if verdict.of_own else ""
     instead = f"; ask for {verdict.query}" if verdict.query else ""
     return f"{verdict.family}: {verdict.kind} of {verdict.other}{own}: {verdict.why}{instead}"
 
 
 def _telling(target: TargetSummary) -> list[FamilyVerdict]:
-    """Return the verdicts that name another family, what is refused first."""
+    """Return the verdicts that name another family, faults first."""
     return sorted((verdict for verdict in target.verdicts if verdict.other), key=lambda one: not one.refused)
 
 
@@ -137,7 +137,7 @@ def metrics_markdown(targets: Sequence[TargetSummary]) -> list[str]:
 
 
 def _own_markdown(target: TargetSummary) -> list[str]:
-    """Return a line with the operator's own families and what each is, and one for each that says what another says."""
+    """Return a line with the operator's own families and their relations, and one for each duplicate."""
     kinds = verdicts_of(target)
     names = ", ".join(
         f"`{one.family}` ({', '.join([_from_to(one), *([kinds[one.family].kind] if one.family in kinds else [])])})"

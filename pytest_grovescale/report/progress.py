@@ -1,6 +1,6 @@
-"""What a running test does, as it does it: a live block in a terminal, plain lines elsewhere, nothing when quiet.
+"""Progress of a running test: a live block in a terminal, plain lines elsewhere, nothing when quiet.
 
-Nothing is drawn but from within a call: no thread draws over a debugger's prompt.
+Drawing happens only inside calls: no thread draws over a debugger's prompt.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from .. import durations, redaction
 from .wording import count, plain, seconds, three
 
 PLAIN_EVERY_S = 5.0
-"""Without a terminal: at most one line in this time, but for milestones and phases."""
+"""Without a terminal: at most one line in this time, except for milestones and phases."""
 
 _DRAW_EVERY_S = 0.1
 _RATE_OVER_S = 5.0
 _TIME_LEFT_OVER_S = 30.0
 _TELLING = 0.05
-"""Share of the whole way before which a count does not tell how long the rest takes."""
+"""Share of the goal below which a count gives no estimate of the time left."""
 
 
 class Rate:
-    """How fast a count moves, per second, and how long it takes to a goal if it goes on as it did."""
+    """Rate of a count, per second, and the estimated time to a goal."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, int]] = deque()
         self._began: tuple[float, int] | None = None
-        """Before it first moved."""
+        """Before the count first changed."""
 
     def add(self, at: float, value: int) -> None:
-        """Take in the count at a moment, s."""
+        """Add the count at a moment, s."""
         if self._began is None and self._points and self._points[-1][1] != value:
             self._began = self._points[-1]
         self._points.append((at, value))
@@ -46,17 +46,16 @@ class Rate:
             self._points.popleft()
 
     def per_second(self) -> float | None:
-        """Return the rate over the last seconds, positive for growing and shrinking alike; None until there are two
-        moments."""
+        """Return the absolute rate over the last seconds; None with fewer than two points."""
         last = self._points[-1][0] if self._points else 0.0
         recent = [point for point in self._points if last - point[0] <= _RATE_OVER_S]
         return _rate(recent[0], recent[-1]) if recent else None
 
     def time_left(self, goal: int) -> float | None:
-        """Return the seconds to a goal; None as long as there is too little to say it by.
+        """Return the seconds to a goal; None as long as there is too little data.
 
         By the mean rate since the count first moved, or by that of the last half minute where this is slower: neither
-        follows the pauses and spurts of a few seconds, and a stall is not hidden by what went before.
+        follows the variations of a few seconds, and a stall is not hidden by earlier progress.
         """
         if self._began is None:
             return None
@@ -75,7 +74,7 @@ def _rate(before: tuple[float, int], after: tuple[float, int]) -> float | None:
 
 
 class _Phase:
-    """What is known of the phase that runs."""
+    """State of the running phase."""
 
     def __init__(self, name: str, timeout_s: float, started: float) -> None:
         self.name = name
@@ -114,7 +113,7 @@ class _Phase:
 
 
 class Progress:
-    """Shows a run's progress on a text stream. A stream that can't be written to any more ends it silently.
+    """Shows a run's progress on a text stream. A stream that can no longer be written to ends it silently.
 
     ``live`` redraws in place (default: when the stream is a terminal); ``quiet`` shows nothing at all.
     """
@@ -137,11 +136,11 @@ class Progress:
         self._shown: dict[str, tuple[int, int]] = {}
 
     def say(self, text: str) -> None:
-        """Tell of a step outside of phases: a build, a start, a wait for a lease."""
+        """Show a step outside of phases: a build, a start, a wait for a lease."""
         self._line(plain(redaction.text(text)))
 
     def phase(self, name: str, timeout_s: float) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         self._close_live()
         self._phase = _Phase(name, timeout_s, self._clock())
         self._last, self._shown = self._clock(), {}
@@ -153,7 +152,7 @@ class Progress:
     def update(
         self, counts: Mapping[str, tuple[int, int]], *, elapsed: float, left: float, rate: float | None = None
     ) -> None:
-        """Counts have moved: milestone → (have, want). Times in s; ``rate``: API requests per second."""
+        """Update the counts: milestone → (have, want). Times in s; ``rate``: API requests per second."""
         if self._phase is None:
             return
         self._phase.update(counts, elapsed, left)
@@ -167,7 +166,7 @@ class Progress:
             self._line(self._plain_update(self._phase, rate))
 
     def milestone(self, name: str, after: float) -> None:
-        """A milestone was met, ``after`` seconds from the phase's start."""
+        """Show that a milestone was met, ``after`` seconds from the phase's start."""
         if self._phase is None:
             return
         self._phase.met[name] = after
@@ -177,7 +176,7 @@ class Progress:
             self._line(f"{plain(self._phase.name)}: {plain(name)} after {seconds(after)}")
 
     def done(self, outcome: str) -> None:
-        """The phase is over."""
+        """End the phase."""
         phase, self._phase = self._phase, None
         if phase is None:
             return
@@ -185,7 +184,7 @@ class Progress:
         self._line(f"{plain(phase.name)}: {outcome} after {seconds(self._clock() - phase.started)}")
 
     def close(self) -> None:
-        """Stop drawing; may be called at any time, and again."""
+        """Stop drawing. Idempotent."""
         self._phase = None
         self._close_live()
 
@@ -208,7 +207,7 @@ class Progress:
             self._stream.write(text + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            self._quiet = True  # closed under us: a run must not fail because nobody watches it
+            self._quiet = True  # closed stream: a run must not fail for lack of a reader
 
     def _open_live(self) -> None:
         console = Console(file=self._stream, highlight=False, markup=False, emoji=False, force_terminal=True)

@@ -18,8 +18,10 @@ _CHECK = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 def render(sweep: Sweep, checks: Sequence[CheckResult] = (), *, width: int = 100, color: bool = False) -> str:
-    """Return a sweep's tables; the first line is the answer: the checks that failed or could not be decided,
-    or what grows fastest."""
+    """Return a sweep's tables; the first line is the summary.
+
+    The summary names the checks that failed or could not be decided, or the metric that grows fastest.
+    """
     sheet = Sheet(width=width, color=color)
     sheet.line(answer(sweep, checks), _HEADING)
     if sweep.facts:
@@ -53,14 +55,14 @@ def render_markdown(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:
 
 
 def answer(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:
-    """Return the answer in one line."""
+    """Return the summary in one line."""
     failed = [check.text for check in checks if check.verdict == "fail"]
     if failed:
         return "; ".join(failed)
     undecided = [check.text for check in checks if check.verdict == "inconclusive"]
     if undecided:
         return "Can't tell: " + "; ".join(undecided)
-    # By the lower bound: an exponent that might be anything is no finding.
+    # By the lower bound: an exponent with a wide interval is no finding.
     fitted = sorted((fit for fit in sweep.fits if fit.low is not None), key=lambda fit: -(fit.low or 0.0))
     if not fitted:
         sizes = len({run.size for run in sweep.runs})
@@ -106,7 +108,7 @@ def _cells(sweep: Sweep, fit: ScalingFit) -> list[str]:
 
 
 def _remarks(sweep: Sweep) -> Iterator[str]:
-    """Yield what is not in a fit and why, and where a curve is no straight line."""
+    """Yield the runs that are not in a fit and why, and the curves that are not straight."""
     why: dict[str, dict[str, None]] = {}
     for fit in sweep.fits:
         for text in (*fit.left_out, fit.why):

@@ -1,4 +1,4 @@
-"""Where figures are from, in words, where that is not the API server's audit log and a process's own clock."""
+"""Provenance of figures in words, where it is not the API server's audit log or a process's own clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN_COUNT_HOLDS = "Leases, Events and reviews are in it, and resources are not t
 
 
 def reservation(test: TestResult) -> str:
-    """Return in a sentence what a run without an audit log has its figures from; empty for one that had it."""
+    """Return in a sentence the sources of a run without an audit log; empty for one with an audit log."""
     if test.audited or not test.phases:
         return ""
     counted = any(phase.traffic_source == "metrics" for phase in test.phases)
@@ -33,14 +33,14 @@ def reservation(test: TestResult) -> str:
 
 
 def cpu_cell(row: CpuResult) -> str:
-    """Return CPU seconds as exactly as they are known: ``4.31 s``, ``4.31 ± 0.06 s``, ``≥ 4.31 s``."""
+    """Return CPU seconds with their precision: ``4.31 s``, ``4.31 ± 0.06 s``, ``≥ 4.31 s``."""
     least = "≥ " if row.lower_bound else ""
     off = f" ± {row.resolution_s:.2g}" if row.resolution_s else ""
     return f"{least}{three(row.seconds)}{off} s"
 
 
 def scraped_note(phases: Sequence[PhaseResult]) -> str:
-    """Return which processes' figures are from scrapes, and what that means; empty where all clocks were read."""
+    """Return which processes' figures are from scrapes, with the consequence; empty where all clocks were read."""
     rows = [row for phase in phases for row in phase.cpu if row.source == "scrape"]
     if not rows:
         return ""

@@ -1,5 +1,7 @@
-"""Whether a test's figures count, and are all there, in words: what ended the test between two phases, a rerun that
-stands for it, others who may have used the cluster meanwhile."""
+"""Validity notes of a test's figures, in words.
+
+The test's end between two phases, a rerun that replaces it, other users of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from ..analysis.result import TestResult
 
 
 def standing(test: TestResult) -> list[str]:
-    """Return what has to be known before a test's figures are read; nothing for a test that ran once, undisturbed."""
+    """Return all notes for readers of a test's figures; empty for a test that ran once, undisturbed."""
     found = validity(test)
     if all(phase.outcome == "passed" for phase in test.phases):
         if test.error:
@@ -30,5 +32,5 @@ def validity(test: TestResult) -> list[str]:
 
 
 def after(test: TestResult) -> str:
-    """Return behind which phase a test ended, all of whose phases passed."""
+    """Return the phase after which a test ended, all of whose phases passed."""
     return f" after {test.phases[-1].name}" if test.phases else ""

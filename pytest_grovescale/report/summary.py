@@ -1,6 +1,6 @@
-"""The answer before all tables: the verdict, what it rests on, and what has to be known to read the figures.
+"""The summary before all tables: the verdict, its reasons, and the caveats of the figures.
 
-Terminal, Markdown and page show these sentences in this order, and not their own.
+Terminal, Markdown and page all show these sentences, in this order.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _OPERATOR = "operator"
 
 
 def verdict_line(test: TestResult) -> str:
-    """Return the verdict and what it is based on: ``failed: 1 of 8 checks failed``.
+    """Return the verdict and its basis: ``failed: 1 of 8 checks failed``.
 
-    What broke beneath the measurement comes first where the verdict may be its doing.
+    A disruption of the measurement comes first where it may have caused the verdict.
     """
     broke = [text for text in disruptions(test)[:1] if test.verdict != "passed"]
     because = "; ".join(filter(None, [*(text.rstrip(".") for text in broke), _because(test)]))
@@ -31,7 +31,7 @@ def verdict_line(test: TestResult) -> str:
 
 
 def disruptions(test: TestResult) -> list[str]:
-    """Return what broke in a phase beneath the measurement; what touches some of its figures only comes last.
+    """Return the disruptions of the measurement by phase; those that affect only some of its figures come last.
 
     ``kube-apiserver was restarted 4.2 s into steady-state.``
     """
@@ -41,12 +41,12 @@ def disruptions(test: TestResult) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """Return a text as a sentence; a program's name keeps its small letter."""
+    """Return a text as a sentence; a program's name keeps its lower case."""
     return f"{text[0].upper()}{text[1:]}." if text.startswith(("the ", "in ")) else f"{text}."
 
 
 def uncertain(phase: PhaseResult) -> list[str]:
-    """Return for each disruption of a phase which of its figures are uncertain by it."""
+    """Return the figures of a phase that each disruption makes uncertain."""
     return [f"{one.text}; uncertain: {', '.join(one.uncertain)}" for one in phase.disruptions if one.uncertain]
 
 
@@ -77,9 +77,9 @@ def _phases(test: TestResult) -> str:
 
 
 def reasons(test: TestResult) -> list[str]:
-    """Return what the verdict rests on, worst first: checks with figure > bound and source, phases, the test's error.
+    """Return the reasons of the verdict, worst first: checks with figure > bound and source, phases, the test's error.
 
-    Nothing for a test that passed. What broke beneath the measurement comes first, but for what `verdict_line` names.
+    Empty for a test that passed. Disruptions come first, except for those that `verdict_line` names.
     """
     broke = disruptions(test)[1:] if test.verdict != "passed" else []
     found = broke + [
@@ -108,14 +108,13 @@ def reasons(test: TestResult) -> list[str]:
 
 
 def caveats(test: TestResult) -> list[str]:
-    """Return what has to be known before the figures are read: disruptions, contention, saturation, reruns, missing
-    sources."""
+    """Return the caveats: disruptions, contention, saturation, reruns, missing sources."""
     broke = disruptions(test) if test.verdict == "passed" else []
     return [*broke, *inflation(test), *validity(test), *filter(None, [reservation(test)])]
 
 
 def inflation(test: TestResult) -> list[str]:
-    """Return in which phases other programs, or the run itself, had all cores, so that figures are inflated."""
+    """Return the phases in which other programs, or the run itself, used all cores, so that figures are inflated."""
     sentences = list(filter(None, [contention.of_phases(main_phases(test), limit=test.contention_limit)]))
     saturated = [
         f"{phase.name} ({percent(phase.saturation.busy_share)} of {test.machine.cores} cores)"
@@ -131,7 +130,7 @@ def inflation(test: TestResult) -> list[str]:
 
 
 def main_phases(test: TestResult) -> list[PhaseResult]:
-    """Return the test's phases without idle twins, which only serve to judge another one."""
+    """Return the test's phases without idle twins, which only serve to judge another phase."""
     twins = {phase.idle_twin for phase in test.phases}
     return [phase for phase in test.phases if phase.name not in twins]
 
@@ -158,7 +157,7 @@ def _last_milestone(phase: PhaseResult) -> str:
 
 
 def operator_cpu(phase: PhaseResult) -> str:
-    """Return the operator's CPU time in a phase, as exactly as it is known."""
+    """Return the operator's CPU time in a phase, with its precision."""
     row = next((row for row in phase.cpu if row.process == _OPERATOR), None)
     return NONE if row is None else cpu_cell(row)
 
@@ -181,7 +180,7 @@ def reconciles(phase: PhaseResult) -> str:
 
 
 def main_cause(test: TestResult) -> str:
-    """Return the largest rows of the time table of the longest phase that has one; nothing where none has."""
+    """Return the largest attribution rows of the longest phase that has any; empty where none has."""
     with_line = [phase for phase in test.phases if phase.bottleneck]
     if not with_line:
         return ""
@@ -201,7 +200,7 @@ def peak_memory(test: TestResult) -> str:
 
 
 def noop_lines(test: TestResult) -> list[tuple[str, bool]]:
-    """Return a sentence for each phase with no-op triggers, and whether nothing was written in it."""
+    """Return a sentence for each phase with no-op triggers, and whether no object was written in it."""
     return [(_noop(test, phase), figures.noop(phase).state == "no-writes") for phase in test.phases if phase.triggers]
 
 
@@ -224,7 +223,7 @@ def _noop(test: TestResult, phase: PhaseResult) -> str:
 
 
 def environment(test: TestResult) -> str:
-    """Return in one line what the figures were measured on and with."""
+    """Return in one line the machine, cluster and operator of the figures."""
     cluster = [_fact(name, test.cluster[name]) for name in _CLUSTER_FACTS if name in test.cluster]
     operator = str(test.parameters.get(_OPERATOR, ""))
     machine = test.machine

@@ -1,4 +1,4 @@
-"""Plain tables: a heading, a head, aligned columns, no frame; so that they read well aloud and in a pull request."""
+"""Plain tables: a heading, a head, aligned columns, no frame; readable by screen readers and in a pull request."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Column(NamedTuple):
     figures: bool = False
     wraps: bool = False
     cut: bool = False
-    """Whether its text may be cut, as names of functions that are longer than any terminal is wide."""
+    """Whether its text may be truncated, as function names longer than any terminal is wide."""
 
 
 _LEAST_GIVING = 24
-"""A column whose text wraps or may be cut is not narrower than this, if its text is not."""
+"""Minimum width of a column whose text wraps or may be truncated, unless its text is narrower."""
 
 
 NARROWEST, WIDEST = 40, 200
 
 
 def terminal_width(columns: int) -> int:
-    """Return the width that a report is written for in a terminal of so many columns."""
+    """Return the width of a report for a terminal of so many columns."""
     return min(max(columns, NARROWEST), WIDEST)
 
 
@@ -69,19 +69,19 @@ class Sheet:
         self._console.print(grid)
 
     def file(self, what: str, path: str) -> None:
-        """Write where a file is, in one line however long: a path is there to be copied."""
+        """Write the path of a file, in one line however long, so that it can be copied."""
         self._console.print(
             Text(f"- {plain(what)}: {plain(path)}", style="dim"), no_wrap=True, overflow="ignore", crop=False
         )
 
     def verbatim(self, text: str) -> None:
-        """Write a line of somebody's log, indented, cut at the width."""
+        """Write a line of a log, indented, truncated at the width."""
         self._console.print(Text("    " + plain(text)), overflow="ellipsis", no_wrap=True)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
         """Write a table; ``styles`` has one for each row, or is empty. Columns move closer where they must.
 
-        Where it does not fit even so, each row is written as a paragraph: no cell is cut or broken.
+        Where it still does not fit, each row is written as a paragraph: no cell is cut or broken.
         """
         widths = _widths(columns, rows)
         if _least(columns, widths) > self._console.width:
@@ -93,7 +93,7 @@ class Sheet:
         self._console.print(_table(columns, rows, styles, gap=gap, widths=cut))
 
     def _stacked(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-        """Write what is no table at this width: each row as its first cell, and its figures with their headings."""
+        """Write a table that does not fit: each row as its first cell, and its figures with their headings."""
         for index, row in enumerate(rows):
             style = styles[index] if styles else ""
             if row[0]:
@@ -116,7 +116,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[in
 
 
 def _least(columns: Sequence[Column], widths: Sequence[int]) -> int:
-    """Return the width below which a cell would break. Text that wraps gives way, down to a readable width."""
+    """Return the width below which a cell would break. Text that wraps shrinks, down to a readable width."""
     kept = (
         min(width, _LEAST_GIVING) if column.wraps or column.cut else width
         for column, width in zip(columns, widths, strict=True)

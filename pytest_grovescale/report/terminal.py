@@ -1,4 +1,4 @@
-"""A test's result as text: what the pytest terminal section and ``grovescale show`` print, byte for byte the same."""
+"""A test's result as text: the same bytes in the pytest terminal section and in ``grovescale show``."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _CLUSTER_FACTS = ("backend", "kubernetes", "nodes", "priority_and_fairness")
 _PHASES_PER_TABLE = 5
 _LATE_SHOWN = 5
 _SHOWN = 4
-"""Reasons and caveats in the answer, and half the number of its phases."""
+"""Maximum reasons and caveats in the summary, and half the number of its phases."""
 _LINES = 25
 _NOOPS_SHOWN = 1
 _EVIDENCE_LINES = 30
 
 
 def render_line(test: TestResult) -> str:
-    """Return one line: the verdict, the test, and the first thing that the verdict rests on."""
+    """Return one line: the verdict, the test, and the first reason."""
     reasons = [] if summary.disruptions(test) else summary.reasons(test)
     because = next(iter(reasons), "") or summary.verdict_line(test).partition(": ")[2]
     return plain(f"{test.verdict.upper()} {test.test}" + (f" - {because}" if because else ""))
 
 
 def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -> str:
-    """Return the answer: verdict, one row for each phase, main cause; at most 25 lines where 80 columns are there."""
+    """Return the summary: verdict, one row for each phase, main cause; at most 25 lines at 80 columns."""
     for most in range(_SHOWN, 1, -1):
         text = _summary(test, most, width=width, color=color)
         if text.count("\n") <= _LINES:
@@ -57,7 +57,7 @@ def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -
 
 
 def _summary(test: TestResult, most: int, *, width: int, color: bool) -> str:
-    """Return the answer with at most so many reasons, so many caveats, and twice as many phases."""
+    """Return the summary with at most so many reasons, so many caveats, and twice as many phases."""
     sheet = Sheet(width=width, color=color)
     _answer(sheet, test, most=most)
     shown = 2 * most
@@ -77,7 +77,7 @@ def _summary(test: TestResult, most: int, *, width: int, color: bool) -> str:
 
 
 def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> str:
-    """Return the answer and all tables. The same result gives the same bytes; ``width`` is in characters."""
+    """Return the summary and all tables. The same result gives the same bytes; ``width`` is in characters."""
     sheet = Sheet(width=width, color=color)
     _answer(sheet, test)
     write_answers(sheet, test.phases)
@@ -116,7 +116,7 @@ def render_result(result: Result, *, width: int = 100, color: bool = False) -> s
 
 
 def _answer(sheet: Sheet, test: TestResult, *, most: int | None = None) -> None:
-    """Write the verdict, what it rests on, and what has to be known to read the figures."""
+    """Write the verdict, its reasons, and the caveats of the figures."""
     style = _STYLE[test.verdict]
     verdict, _, because = summary.verdict_line(test).partition(": ")
     sheet.line(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), style)
@@ -197,7 +197,7 @@ def _milestone(phase: PhaseResult, milestone: MilestoneResult) -> list[str]:
 
 
 def how_far(milestone: MilestoneResult) -> str:
-    """Return how far a milestone came that was not met: ``963 of 1,000``, ``12 left``, or what it waits for."""
+    """Return the progress of a milestone that was not met: ``963 of 1,000``, ``12 left``, or its condition."""
     if milestone.reached is None or milestone.wanted is None:
         return milestone.condition
     if milestone.wanted == 0:
@@ -206,7 +206,7 @@ def how_far(milestone: MilestoneResult) -> str:
 
 
 def interval(span: tuple[float, float] | None) -> str:
-    """Return an interval with as many digits as tell its ends apart, at least three figures."""
+    """Return an interval with enough digits to distinguish its ends, at least three figures."""
     if span is None:
         return NONE
     low, high = span
@@ -228,7 +228,7 @@ def _why_no_server_time(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
 
 
 def _few(phases: Sequence[PhaseResult]) -> Iterator[Sequence[PhaseResult]]:
-    """Yield phases in groups that fit beside each other in a table with a column for each."""
+    """Yield phases in groups that fit side by side in a table with a column for each."""
     for start in range(0, len(phases), _PHASES_PER_TABLE):
         yield phases[start : start + _PHASES_PER_TABLE]
 

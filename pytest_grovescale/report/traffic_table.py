@@ -1,4 +1,4 @@
-"""API traffic as tables: requests by identity and verb in each phase, and the operator's for each object."""
+"""API traffic as tables: requests by identity and verb in each phase, and the operator's per object."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from .wording import NONE, count, milliseconds, percent, three
 OPERATOR = "operator"
 
 Identities = list[tuple[str, list[ApiRow]]]
-"""Identity → its rows, in the order in which they are shown."""
+"""Identity → its rows, in display order."""
 
 _COLLECTION = "deletecollection"
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", _COLLECTION)
 _SMALL = 0.01
-"""Identities with less than this share of a phase's requests are added up in one row."""
+"""Identities with less than this share of a phase's requests are summed in one row."""
 
 _DOMINATES = 0.5
-"""From this share of an identity's requests with a verb on, their resource is named."""
+"""Share of an identity's requests with a verb from which their resource is named."""
 
 _WORTH_NAMING = 0.05
 """Verbs with less than this share of the identity's requests are not named."""
 
 _FEW = 10
-"""Nor are those with fewer requests than this."""
+"""Verbs with fewer requests than this are not named either."""
 
 
 def write_traffic(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write requests by phase, identity and verb; the operator's own count where the audit log does not tell them."""
+    """Write requests by phase, identity and verb; the operator's own count where there is no audit log."""
     counted = [phase for phase in phases if phase.traffic_source == "metrics"]
     if any(phase.api for phase in phases) or not counted:
         _write_logged(sheet, phases)
@@ -93,9 +93,9 @@ def _write_logged(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
 
 
 def dominating(phase: PhaseResult) -> Iterator[str]:
-    """Yield by identity the resource that most requests with a verb are of: ``operator: create pods 79 %``.
+    """Yield by identity the resource of most requests with a verb: ``operator: create pods 79 %``.
 
-    Identities that the table adds up are left out, and verbs that are a small part of what an identity sends.
+    Identities that the table sums are left out, and verbs that are a small part of an identity's requests.
     """
     for name, rows in _shown(phase)[0]:
         by_verb = _by_verb(rows)
@@ -112,7 +112,7 @@ def dominating(phase: PhaseResult) -> Iterator[str]:
 
 
 def _largest(rows: Iterable[ApiRow]) -> tuple[str, int]:
-    """Return the resource with most requests, without its API group, and how many."""
+    """Return the resource with most requests, without its API group, and their number."""
     found: Counter[str] = Counter()
     for row in rows:
         found[row.resource] += row.count
@@ -122,7 +122,7 @@ def _largest(rows: Iterable[ApiRow]) -> tuple[str, int]:
 
 
 def write_per_object(sheet: Sheet, test: TestResult) -> None:
-    """Write the operator's requests by verb for each object, in every phase."""
+    """Write the operator's requests by verb per object, in every phase."""
     phases = [phase for phase in test.phases if phase.audit_complete and _rows_of(phase, OPERATOR)]
     if not phases or not test.objects:
         return
@@ -150,7 +150,7 @@ def _by_identity(phase: PhaseResult) -> Identities:
 
 
 def _shown(phase: PhaseResult) -> tuple[Identities, Identities]:
-    """Return the identities that are shown by themselves, and those that are added up."""
+    """Return the identities with a row of their own, and those that are summed."""
     found: dict[str, list[ApiRow]] = defaultdict(list)
     for row in phase.api:
         found[row.identity].append(row)
@@ -165,7 +165,7 @@ def _shown(phase: PhaseResult) -> tuple[Identities, Identities]:
 
 def _cells(rows: Sequence[ApiRow], verbs: Sequence[str]) -> list[str]:
     by_verb = _by_verb(rows)
-    # One column less, and the table fits; the operator's are told apart below.
+    # One column less, and the table fits; the operator's are separate below.
     by_verb["delete"] += by_verb.pop(_COLLECTION, 0)
     total = sum(row.count for row in rows)
     return [

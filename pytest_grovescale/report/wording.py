@@ -1,4 +1,4 @@
-"""Figures in words: with their unit, three significant figures, and nothing that a terminal would obey."""
+"""Formatting of figures: with their unit, three significant figures, and no terminal control sequences."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
 
 _FEW = 3
-"""Numbers that are named one by one."""
+"""Numbers up to which a list is written out."""
 
 NONE = "–"
-"""Stands where a figure was not measured or does not apply."""
+"""Placeholder for a figure that was not measured or does not apply."""
 
 
 def plain(text: str) -> str:
-    """Return text without control characters and escape sequences: names and messages come from elsewhere."""
+    """Return text without control characters and escape sequences: names and messages are foreign text."""
     return _CONTROL.sub("", text.replace("\t", "    "))
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, in one line."""
+    """Return text that Markdown shows unchanged, in one line."""
     return _MARKDOWN.sub(r"\\\1", " ".join(plain(text).split()))
 
 
@@ -41,7 +41,7 @@ def three(value: float) -> str:
         digits = 1
     if abs(rounded) >= 0.1:
         return f"{value:.{digits}f}"
-    # Four places are enough to read, as long as they show anything of the figure.
+    # Four places are enough to read, unless they hide the figure.
     places = 4 if abs(rounded) >= 0.001 else 2 - math.floor(math.log10(abs(rounded)))
     return f"{rounded:.{places}f}".rstrip("0")
 

@@ -1,4 +1,4 @@
-"""Workers of the controllers that were busy, as a table: whether they worked or waited; and where their stacks were."""
+"""Workers of the busy controllers as a table: working or waiting; and the places of their stacks."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _cells(row: WorkerRow) -> list[str]:
 
 
 def heading(evidence: Evidence) -> str:
-    """Return what lines or stacks are of: ``Stacks of operator in deploy``, ``log:operator in deploy``."""
+    """Return the heading of lines or stacks: ``Stacks of operator in deploy``, ``log:operator in deploy``."""
     process = evidence.source.removeprefix("stacks:")
     what = f"Stacks of {process}" if process != evidence.source else evidence.source
     return what + (f" in {evidence.phase}" if evidence.phase else "")
 
 
 def stack_lines(stacks: Sequence[StackGroup]) -> Iterator[str]:
-    """Yield where most stacks of a dump are: ``11 of 21 reconcile workers in recorder.RecordErrors (…)``."""
+    """Yield the places of most stacks of a dump: ``11 of 21 reconcile workers in recorder.RecordErrors (…)``."""
     for group in stacks[:_GROUPS_SHOWN]:
         several = "s" if group.of > 1 else ""
         where = "waiting for a key" if group.waits_for_key else f"in {group.function} ({group.place})"

@@ -1,1 +1,1 @@
-"""Phases, milestones and actions: what a scale test is written in."""
+"""Phases, milestones and actions: the building blocks of a scale test."""

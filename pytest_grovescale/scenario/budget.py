@@ -1,4 +1,4 @@
-"""What a test is held to, and what an inconclusive check does to it."""
+"""The checks of a test, and the effect of an inconclusive check on it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..checks.run import Baselines, no_baselines
 Inconclusive = Literal["fail", "warn"]
 
 TEST = "test"
-"""Source of the checks that a test makes by itself, with ``scale.check``."""
+"""Source of the checks that a test makes itself, with ``scale.check``."""
 
 
 class Budget(NamedTuple):
-    """The checks of a test's marker and of ``budgets.yaml``, judged when it has run."""
+    """The checks of a test's marker and of ``budgets.yaml``, judged after its run."""
 
     declared: tuple[Declared, ...] = ()
     enforced: bool = True
-    """Otherwise they are judged and reported, and fail nothing. A check that the test makes itself always counts."""
+    """If False, they are judged and reported, and fail nothing. A check that the test makes itself always counts."""
     inconclusive: Inconclusive = "fail"
     baselines: Baselines = no_baselines
 
@@ -29,7 +29,7 @@ class Budget(NamedTuple):
 
 
 def held_to(asked: tuple[Declared, ...], by_cluster: tuple[Declared, ...], *, profiled: bool) -> tuple[Declared, ...]:
-    """Return what a pass of a test is held to: one with profilers measures nothing, and only its stacks are judged."""
+    """Return the checks of a test's pass: a profiling pass measures nothing; only its stacks are judged."""
     if profiled:
         return tuple(declared for declared in asked if declared.check.of_profiled_pass)
     return (*asked, *by_cluster)

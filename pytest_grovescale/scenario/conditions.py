@@ -1,7 +1,7 @@
-"""Conditions as a test writes them, before the cluster has been asked what it serves.
+"""Conditions in a test, before their kinds are resolved by the cluster's API discovery.
 
-``count("pods", 1000, ready=True)`` names a kind; which API path that is, and in which namespace, is known only
-when the phase starts. ``resolve`` then makes the recorder's own condition of it.
+``count("pods", 1000, ready=True)`` names a kind; its API path and namespace are known only when the phase starts.
+``resolve`` then turns it into the recorder's condition.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Operator = Literal["==", ">=", "<="]
 READY_PATH = "status.conditions[type=Ready].status"
 AVAILABLE_PATH = "status.conditions[type=Available].status"
 
-# Kept of every object besides what a condition reads, so that later phases find their fields in the same watch
-# and a late object can be explained.
+# Kept of every object besides the fields of a condition, so that later phases find their fields in the same watch and
+# a late object can be explained.
 _ALWAYS = (READY_PATH, AVAILABLE_PATH, "metadata.deletionTimestamp", "status.phase")
 _ALSO_OF = {"pods": ("spec.nodeName", 'metadata.labels["grove.io/podclique"]')}
 
-# The condition by which kinds say that they are ready, where it is not called Ready.
+# The readiness condition of kinds where it is not called Ready.
 _READY_CONDITION = {"deployments.apps": AVAILABLE_PATH, "apiservices.apiregistration.k8s.io": AVAILABLE_PATH}
 
 
 class ObjectName(msgspec.Struct, frozen=True, kw_only=True):
-    """One object, by kind as the user wrote it, API version where known, namespace and name."""
+    """One object: kind as the user wrote it, API version where known, namespace and name."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ class ObjectName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of objects of a kind that satisfy a predicate; what ``count``, ``field`` and ``gone`` return."""
+    """A number of objects of a kind that satisfy a predicate; returned by ``count``, ``field`` and ``gone``."""
 
     kind: str
     n: int
@@ -150,7 +150,7 @@ def of_object(target: ObjectName, tests: tuple[FieldTest, ...]) -> Wanted:
 
 
 class Named(Protocol):
-    """Anything that stands for objects: a workload's handle does."""
+    """Something with object names, such as a workload's handle."""
 
     def names(self) -> Sequence[ObjectName]: ...
 
@@ -192,7 +192,7 @@ def kinds(condition: Declared) -> set[tuple[str, str]]:
 
 
 def resolve(condition: Declared, resources: Mapping[tuple[str, str], Resource], *, namespace: str) -> Condition:
-    """Return the recorder's condition. ``resources`` answers for every pair of ``kinds(condition)``."""
+    """Return the recorder's condition. ``resources`` has an entry for every pair of ``kinds(condition)``."""
     match condition:
         case Timer():
             return condition
@@ -236,7 +236,7 @@ def _combined(how: Literal["all", "any"], conditions: tuple[Declared, ...]) -> C
 
 
 def _importable(function: Callable[..., object]) -> str:
-    """Return ``module:name``; raises UsageError for what another process could not import."""
+    """Return ``module:name``; raises UsageError for a function that another process cannot import."""
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     found = inspect.getmodule(function)
     if not name or "." in name or "<" in name or found is None or getattr(found, name, None) is not function:

@@ -1,4 +1,4 @@
-"""Sockets that a comparison's driver hands to the tests that it starts."""
+"""Sockets that a comparison's driver passes to the tests that it starts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import socket
 
 
 def inherited(variable: str) -> socket.socket | None:
-    """Return the socket whose descriptor an environment variable names, once; None without one."""
+    """Return the socket whose descriptor an environment variable holds, once; None without one."""
     number = os.environ.pop(variable, "")
     if not number.isdigit():
         return None
     try:
         return socket.socket(fileno=int(number))
     except OSError:
-        # The variable has come further than the descriptor.
+        # The variable was inherited further than the descriptor.
         return None

@@ -1,4 +1,4 @@
-"""A phase: milestones declared first, then actions, then the wait until all is met. Afterwards, its figures."""
+"""A phase: milestones declared first, then actions, then the wait until all are met. Afterwards, its figures."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from .scale import Scale
     from .workloads import WorkloadHandle
 
-# How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are looked at again.
+# How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are checked again.
 _TICK_S = 0.25
 
-# What an idle twin may take longer than it holds: opening and ending a phase, no more.
+# Extra time for an idle twin beyond its hold: opening and ending a phase.
 _TWIN_MARGIN_S = 60.0
 
 
@@ -44,7 +44,7 @@ def idle_twin_name(name: str) -> str:
 
 
 class Allowance:
-    """The time a phase has left. Time spent in a debugger does not count."""
+    """The time a phase has left. Time in a debugger does not count."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class Allowance:
         return self._paused is not None
 
     def left(self) -> float:
-        """Return the seconds that are left; negative when it is over."""
+        """Return the seconds left; negative after the timeout."""
         now = self._clock() if self._paused is None else self._paused
         return self._ends - now
 
@@ -66,7 +66,7 @@ class Allowance:
             self._paused = self._clock()
 
     def resume(self) -> None:
-        """Count on."""
+        """Resume counting."""
         if self._paused is not None:
             self._ends += self._clock() - self._paused
             self._paused = None
@@ -99,9 +99,9 @@ class Phase:
         self.twin_of = twin_of
         """The steady-state phase that this one is the idle twin of."""
         self.profiler = profiler_of(name, profile)
-        """The one that it asks for in the pass with profilers; None: that pass's."""
+        """The profiler that it requests for the profiling pass; None: that pass's own."""
         self.profile = scale.profiled and self.profiler != "off"
-        """Whether a profiler is to be attached from its begin to its end."""
+        """Whether a profiler is attached from its begin to its end."""
         self.triggered: list[WorkloadHandle] = []
         """Workloads whose reconcile was triggered in this phase, one entry for each trigger."""
         self.timeout_s = durations.seconds(timeout)
@@ -165,7 +165,7 @@ class Phase:
             elif self._allowance is not None:
                 self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
         except BaseException as failure:
-            # One that could not begin was never open, and there is nothing to end.
+            # A phase that could not begin was never open, and there is nothing to end.
             if self._allowance is not None and not self._ended and self._scale.recorder.alive():
                 self._end("interrupted" if isinstance(failure, KeyboardInterrupt) else "failed", _one_line(failure))
             raise
@@ -188,7 +188,7 @@ class Phase:
         milestones = self._scale.resolve(self._declared)
         unprofiled = self._scale.aim_profiler(self.profiler) if self.profile else {}
         self.profile = self.profile and not unprofiled
-        # An idle twin follows its phase at once: what the machine does is to be the same in both.
+        # An idle twin follows its phase at once: the machine's state must be the same in both.
         waited = None if self.twin_of else self._scale.wait_quiet()
         self._scale.recorder.check_journal()
         self._scale.progress.phase(self.name, self.timeout_s)
@@ -214,7 +214,7 @@ class Phase:
 
     @property
     def paused(self) -> bool:
-        """Whether the phase's clocks stand still, as while a debugger is open."""
+        """Whether the phase's clocks are paused, as while a debugger is open."""
         return self._allowance is not None and self._allowance.paused
 
     def pause(self) -> None:
@@ -224,13 +224,13 @@ class Phase:
                 allowance.pause()
 
     def resume(self) -> None:
-        """Let the phase's clocks run on."""
+        """Resume the phase's clocks."""
         for allowance in (self._allowance, self._hold_until):
             if allowance is not None:
                 allowance.resume()
 
     def look(self, timeout: float = _TICK_S) -> None:
-        """Take in what the recorder has to say, for at most ``timeout`` seconds; raise on what ends the phase."""
+        """Handle the recorder's messages, for at most ``timeout`` seconds; raise an error that ends the phase."""
         update = self._scale.recorder.wait(timeout)
         if not isinstance(update, MilestoneReached | Progress | PhaseComplete):
             # Before the end of the operator or of a watch is taken for the cause.
@@ -241,7 +241,7 @@ class Phase:
             self._time_out()
 
     def pass_time(self, seconds: float) -> None:
-        """Let so many seconds pass, and look meanwhile."""
+        """Wait for some seconds, and handle the recorder's messages during the wait."""
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
             self.look(min(left, _TICK_S))
@@ -290,12 +290,12 @@ class Phase:
         return wanted and not self._scale.profiled
 
     def _measure_idle_twin(self) -> None:
-        """Measure as long a time again with nothing triggered.
+        """Measure the same time again without a trigger.
 
-        After the phase, not before it: only now are its triggers and its length known, and what goes on here although
-        nothing was triggered (a loop that the trigger has started) shows. Before it, the end of a deployment would be
-        taken for idling and make the triggers look cheap. A hold too short for its reconciles is no less visible:
-        their rest is counted in the twin.
+        After the phase, not before it: only now are its triggers and its length known, and effects that continue
+        without further triggers (a loop that the trigger has started) show. Before it, the end of a deployment would be
+        taken for the idle baseline and make the triggers look cheap. A hold too short for its reconciles is just as
+        visible: the remaining ones are counted in the twin.
         """
         name = idle_twin_name(self.name)
         timeout = self._lasted_s + _TWIN_MARGIN_S
@@ -324,7 +324,7 @@ class Phase:
         )
 
     def _failure(self, *lines: str, after: Sequence[str] = (), next_step: str) -> GrovescaleError:
-        """Return what ends the phase: PhaseError, or ClusterError where the cluster does not work, or broke in it."""
+        """Return the error that ends the phase: PhaseError, or ClusterError where the cluster fails or failed in it."""
         trouble = self._scale.cluster_trouble()
         text = "\n".join([*lines, *trouble, *after])
         if trouble:
@@ -341,14 +341,14 @@ class Phase:
         if outcome != "timeout":
             self._scale.progress.done(outcome)
         if outcome == "passed":
-            # What was measured at its end is part of it.
+            # The measurements at its end are part of it.
             self._scale.recorder.check_journal()
         return [figures.late_text(item) for item in late]
 
     # ---- figures
 
     def result(self) -> PhaseResult:
-        """Return everything that was measured in this phase."""
+        """Return all measurements of this phase."""
         if not self._ended:
             raise NotMeasuredError(f"phase {self.name!r} is still open", next_step="Ask for figures after its block.")
         return self._scale.phase_result(self.name)
@@ -358,7 +358,7 @@ class Phase:
         return figures.api(self.result(), identity)
 
     def client_requests(self) -> figures.ClientFigures:
-        """The operator's requests by its own count, where no audit log is read: by HTTP method, of every kind."""
+        """The operator's requests by its own count, where no audit log is read: by HTTP method, of all resources."""
         return figures.client_requests(self.result())
 
     def cpu(self, process: str) -> figures.CpuFigures:
@@ -374,7 +374,7 @@ class Phase:
         return figures.milestone(self.result(), milestone)
 
     def figures(self) -> dict[str, Any]:
-        """All figures of the phase as plain data, as they stand in result.json."""
+        """All figures of the phase as plain data, as in result.json."""
         return figures.as_plain(self.result())
 
 

@@ -1,4 +1,4 @@
-"""Which profiler a phase asks for, of those of its test's second pass."""
+"""The profiler of a phase in its test's profiling pass."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ..recording.profiling.plan import Profiler
 from ..recording.protocol import ProfileTarget
 
 Asked = bool | Profiler
-"""``True``: what the run or the test's marker says; ``False`` is ``off``."""
+"""``True``: the run's option or the test's marker decides; ``False`` is ``off``."""
 
 Aim = Callable[[Profiler | None], ProfileTarget | str]
 """Returns how the operator is profiled, or why it cannot be; None: as the run or the test's marker says."""
 
 
 def no_operator(asked: Profiler | None) -> str:
-    """Stand for the aim of a test without an operator."""
+    """Return that there is no operator: the aim of a test without one."""
     return "the test runs without an operator"
 
 
 def profiler_of(phase: str, asked: object) -> Profiler | None:
-    """Return the profiler that a phase asks for; None where it leaves that open. Raises UsageError for anything else.
+    """Return the profiler that a phase requests; None where it leaves that open. Raises UsageError for anything else.
 
-    What is no bool and no name is refused: a 0, or a name in another case, would be taken for what it does not mean.
+    Values other than bools and names are rejected: a 0, or a name in another case, would be misunderstood.
     """
     if isinstance(asked, bool):
         return None if asked else "off"

@@ -1,4 +1,4 @@
-"""A quiet machine, waited for before a phase that is measured: contention inflates its CPU and wall times."""
+"""Wait for a quiet machine before a measured phase: contention inflates its CPU and wall times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..recording.processes import Identity, ProcessesFile, identity, usage
 
 _STEP_S = 1.0
 _OVER = 3
-"""Steps over which the machine has to be quiet, one after the other."""
+"""Consecutive steps in which the machine has to be quiet."""
 
 _SAY_EVERY_S = 10.0
 
@@ -29,7 +29,7 @@ class QuietWait(msgspec.Struct, frozen=True, kw_only=True):
     """How a wait for a quiet machine ended."""
 
     seconds: float
-    """How long it was waited for; 0 where it could not be measured."""
+    """Length of the wait; 0 where quietness could not be measured."""
     quiet: bool | None
     """Whether the machine was quiet at the end; None: not measured."""
     share: float | None = None
@@ -38,7 +38,7 @@ class QuietWait(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What the phase's mark says: ``the machine was quiet after 12 s``."""
+        """Text of the phase's mark: ``the machine was quiet after 12 s``."""
         if self.quiet is None:
             return f"not measured: {self.why_not}"
         if self.quiet:
@@ -58,7 +58,7 @@ class _Reading(NamedTuple):
 
 
 class Quietness:
-    """Tells the run's own processes from the other programs of the machine, and waits until those are few."""
+    """Measures the CPU use of other programs than the run's own, and waits until it is low."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Quietness:
         self._has_api_server = own is not None
 
     def wait(self, limit_s: float, say: Callable[[str], None]) -> QuietWait:
-        """Return when the machine has been quiet for some seconds, or ``limit_s`` have passed, saying so meanwhile."""
+        """Return when the machine has been quiet for some seconds, or after ``limit_s``; ``say`` shows progress."""
         last = self._read()
         if isinstance(last, str):
             say(f"cannot wait for a quiet machine, not measured: {last}")
@@ -106,7 +106,7 @@ class Quietness:
                 say(f"waiting for a quiet machine: {_taken(share)}; at most {left} more")
 
     def _read(self) -> _Reading | str:
-        """Return the counters as they are, or why they cannot be read."""
+        """Return the current counters, or why they cannot be read."""
         try:
             own = self._own()
         except (ValueError, OSError) as error:
@@ -136,8 +136,9 @@ class Quietness:
 
 
 def _share(before: _Reading, after: _Reading) -> float:
-    """Return which share of the cores other programs and steal took from one reading to the other."""
-    # A process that came between the two used all of its CPU time in between, or is another one's child of before.
+    """Return the share of the cores that other programs and steal took between two readings."""
+    # A process that appeared between the two used all of its CPU time in between, or was a child of a known process
+    # before.
     own = sum(max(0, cpu - before.own.get(process, cpu)) for process, cpu in after.own.items())
     others = max(0, after.busy - before.busy - own)
     steal = max(0, after.steal - before.steal)

@@ -1,7 +1,7 @@
-"""Triggers made again: each once the operator is done with the last, or until a profile has samples enough.
+"""Repetition of triggers: each once the operator is done with the last, until a profile has enough samples.
 
-One no-op reconcile costs some hundredths of a second: at 100 Hz that is a handful of samples, of which no table can be
-made. There they are repeated unasked; a measured phase has the triggers that the test makes, and no more.
+One no-op reconcile costs some hundredths of a second: at 100 Hz that is a handful of samples, too few for a table. So a
+profiling pass repeats them automatically; a measured phase has only the triggers of the test.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
     from .workloads import WorkloadHandle
 
 ENOUGH_CPU_S = 4.5
-"""So much CPU gives the 400 samples that a table wants, and some more that fall between functions."""
+"""CPU seconds that give the 400 samples of a table, and some more that fall between functions."""
 
 TIMES_HOLD = 3.0
 LONGEST_S = 60.0
-"""Repeated for no longer than this, nor than so many times the phase's hold, s."""
+"""Maximum duration of the repetition, s; also limited to a multiple of the phase's hold."""
 
 _REST_S = 1.0
 _REST_OVER_S = 0.2
 
 
 def limit_s(hold: float, left: float) -> float:
-    """Return for how long triggers may be repeated, s: ``hold`` is what the phase still holds, ``left`` what is left
-    until its timeout."""
+    """Return for how long triggers may be repeated, s.
+
+    ``hold``: rest of the phase's hold; ``left``: time until its timeout.
+    """
     return max(min(TIMES_HOLD * hold, LONGEST_S, left), 0.0)
 
 
 def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: ProgressView) -> int:
-    """Repeat the phase's triggers, each once the operator is at rest again, and return how often.
+    """Repeat the phase's triggers, each once the operator is idle again, and return how often.
 
     Returns when the operator has used `ENOUGH_CPU_S` since, or after ``limit`` s. Raises what ends the phase.
     """
@@ -59,7 +61,7 @@ def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: 
 def trigger_until_done(
     operator: Process, workloads: Sequence[WorkloadHandle], idle: float, *, limit_s: float, wait: Wait
 ) -> Rest:
-    """Trigger each workload as the last time, and return when the operator is done with that; see `until_done`."""
+    """Repeat each workload's last trigger, and return when the operator is done with it; see `until_done`."""
     asked_ns = cpu_ns(operator)
     _trigger(workloads)
     return until_done(operator, idle, asked_ns, limit_s=limit_s, wait=wait)

@@ -1,4 +1,4 @@
-"""What a scale test holds in its hands: workloads, phases, and the operator under test."""
+"""The ``scale`` fixture's object: workloads, phases, and the operator under test."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ Parameter = str | int | float | bool
 
 TAIL_LINES = 30
 _LOOK_S = 0.01
-"""Between two looks at an action: so much later, at most, its end is noticed, and what waits for it begins."""
+"""Poll interval of an action, s: its end is noticed at most this much later."""
 
 
 class ProgressView(Protocol):
-    """Where a running test shows what it does; the report room's progress is one."""
+    """Progress display of a running test; ``report.progress`` implements it."""
 
     def phase(self, name: str, timeout_s: float) -> None: ...
     def update(
@@ -108,11 +108,11 @@ class Scale:
         self.namespace = namespace
         self.progress = progress
         self.longest_hold_s = longest_hold_s
-        """Holds are cut to this, s."""
+        """Maximum length of holds, s."""
         self._wait_quiet_s = wait_quiet_s
         self._quietness = quietness
         self.idle_cores = 0.0
-        """What the operator uses when nothing happens, as the last `settle` found it."""
+        """Cores that the idle operator uses, as the last `settle` measured."""
         self.current: Phase | None = None
         self.failed_phase = ""
         """Name of the phase that did not pass; empty: all have, so far."""
@@ -120,17 +120,17 @@ class Scale:
         self._portal = portal
         self._parameters = dict(parameters)
         self.parameters_read: set[str] = set()
-        """Names that the test has asked for so far."""
+        """Names of the parameters that the test has read so far."""
         self._base = base
         self._driver = driver
         self.barrier = barrier or Barrier()
-        """Where a phase waits for that of the test that is compared with this one."""
+        """Synchronises phases with those of the test that is compared with this one."""
         self._prometheus = prometheus
         self.budget = budget
         self.profiled = profiled
-        """Whether this is the pass with profilers, whose figures judge nothing."""
+        """Whether this is the profiling pass, whose figures are not judged."""
         self.unprofiled: dict[str, Profiler] = {}
-        """Phase → the profiler that it asks for in vain: no pass with profilers follows this one."""
+        """Phase → the profiler that it requests although no profiling pass follows."""
         self._profilers_follow = profilers_follow
         self._profiler_aim = profiler_aim
         self.needs_idle_twins = budget.enforced and any(check.needs_idle_twin for check, _ in budget.declared)
@@ -141,10 +141,10 @@ class Scale:
         self._phases: list[str] = []
         self._untracked = False
         self._broken: dict[tuple[str, str], str] = {}
-        """(process, how) → what broke beneath the phase that is open, or was last, in words."""
+        """(process, how) → disruption of the phase that is open, or was last, in words."""
         self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
 
-    # ---- what tests use
+    # ---- for tests
 
     def parameter(self, name: str, default: T) -> T:
         """Return a parameter of the run (``--grovescale-param name=value``), converted to the default's type."""
@@ -164,8 +164,8 @@ class Scale:
         """Return the objects of a template, rendered but not yet applied.
 
         ``template`` is a path beside the test, or one in its ``workloads/`` folder, or a bundled one. The test's
-        ``namespace`` is a parameter of every template, and so are ``node_labels``: what the cluster's simulated nodes,
-        and no others, are labelled with. Raises DefinitionError for a wrong template or parameter.
+        ``namespace`` is a parameter of every template, and so is ``node_labels``: labels that only the cluster's
+        simulated nodes have. Raises DefinitionError for a wrong template or parameter.
         """
         rendered = render(
             template,
@@ -199,12 +199,12 @@ class Scale:
         return phase
 
     def check(self, check: Check) -> CheckResult:
-        """Hold what was recorded so far to a bound: ``scale.check(checks.NoopWrites(max=0))``.
+        """Check what was recorded so far against a bound: ``scale.check(checks.NoopWrites(max=0))``.
 
-        Raises CheckFailed when it is exceeded, and when that cannot be told (a warning instead, with
+        Raises CheckFailed when it is exceeded or undecided (the latter is a warning with
         ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
-        raises nothing: the pass before was held to it; but for `FunctionNameLabels`, which needs stacks. Nor does one
-        that ``grovescale sweep`` judges, as ``Scales``.
+        raises nothing, except for `FunctionNameLabels`, which uses stacks: the measuring pass before was judged.
+        Checks that ``grovescale sweep`` judges, as ``Scales``, raise nothing either.
         """
         if isinstance(check, Bundle):
             raise UsageError(
@@ -215,7 +215,7 @@ class Scale:
         if self.profiled and not check.of_profiled_pass:
             return found
         if found.phase and getattr(check, "phase", None) == "":
-            # Later phases could be meant too: it was judged by this one.
+            # Later phases could match too: bind the check to the phase that it was judged by.
             check = msgspec.structs.replace(check, phase=found.phase)
         self.recorder.declare_check(encode(check), TEST)
         if check.of_sweep:
@@ -227,7 +227,7 @@ class Scale:
         return found
 
     def floor(self, milestone: str, seconds: float) -> None:
-        """Tell what a milestone takes where the operator costs nothing: the floor of ``milestone(times_floor=…)``.
+        """Declare the time of a milestone where the operator costs nothing: the floor of ``milestone(times_floor=…)``.
 
         ``milestone`` is its name, or ``phase/name`` where several phases have one of that name.
         """
@@ -252,12 +252,12 @@ class Scale:
         by: Sequence[str] = (),
         window: str | float = "30s",
     ) -> Statistics:
-        """Return the latest value, the increase over the window, and that per second, of any number of metrics.
+        """Return the latest value, the increase over the window, and the rate per second, of any number of metrics.
 
-        All at once: one moment of evaluation, and no longer than one query takes. Each is summed by the labels ``by``,
-        and asked by its name or a selector:
-        ``scale.statistics(gauge=["workqueue_depth"], rate=["workqueue_adds_total"], by=["name"])``. No data, a failed
-        query and zero are different answers; see ``prometheus.statistics.Statistics``.
+        All at one moment of evaluation, in the time of one query. Each is summed by the labels ``by``, and selected by
+        its name or a selector: ``scale.statistics(gauge=["workqueue_depth"], rate=["workqueue_adds_total"],
+        by=["name"])``. No data, a failed query and zero are different answers; see
+        ``prometheus.statistics.Statistics``.
         """
         seconds = durations.seconds(window)
         live = self.prometheus
@@ -277,8 +277,8 @@ class Scale:
     def restart_operator(self) -> None:
         """Stop the operator and start it again, same identity and ports; returns when it is ready.
 
-        In a phase this is an action: what the new process lists, writes and reconciles until the phase's end is what
-        catching up costs.
+        In a phase this is an action: lists, writes and reconciles of the new process until the phase's end are the cost
+        of catching up.
         """
         if self.operator is None:
             raise UsageError("there is no operator to restart", next_step="The test runs with operator `none`.")
@@ -289,10 +289,10 @@ class Scale:
         self.recorder.mark("operator-restart", state="end", detail=self.operator.name)
 
     def settle(self, *, timeout: str | float = "60s") -> None:
-        """Return when the operator is at rest, between two phases: what one leaves to be done is not the next one's.
+        """Return when the operator is idle, between two phases, so that work of one is not measured in the next.
 
-        Rest is told by its CPU clock: three seconds alike, and not busy. One that never comes to rest, since it runs in
-        a loop, is waited for until ``timeout``; the next phase shows what it does.
+        By its CPU clock: three seconds with equal, low use. One that is never idle, since it runs in a loop, is waited
+        for until ``timeout``; the next phase then includes its work.
         """
         if self.current is not None:
             raise UsageError(
@@ -305,10 +305,10 @@ class Scale:
         self.recorder.mark("settle", state="end", detail=f"{self.idle_cores:.3f} cores")
 
     def untracked(self) -> None:
-        """Deploy the workload once more without the test's tracking, and scrape the operator: for ``NoTestLeakage``.
+        """Run the workload once more without the harness' tracking, and scrape the operator: for ``NoTestLeakage``.
 
-        The last that a test does: its workload is deleted, and the operator restarted. A test that declares
-        ``NoTestLeakage`` by marker or in ``budgets.yaml`` has it done when it has passed. See `scenario.untracked`.
+        The last action of a test: its workload is deleted, and the operator restarted. A passed test that declares
+        ``NoTestLeakage`` by marker or in ``budgets.yaml`` runs it automatically. See `scenario.untracked`.
         """
         if self.current is not None:
             raise UsageError(
@@ -319,7 +319,7 @@ class Scale:
             untracked.measure(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that uses ``client``; a phase that is open is watched meanwhile.
+        """Run a coroutine that uses ``client``; an open phase is monitored during the run.
 
         The coroutine is cancelled when the phase fails or Ctrl-C is pressed.
         """
@@ -332,14 +332,14 @@ class Scale:
             return self._portal.run(coroutine)
         future = self._portal.submit(coroutine)
         try:
-            # The answer of a query, say, must not wait until the recorder has something to tell.
+            # The answer of a query, say, must not wait for the recorder's next message.
             while not wait([future], timeout=_LOOK_S).done:
                 self.current.look(0)
         finally:
             _settle(future)
         return future.result()
 
-    # ---- what phases and workloads use
+    # ---- for phases and workloads
 
     def enter(self, phase: Phase) -> None:
         if self.current is not None:
@@ -361,7 +361,7 @@ class Scale:
             self.current = None
 
     def serve_windows(self, workloads: Sequence[WorkloadHandle]) -> None:
-        """Have a comparison's driver, where one is there, measure no-op windows now; see ``windows``."""
+        """Let a comparison's driver, if there is one, measure no-op windows now; see ``windows``."""
         driver, self._driver = self._driver, None
         if driver is not None:
             serve(self, workloads, driver)
@@ -369,8 +369,8 @@ class Scale:
     def resolve(self, declared: Mapping[str, Declared]) -> list[tuple[str, Condition]]:
         """Return the recorder's conditions.
 
-        Raises UnknownResource for a kind that the cluster does not serve, UsageError for one that would read all of a
-        cluster that others use.
+        Raises UnknownResource for a kind that the cluster does not serve, UsageError for one that would read all
+        objects of a shared cluster.
         """
         wanted = set().union(*(kinds(condition) for condition in declared.values()))
         found = self._portal.run(self._resources(wanted))
@@ -383,19 +383,19 @@ class Scale:
         return {pair: await self.client.resource(*pair) for pair in wanted}
 
     def wait_quiet(self) -> QuietWait | None:
-        """Wait for a quiet machine for as long as the run allows; None where it waits for none."""
+        """Wait for a quiet machine for as long as the run allows; None where the run does not wait."""
         if self._quietness is None or self._wait_quiet_s <= 0 or self.profiled:
             return None
         return self._quietness.wait(self._wait_quiet_s, self.progress.say)
 
     def process_exited(self, process: str, pid: int, phase: str) -> None:
-        """Fail the phase when the operator has died; anything else that exits is the supervisor's to restart."""
+        """Fail the phase when the operator has died; the supervisor restarts any other process."""
         if process in CONTROL_PLANE:
             self._note_broken(process, "ended", f"{process} (pid {pid}) ended in phase {phase!r}")
         if self.operator is None or process != self.operator.process:
             return
         if self.operator.outlives(pid):
-            # `restart_operator`: the one that exited was meant to; a pod's container is started again.
+            # `restart_operator`: this exit was intended; a pod's container is started again.
             return
         # It waits for the exit code, and raises where the operator has died with the cluster's supervisor.
         how = self.operator.describe_exit()
@@ -406,8 +406,8 @@ class Scale:
         )
 
     def stalled(self, process: str, kind: StallKind, seconds: float) -> None:
-        """Tell what did not run or answer; a phase that fails then failed with it. A late recorder ends no phase."""
-        # Of one that has just begun it is not known how long it will last.
+        """Record a stall, which a phase's failure then names. A late recorder ends no phase."""
+        # The length of a stall that has just begun is unknown.
         text = stall_text(process, kind) + (f" for {seconds:.1f} s" if seconds >= 1 else "")
         if process in CONTROL_PLANE or kind == "suspended":
             self._note_broken(process, kind, text)
@@ -419,13 +419,13 @@ class Scale:
         self.progress.say(text)
 
     def incident(self, kind: str, subject: str, detail: str) -> None:
-        """Tell what happened to the operator's pods; fail the phase when none of them runs or will again."""
+        """Record an incident of the operator's pods; fail the phase when none of them runs or will run again."""
         self.progress.say(": ".join(filter(None, [f"{kind.replace('-', ' ')} of {subject}", detail])))
         if self.operator is not None:
             self.operator.check()
 
     def cluster_trouble(self) -> list[str]:
-        """Return what is wrong with the cluster, or broke of it in the phase, as lines of an account; none: nothing."""
+        """Return problems of the cluster, now or in the phase, as lines of an error message; empty without any."""
         now = self.cluster.trouble()
         return [f"the cluster: {text}" for text in dict.fromkeys([*([now] if now else []), *self._broken.values()])]
 
@@ -461,7 +461,7 @@ class Scale:
         return self._read[1]
 
     def aim_profiler(self, asked: Profiler | None) -> dict[str, str]:
-        """Let the next phase be profiled as it asks; return process → why it cannot be, empty where it can."""
+        """Let the next phase be profiled as it requests; return process → why it cannot be, empty where it can."""
         target = self._profiler_aim(asked)
         if isinstance(target, str):
             return {self.operator.process: target} if self.operator is not None else {}
@@ -477,7 +477,7 @@ class Scale:
 
 
 def _settle(future: Future[Any]) -> None:
-    """Wait until a coroutine that is no longer wanted has cleaned up after itself."""
+    """Wait until a cancelled coroutine has cleaned up."""
     if not future.done():
         future.cancel()
         wait([future], timeout=5)

@@ -1,7 +1,7 @@
-"""How much of a cluster a test's conditions read, where others use that cluster too.
+"""Limits of a test's watches on a cluster with other users.
 
-A namespace of the test's own holds what the test made. All namespaces, or a kind that lies in none, hold everybody's
-objects, however many: they are read through a selector or not at all.
+A namespace of the test's own holds its own objects. All namespaces, or a cluster-scoped kind, hold the objects of all
+users, however many: they are read through a selector or not at all.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ..errors import UsageError
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
 
 SINGLE_WATCHES = 32
-"""Watches of one object each that a test may have open at the same time; each holds a connection of the recorder's."""
+"""Maximum number of single-object watches that a test may have open; each holds a connection of the recorder."""
 
 
 def confined(condition: Condition, cluster: str) -> Condition:
-    """Return a condition that reads nothing of all namespaces without a selector.
+    """Return a condition that reads no objects of all namespaces without a selector.
 
-    Nodes are those made for ``cluster``; a kind without namespaces is narrowed to the object that the condition names.
+    Nodes are limited to those of ``cluster``; a cluster-scoped kind is narrowed to the object that the condition names.
     Raises UsageError where neither is possible.
     """
     match condition:

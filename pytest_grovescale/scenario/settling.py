@@ -1,4 +1,4 @@
-"""Whether the operator is at rest: told by its CPU clock, which every operator has, against what it uses when idle."""
+"""Detection of an idle operator by its CPU clock, which every operator has, against its idle baseline."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ..errors import OperatorError
 from ..recording.processes import CoreWait, Identity, usage
 
 _MARGIN_CORES = 0.01
-"""So much above its idle use is still at rest: a lease renewed, a collection of garbage."""
+"""Tolerance above the idle baseline: a lease renewed, a garbage collection."""
 
 _BUSY_CORES = 0.5
-"""At more than this an operator is taken to be at work, however evenly."""
+"""Above this, an operator counts as working, however evenly."""
 
 _ALIKE = 3
 
 _STEP_S = 0.02
 _STEP_MARGIN_CORES = 0.02
-"""Over so short a time: 0.4 ms of work are some."""
+"""Tolerance over so short a time: 0.4 ms of CPU time."""
 
 _WORK_NS = 1_000_000
-"""Used so much while it was being asked, it has been at work already."""
+"""CPU time during the trigger itself from which the operator has already worked."""
 
 _DONE_S = 0.1
-"""Quiet for so long after it has worked, the operator is done with what it was asked for."""
+"""Seconds without work after which an operator that has worked is done."""
 
 _UNHEARD_S = 0.4
-"""Quiet for so long from the beginning, it has nothing to do, or too little to be seen."""
+"""Seconds without work from the beginning after which the operator has nothing to do, or too little to detect."""
 
 
 class Process(Protocol):
-    """The operator, as far as its clock is concerned; ``operator.handle.Operator`` is one."""
+    """The operator's CPU clock; ``operator.handle.Operator`` has it."""
 
     def info(self) -> ProcessInfo | None: ...
     def served_cpu_s(self) -> float | None: ...
@@ -43,22 +43,23 @@ class Process(Protocol):
 
 
 Wait = Callable[[float], None]
-"""Lets so many seconds pass."""
+"""Function that waits for some seconds."""
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
-    """How a wait for the operator's rest ended."""
+    """Result of a wait for an idle operator."""
 
     reached: bool
     cores: float
     """CPU use at the end of the wait."""
     seconds: float
-    """How long it was waited for."""
+    """Length of the wait."""
 
 
 def idle_cores(operator: Process, *, wait: Wait = time.sleep, limit_s: float = 60.0) -> float:
-    """Return how many cores the operator uses when nothing happens: the least of the last three seconds, once those
-    are alike. One that does not come to rest within ``limit_s`` (it runs in a loop) answers with the least seen.
+    """Return how many cores the idle operator uses: the least of the last three seconds, once those are equal.
+
+    An operator that is not idle within ``limit_s`` (it runs in a loop) yields the least use seen.
     """
     seen: list[float] = []
     for cores in _cores(operator, 1.0, wait):
@@ -85,12 +86,11 @@ def until_rest(operator: Process, idle: float, *, limit_s: float, over_s: float 
 
 
 def until_done(operator: Process, idle: float, asked_ns: int, *, limit_s: float, wait: Wait = time.sleep) -> Rest:
-    """Return when the operator is done with what was asked of it: it has worked since and come to rest again, or has
-    not worked at all for longer than it takes to hear of it.
+    """Return when the operator is done with a trigger: it has worked and become idle again, or never began to work.
 
-    ``asked_ns`` is its `cpu_ns` just before it was asked: it may have done all of it already. Sooner than `until_rest`,
-    and less certain: a wait of its own of more than 0.1 s looks the same. Gives up after ``limit_s``. Raises
-    OperatorError when it has died.
+    The latter after longer than it takes to receive the event. ``asked_ns`` is its `cpu_ns` just before the trigger: it
+    may have done all of the work already. Sooner than `until_rest`, and less certain: a wait inside a reconcile of more
+    than 0.1 s looks the same. Gives up after ``limit_s``. Raises OperatorError when it has died.
     """
     began = busy = time.monotonic()
     worked = cpu_ns(operator) - asked_ns > _WORK_NS
@@ -107,8 +107,8 @@ def until_done(operator: Process, idle: float, asked_ns: int, *, limit_s: float,
 def _cores(operator: Process, over_s: float, wait: Wait) -> Iterator[float]:
     """Yield how many cores the operator used, or waited for, over each ``over_s`` seconds.
 
-    On a machine whose cores are all taken, one that works gets a small share of them: it is at rest only when it does
-    not want more.
+    On a saturated machine, a working operator gets a small share of the cores: it is idle only when it does not wait
+    for more.
     """
     demand = _Demand(operator)
     before, at = demand.ns(), time.monotonic_ns()
@@ -121,7 +121,7 @@ def _cores(operator: Process, over_s: float, wait: Wait) -> Iterator[float]:
 
 
 class _Demand:
-    """The CPU time that an operator has had, and that its threads were runnable for and did not get."""
+    """The CPU time that an operator has used, plus the time that its threads waited for a core."""
 
     def __init__(self, operator: Process) -> None:
         self._operator = operator

@@ -1,11 +1,11 @@
-"""A second pass without tracking: the test's workload once more, with nothing of the harness on it.
+"""The pass without tracking: the test's workload once more, with no trace of the harness on it.
 
-What an operator serves may depend on being watched: on the run's id in a label, on a namespace named after a test. So
-the workload is taken away and brought again, in a namespace with a plain name, its objects without the run's label and
-its trigger without the run's id; by an operator started anew, of which no counter is left; outside of all phases and
-milestones. It is applied, triggered and deleted, each until the operator is at rest, and the endpoint is scraped after
-each. Two things stay: the namespace has the run's label, by which it is found again should the run be killed, and the
-recorder's watches of the first namespace are still open.
+The metrics of an operator may depend on being tested: on the run's id in a label, on a namespace named after a test. So
+the workload is deleted and applied again, in a namespace with a plain name, its objects without the run's label and its
+trigger without the run's id; with a restarted operator, whose counters are all new; outside of all phases and
+milestones. It is applied, triggered and deleted, each until the operator is idle, and the endpoint is scraped after
+each. Two traces stay: the namespace has the run's label, by which it is found if the run is killed, and the recorder's
+watches of the first namespace are still open.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _GONE_S = 300.0
 _STUCK_S = 5.0
 _REST_S = 60.0
-"""An operator in a loop is never at rest; what it serves is looked at all the same."""
+"""Maximum wait for an idle operator: one in a loop is never idle; it is scraped all the same."""
 _REST_OVER_S = 2.0
 
 
 def measure(scale: Scale) -> None:
-    """Make the pass and journal its scrapes; the test's own workload is gone afterwards, and the operator another.
+    """Run the pass and journal its scrapes; afterwards the test's workload is gone, and the operator is a new process.
 
     Raises UsageError for a test without an operator that serves metrics, WorkloadError, and OperatorError when the
     operator does not start or dies.
@@ -73,7 +73,7 @@ def measure(scale: Scale) -> None:
                 place,
                 run_id=scale.run_id,
                 objects=objects,
-                # Nobody is left to take finalizers off when the operator has died.
+                # A dead operator removes no finalizers.
                 objects_timeout=_GONE_S if operator.alive() else _STUCK_S,
                 at_once=scale.cluster.backend != "existing",
                 progress=scale.progress.say,

@@ -1,8 +1,8 @@
-"""No-op windows served to a driver: one deployed workload, measured again and again, each time on a fresh process.
+"""No-op windows for a comparison's driver: one deployed workload, measured repeatedly, each time on a new process.
 
-A comparison runs two tests side by side, each on a cluster of its own. When a phase with triggers has passed, the test
-pauses here and obeys the comparison's driver, which has the windows of both tests open at the same time and triggers
-them in turn: orders over a socket, a JSON document a line.
+A comparison runs two tests in parallel, each on a cluster of its own. When a phase with triggers has passed, the test
+pauses here and executes the orders of the comparison's driver, which keeps the windows of both tests open at the same
+time and triggers them alternately: orders over a socket, one JSON document per line.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from .workloads import WorkloadHandle
 
 CONNECTION = "GROVESCALE_WINDOWS_FD"
-"""Environment variable: number of the descriptor over which a driver has windows measured."""
+"""Environment variable: file descriptor over which a driver has windows measured."""
 
 _AFTER_RESTART_S = 300.0
 _TIMEOUT_S = 3600.0
-"""The driver keeps the time; this only ends a window that it has forgotten."""
+"""The driver keeps the time; this only ends an abandoned window."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
-    """What the driver says."""
+    """Message of the driver."""
 
 
 class Restart(Order, tag="restart", frozen=True, kw_only=True):
-    """Start the operator anew; answered by ``Rested`` once it has caught up and is at rest."""
+    """Restart the operator; answered by ``Rested`` once it has caught up and is idle."""
 
 
 class Begin(Order, tag="begin", frozen=True, kw_only=True):
@@ -54,12 +54,12 @@ class Begin(Order, tag="begin", frozen=True, kw_only=True):
 class Trigger(Order, tag="trigger", frozen=True, kw_only=True):
     """Trigger every workload once; answered by ``Rested`` once the operator is done with it.
 
-    Triggers that come while it is busy with the last one melt into one in its queue: a slow variant would do less for
-    each, and look fast.
+    Triggers during an earlier reconcile are coalesced in its queue: a slow variant would do less work for each, and
+    look fast.
     """
 
     limit_s: float
-    """Wait for no longer than this: an operator in a loop is never done."""
+    """Maximum wait: an operator in a loop is never done."""
 
 
 class End(Order, tag="end", frozen=True, kw_only=True):
@@ -67,21 +67,21 @@ class End(Order, tag="end", frozen=True, kw_only=True):
 
 
 class Report(Order, tag="report", frozen=True, kw_only=True):
-    """Tell what was measured in a window and its twin; answered by ``Measured``."""
+    """Report the measurements of a window and its twin; answered by ``Measured``."""
 
     name: str
 
 
 class Finish(Order, tag="finish", frozen=True, kw_only=True):
-    """Let the test go on to its end. Not answered."""
+    """Let the test continue to its end. Not answered."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="say"):
-    """What the test says."""
+    """Message of the test."""
 
 
 class Ready(Answer, tag="ready", frozen=True, kw_only=True):
-    """Said unasked, once: the workload is deployed and the operator at rest."""
+    """Sent once, without an order: the workload is deployed and the operator idle."""
 
     idle_cores: float
 
@@ -100,7 +100,7 @@ class Measured(Answer, tag="measured", frozen=True, kw_only=True):
 
 
 class Failed(Answer, tag="failed", frozen=True, kw_only=True):
-    """An order could not be carried out; the test fails, and says nothing more."""
+    """An order failed; the test fails, and sends nothing more."""
 
     message: str
     next_step: str = ""
@@ -113,7 +113,7 @@ T = TypeVar("T")
 
 
 class Line(Generic[T]):
-    """One end of the line between driver and test; hears messages of the types that it is told."""
+    """One end of the socket between driver and test, for messages of the given types."""
 
     def __init__(self, connection: socket.socket, heard: Any) -> None:
         self._connection = connection
@@ -121,11 +121,11 @@ class Line(Generic[T]):
         self._decode = msgspec.json.Decoder(heard).decode
 
     def say(self, message: Order | Answer) -> None:
-        """Send a message; raises BrokenPipeError or ConnectionResetError when nobody is at the other end."""
+        """Send a message; raises BrokenPipeError or ConnectionResetError when the other end is closed."""
         self._connection.sendall(msgspec.json.encode(message) + b"\n")
 
     def hear(self) -> T | None:
-        """Return the next message, waited for; None when the other end has closed or died."""
+        """Wait for the next message; None when the other end has closed or died."""
         line = b""
         with contextlib.suppress(ConnectionResetError):
             line = self._reader.readline()
@@ -141,15 +141,15 @@ class Line(Generic[T]):
 
 
 def inherited() -> Line[AnyOrder] | None:
-    """Return the line to the driver that started this process; None without one. It is handed out once."""
+    """Return the line to the driver that started this process, once; None without one."""
     connection = driver_lines.inherited(CONNECTION)
     return None if connection is None else Line(connection, AnyOrder)
 
 
 def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder]) -> None:
-    """Carry out the driver's orders until it has enough.
+    """Execute the driver's orders until it finishes.
 
-    Raises what an order raised, after telling the driver; PhaseError when the driver is gone.
+    Raises an order's error, after reporting it to the driver; PhaseError when the driver is gone.
     """
     if scale.operator is None:
         raise UsageError("no-op windows need an operator", next_step="Name one: --grovescale-operator=FILE.")
@@ -171,12 +171,12 @@ def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder
 
 
 class _Windows(contextlib.ExitStack):
-    """Carries out orders; a phase that an order has begun stays open until another ends it, or something fails."""
+    """Executes orders; a phase that an order has begun stays open until another ends it, or something fails."""
 
     def __init__(self, scale: Scale, workloads: Sequence[WorkloadHandle], idle: float) -> None:
         super().__init__()
         self.idle = idle
-        """Cores that the operator uses when nothing happens."""
+        """Cores that the idle operator uses."""
         self._scale = scale
         self._workloads = list(dict.fromkeys(workloads))
 
@@ -186,7 +186,7 @@ class _Windows(contextlib.ExitStack):
                 self._scale.restart_operator()
                 return Rested(rest=until_rest(self._operator, self.idle, limit_s=_AFTER_RESTART_S))
             case Begin(name=name, twin_of=twin_of):
-                # One is still open where the other variant has broken in the middle of it.
+                # A window is still open where the other variant has failed in the middle of it.
                 self.close()
                 window = self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of))
                 window.edges_only()

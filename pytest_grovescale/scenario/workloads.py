@@ -1,4 +1,4 @@
-"""The workload as a test handles it: apply, trigger, scale, delete, and the conditions on its objects."""
+"""The handle of a test's workload: apply, trigger, scale, delete, and the conditions on its objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .scale import Scale
 
 _TRIGGER_S = 60.0
-"""An operator that is in a loop is never done with a trigger: the next one comes after so long."""
+"""Maximum wait for an operator in a loop, which is never done with a trigger."""
 
 
 class WorkloadHandle:
@@ -28,11 +28,11 @@ class WorkloadHandle:
         self.rendered = rendered
         self.objects = rendered.objects
         self.applied = False
-        """Whether it has ever been."""
+        """Whether it was ever applied."""
         self._scale = scale
         self._triggers = itertools.count(1)
         self._trigger: tuple[Literal["annotations", "labels"], str] | None = None
-        """What the last trigger changed."""
+        """The annotation or label that the last trigger changed."""
 
     def names(self) -> Sequence[ObjectName]:
         """Return the names of all objects, in the template's order."""
@@ -63,9 +63,9 @@ class WorkloadHandle:
     def trigger_reconcile(self, *, annotation: str = "", label: str = "", times: int = 1) -> None:
         """Change an annotation or a label of every object, spec untouched: a reconcile that should find nothing to do.
 
-        The operator definition names the one that its predicates let through. One no-op costs some hundredths of a
-        second: with ``times`` it is triggered so often, each time once the operator is done with the last, and what a
-        trigger costs is told that much better. Returns when it is done with the last one.
+        The operator definition names the one that passes its predicates. One no-op costs some hundredths of a second:
+        ``times`` repeats the trigger, each time once the operator is done with the last, for a more exact cost per
+        trigger. Returns when it is done with the last one.
         """
         if times < 1:
             raise UsageError(f"trigger_reconcile(times={times})", next_step="Trigger once or more.")
@@ -91,7 +91,7 @@ class WorkloadHandle:
             trigger_until_done(operator, [self], self._scale.idle_cores, limit_s=_TRIGGER_S, wait=wait)
 
     def trigger_again(self) -> None:
-        """Trigger as the last time, and return at once."""
+        """Repeat the last trigger, and return at once."""
         if self._trigger is None:
             raise UsageError("nothing was triggered before", next_step="Use trigger_reconcile().")
         part, key = self._trigger
@@ -115,7 +115,7 @@ class WorkloadHandle:
         self._act("patch", actions.patch(self._scale.client, self.objects, body), count=len(self.objects))
 
     def delete(self, *, propagation: actions.Propagation = "Background", concurrency: int = 20) -> None:
-        """Delete all objects; returns when the API server has taken every request, not when they are gone."""
+        """Delete all objects; returns when the API server has accepted every request, not when they are gone."""
         self._act(
             "delete",
             actions.delete(self._scale.client, self.objects, propagation=propagation, concurrency=concurrency),

@@ -1,1 +1,1 @@
-"""Parts of one pytest session's run: folder, clusters, operator, recordings, turns; ``runs.py`` puts them together."""
+"""Parts of one pytest session's run: folder, clusters, operator, recordings, locks; ``runs.py`` combines them."""

@@ -1,7 +1,7 @@
-"""The cluster that a session's tests run on: found or started for the test that asks, and left when another is wanted.
+"""The cluster of a session's tests: joined or started on request, and left when a test needs another one.
 
 With xdist the workers share one by its name: the first that needs it starts it, the others join, and it ends with the
-last of their leases. Or each has its own.
+last of their leases. Or each worker has its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIGITS = 6
 
 
 class Clusters:
-    """At most one at a time: the one of the last test."""
+    """The session's cluster: at most one at a time, that of the last test."""
 
     def __init__(self, settings: Settings, *, run_id: str, worker: str, say: Say) -> None:
         self._settings = settings
@@ -35,16 +35,16 @@ class Clusters:
         self._current: tuple[str, Cluster] | None = None
 
     def current(self, wanted: Wanted) -> Cluster | None:
-        """Return the cluster at hand, if it is the one that a test wants."""
+        """Return the current cluster, if it is the one that a test needs."""
         if self._current is not None and self._current[0] == wanted.cluster_key:
             return self._current[1]
         return None
 
     def find(self, wanted: Wanted, operator: OperatorDefinition | None, *, base: Folders) -> Cluster:
-        """Join or start what a test wants; the one at hand must be left before. ``base``: where its file is looked for.
+        """Join or start the cluster that a test needs; the current one must be left before.
 
-        ``operator``: what is to run there; one that cannot is refused before anything starts. Raises
-        ClusterError, BinaryError, DefinitionError, UsageError.
+        ``base``: folders in which its file is looked for. ``operator``: the operator that is to run there; one that
+        cannot is rejected before anything starts. Raises ClusterError, BinaryError, DefinitionError, UsageError.
         """
         definition = planned(wanted, operator, base=base, settings=self._settings, worker=bool(self._worker))
         if definition is None:
@@ -55,12 +55,12 @@ class Clusters:
         return cluster
 
     def check_running(self) -> None:
-        """Raise ClusterError when the one at hand has ended, or is ending."""
+        """Raise ClusterError when the current cluster has ended, or is ending."""
         if self._current is not None:
             self._current[1].check_running()
 
     def leave(self) -> None:
-        """Give back the one at hand, if there is one; with ``--grovescale-keep`` it stays."""
+        """Leave the current cluster, if there is one; with ``--grovescale-keep`` it keeps running."""
         if self._current is not None:
             self._current[1].release(keep=self._settings.keep)
             self._current = None
@@ -81,9 +81,9 @@ def planned(
 ) -> ClusterDefinition | None:
     """Return the definition of the cluster to start for a test; None: a running one of that name is joined.
 
-    ``worker``: whether this is an xdist worker. Raises DefinitionError for a wrong file, UsageError for a version,
-    a number of nodes, an operator or workers that do not go with it, and for a context that may not be used;
-    ClusterError for a context that is not there.
+    ``worker``: whether this is an xdist worker. Raises DefinitionError for a wrong file, UsageError for an incompatible
+    version, number of nodes, operator or use of workers, and for a context that is not allowed; ClusterError for a
+    missing context.
     """
     one_each = worker and settings.cluster_per_worker
     if handle.is_running(wanted.cluster):
@@ -113,15 +113,17 @@ def _one_for_all(why: str) -> UsageError:
 
 
 def cluster_name(run_id: str, definition: ClusterDefinition, worker: str, *, per_worker: bool) -> str:
-    """Return the name of a run's cluster: that which workers share tells what it is made from, as each may want
-    another one."""
+    """Return the name of a run's cluster.
+
+    The name of a cluster that workers share contains a digest of its definition, as each may need another one.
+    """
     if not worker:
         return f"run-{run_id}"
     return f"run-{run_id}-{worker if per_worker else launch.digest(definition)[:_DIGITS]}"
 
 
 def end_all(run_id: str) -> None:
-    """End what a run's workers left of its clusters, when all of them are gone. Raises ClusterError."""
+    """End the clusters that a run's workers left, when all workers are gone. Raises ClusterError."""
     for name in state.names():
         if name.startswith(f"run-{run_id}-"):
             handle.stop(name)

@@ -1,7 +1,7 @@
-"""How xdist deals out scale tests: the pass with profilers follows its measured pass, on the same worker.
+"""Distribution of scale tests by xdist: the profiling pass follows its measured pass, on the same worker.
 
 The schedulers of xdist's own modes ``loadscope`` and ``loadfile`` keep the two together by themselves, as they share a
-scope. A stolen test (``worksteal``) may go anywhere; it is a pass all the same.
+scope. A stolen test (``worksteal``) may run on any worker; it is still a valid pass.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class PassesTogether(LoadScheduling):
 
 
 class PassesInOneGroup(LoadGroupScheduling):
-    """``loadgroup``, but a test without a group still has its two passes in one.
+    """``loadgroup``, but the two passes of a test without a group form one.
 
-    Groups are read from ``file``, which the workers write: xdist hands them over in node ids, which pytest 9.2 no
-    longer lets it write to (https://github.com/pytest-dev/pytest-xdist/issues/1386).
+    Groups are read from ``file``, which the workers write: xdist passes them on in node ids, which pytest 9.2 no longer
+    lets it write to (https://github.com/pytest-dev/pytest-xdist/issues/1386).
     """
 
     def __init__(self, config: pytest.Config, log: Producer, file: Path) -> None:
@@ -54,7 +54,7 @@ class PassesInOneGroup(LoadGroupScheduling):
 
 
 def scheduler(config: pytest.Config, log: Producer, groups: Path) -> Scheduling | None:
-    """Return the scheduler of a run with scale tests; None where xdist's own does."""
+    """Return the scheduler of a run with scale tests; None where xdist's own suffices."""
     match config.getvalue("dist"):
         case "load":
             return PassesTogether(config, log)
@@ -65,7 +65,7 @@ def scheduler(config: pytest.Config, log: Producer, groups: Path) -> Scheduling 
 
 
 def write_groups(items: Sequence[pytest.Item], file: Path) -> None:
-    """Tell the scheduler which tests are in a group; all workers collect, and write, the same."""
+    """Write the tests' groups for the scheduler; all workers collect, and write, the same."""
     groups = {item.nodeid: group for item in items if (group := group_of(item))}
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(file) as out:

@@ -1,4 +1,4 @@
-"""A run's folder, which all its xdist workers write into, and the names of what is in it."""
+"""A run's folder, which all its xdist workers write into, and the names of the files in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 120
 
 
 class RunFolder:
-    """``reports/<run id>``, made when something is first put into it.
+    """``reports/<run id>``, created with its first file.
 
     ``concludes``: this process writes the run's result at its end; an xdist worker does not.
     """
@@ -25,7 +25,7 @@ class RunFolder:
         self._open: BinaryIO | None = None
 
     def part(self, name: str) -> Path:
-        """Return one of its folders, which is there."""
+        """Return one of its folders, created if missing."""
         if self._concludes:
             self.hold_open()
         if not self.path.is_dir():
@@ -36,7 +36,7 @@ class RunFolder:
         return part
 
     def claim(self, nodeid: str) -> str:
-        """Return a name for what one run of a test leaves, that nothing else in the folder has.
+        """Return a unique name in the folder for the files of one run of a test.
 
         A rerun of the test gets another one, whichever worker it is on; so do tests whose node ids look alike.
         """
@@ -51,7 +51,7 @@ class RunFolder:
                 return claimed
 
     def hold_open(self) -> None:
-        """Let it be known that this process writes the run's result at its end, as long as it lives."""
+        """Mark the folder as open: this process writes the run's result at its end, as long as it lives."""
         self._open = self._open or locks.take(_open_lock(self.path))
 
     def close(self) -> None:
@@ -64,12 +64,12 @@ class RunFolder:
 
 
 def recorder_log(folder: RunFolder, name: str) -> Path:
-    """Return the file that a recorder's own output goes to, by the name that was claimed for the recording."""
+    """Return the file of a recorder's own output, by the name that was claimed for the recording."""
     return folder.part("logs") / f"recorder-{name}.log"
 
 
 def is_open(folder: Path) -> bool:
-    """Return whether the process that writes a run's result lives; what it left, should it have been killed, goes."""
+    """Return whether the process that writes a run's result lives; removes its files if it was killed."""
     lock = _open_lock(folder)
     if locks.is_held(lock):
         return True
@@ -79,12 +79,12 @@ def is_open(folder: Path) -> bool:
 
 
 def groups_file(folder: Path) -> Path:
-    """Return the file by which xdist's workers tell their controller the groups of tests, while the run is open."""
+    """Return the file by which xdist's workers pass their tests' groups to the controller, while the run is open."""
     return _open_lock(folder).with_suffix(".groups")
 
 
 def file_name(nodeid: str) -> str:
-    """Return a short file name that tells which test it belongs to."""
+    """Return a short file name that identifies a test."""
     path, parameters, rest = nodeid.partition("[")
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", path.rpartition("/")[2] + parameters + rest).strip("-")[:_LONGEST]
 
@@ -94,7 +94,7 @@ def _open_lock(folder: Path) -> Path:
 
 
 def _point(link: Path, target: str) -> None:
-    """Let ``reports/latest`` point to a run; several runs may do so at once, so it is replaced, not rewritten."""
+    """Point ``reports/latest`` to a run; several runs may do so at once, so the link is replaced, not rewritten."""
     temporary = link.with_name(f".latest-{os.getpid()}")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)

@@ -1,4 +1,4 @@
-"""What of a test is scraped and found by asking the API server, as its Prometheus is told it: addresses, no watches."""
+"""Further scrape targets found through the API server, as addresses for the test's Prometheus, without watches."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..recording.scraping.targets import AtUrl, OfPods, OfService, ScrapeTarget
 
 
 class FoundTargets:
-    """The endpoints of a run's further targets at this moment, by name; one of several pods is ``<name>/<pod>``.
+    """The current endpoints of a run's further targets, by name; one of several pods is ``<name>/<pod>``.
 
-    While the API server does not answer they are where they were. When it wanted fresh credentials, their files are
-    written anew.
+    While the API server does not answer, the last addresses are used. When it required fresh credentials, their files
+    are rewritten.
     """
 
     def __init__(self, cluster: Cluster, portal: Portal, wanted: Sequence[ScrapeTarget]) -> None:
@@ -38,7 +38,7 @@ class FoundTargets:
         self._told: dict[str, Address] = {}
 
     def __call__(self) -> Mapping[str, Address]:
-        """Return where they are. Raises ApiError for what the API server refuses."""
+        """Return the addresses. Raises ApiError for a 4xx/5xx answer of the API server."""
         try:
             found = self._portal.run(self._look())
         except ServerUnavailable:

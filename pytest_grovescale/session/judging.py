@@ -1,4 +1,4 @@
-"""What becomes of a test that has run, by what it is held to; and the figures that pytest is given of it."""
+"""The outcome of a test after its run, by its checks and budgets; and its figures as pytest properties."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from ..scenario.scale import Scale
 from .telling import is_infrastructure, told
 
 _DID_NOT_HOLD = (AssertionError, NotMeasuredError, pytest.fail.Exception)
-"""What says of a test that something in it did not hold; anything else that ends it is an error."""
+"""Exceptions of a failed expectation; any other exception that ends a test is an error."""
 
 _UNDECIDED = (CheckInconclusive, NotMeasuredError)
-"""What says of a test that a figure which it is held to could not be decided."""
+"""Exceptions of a figure that could not be decided."""
 
 _OF_PHASE = (PhaseError, OperatorError)
-"""What ends a phase because the operator under test did not do its work."""
+"""Exceptions that end a phase because the operator under test did not do its work."""
 
 _FIGURES = pytest.StashKey[list[tuple[str, str]]]()
-"""What a test's last run gave it as properties."""
+"""Properties of a test's last run."""
 
 
 def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
-    """Fail a test by what its marker and ``budgets.yaml`` hold it to; warn of what could not be told."""
+    """Fail a test that exceeds its marker's checks or ``budgets.yaml``; warn where they are undecided."""
     if not scale.budget.declared or not scale.budget.enforced:
         return
     with told():
@@ -54,7 +54,7 @@ def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
 
 
 def disturbed(item: pytest.Item, lost: str, *, inconclusive: Literal["fail", "warn"]) -> None:
-    """Fail a test that did not have its cluster for itself while it measured, or warn of it."""
+    """Fail a test that lost exclusive use of its cluster while it measured, or warn of it."""
     text = f"others may have used the cluster while this was measured: {lost}"
     if inconclusive == "fail":
         raise CheckInconclusive(text, next_step="Run the test again.")
@@ -62,9 +62,9 @@ def disturbed(item: pytest.Item, lost: str, *, inconclusive: Literal["fail", "wa
 
 
 def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed_phase: str) -> tuple[TestOutcome, str]:
-    """Return what pytest made of a test's set-up, function or teardown, and why, in one line.
+    """Return pytest's outcome of a test's set-up, function or teardown, and the reason, in one line.
 
-    ``failed_phase``: the phase that did not pass; empty when all have: then what ends the function ends it between two.
+    ``failed_phase``: the phase that did not pass; empty when all have: then the function was ended between two.
     """
     if report.skipped and not hasattr(report, "wasxfail"):
         return "inconclusive", f"skipped: {_first_line(error) if error is not None else ''}"
@@ -76,16 +76,16 @@ def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed
             return "inconclusive", _first_line(error)
         if isinstance(error, _DID_NOT_HOLD) or (failed_phase and isinstance(error, _OF_PHASE)):
             return "failed", _first_line(error)
-    # The class names no cause to a user of ours; of any other error it often is the cause: KeyError: 'x'.
+    # The name of one of our classes adds nothing for a user; another error's name often is the cause: KeyError: 'x'.
     name = "" if isinstance(error, GrovescaleError) else f"{type(error).__name__}: "
     return "error", f"{name}{_first_line(error)}"
 
 
 def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bool:
-    """Return whether a profiled pass passes although something in its test did not hold: its phases went through.
+    """Return whether a profiling pass passes despite a failed expectation in its test: its phases passed.
 
-    Noted on the item, so that the run's end can say so, whichever worker it ran on. A check that fails here is one
-    that this pass is held to.
+    Noted on the item, for the end of the run, whichever worker it ran on. A check that fails here is one that this pass
+    is judged by.
     """
     if not scale.profiled or scale.current is not None or not isinstance(error, _DID_NOT_HOLD):
         return False
@@ -99,14 +99,14 @@ def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bo
 
 
 def note_unprofiled(item: pytest.Item, scale: Scale) -> None:
-    """Note on a test which profilers its phases asked for in vain, so that the run's end can say so."""
+    """Note on a test the profilers that its phases request but that were not run, for the end of the run."""
     if scale.unprofiled:
         phases = ", ".join(f"{phase} by {profiler}" for phase, profiler in scale.unprofiled.items())
         item.user_properties.append((UNPROFILED, phases))
 
 
 def give_figures(item: pytest.Item, scale: Scale) -> None:
-    """Give a test its figures as properties; those of a run before, if this is its rerun, are its own no more."""
+    """Add a test's figures as properties, replacing those of an earlier run if this is its rerun."""
     figures = junit.properties(scale.judged())
     before = item.stash.get(_FIGURES, [])
     item.user_properties[:] = [*(one for one in item.user_properties if one not in before), *figures]

@@ -1,4 +1,4 @@
-"""One run of a test that measures: its recording, what is recorded, its namespace, and its ``Scale``."""
+"""One run of a test that measures: its recording, its sources, its namespace, and its ``Scale``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .telling import told
 from .turns import Lost
 
 Start = Callable[[], Operator]
-"""Starts the operator that the test wants, or finds it running."""
+"""Starts the operator of the test, or finds it running."""
 
 
 class MeasuredTest:
@@ -52,11 +52,11 @@ class MeasuredTest:
         self._recorder: Recorder | None = None
         self._ended = False
         self._failed = False
-        """Whether pytest has shown a failure of this test, which is then the recording's end if that was lost."""
+        """Whether pytest has shown a failure of this test; a lost recording then raises no second one."""
 
     @contextlib.contextmanager
     def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
-        """Yield the test's ``Scale``; afterwards its namespace is gone and its recording closed."""
+        """Yield the test's ``Scale``; afterwards remove its namespace and close its recording."""
         with told():
             recorder = self._recorder = self._start_recorder(definition)
         failed = True
@@ -77,11 +77,11 @@ class MeasuredTest:
             recorder.stop("stopped" if self._ended or failed else "interrupted")
         if not self._failed:
             with told():
-                # What was left to be written may have found no room.
+                # The last records may not have fitted on the disk.
                 recorder.check_journal()
 
     def interrupt(self) -> None:
-        """Close the recording, where Ctrl-C has kept the test's fixtures from being ended."""
+        """Close the recording, where Ctrl-C has prevented the end of the test's fixtures."""
         if self._recorder is not None:
             self._recorder.stop("interrupted")
 
@@ -95,7 +95,7 @@ class MeasuredTest:
         return None
 
     def end(self, outcome: TestOutcome, message: str, *, failed: bool) -> None:
-        """Let the recording hold what pytest made of the test, if there is one that can be written.
+        """Record pytest's outcome of the test, if there is a recording that can be written.
 
         ``failed``: pytest shows it as a failure or an error.
         """
@@ -109,7 +109,7 @@ class MeasuredTest:
             self._say(f"the recording does not say that the test ended: {error}")
 
     def mark_lost_turn(self, scale: Scale) -> str:
-        """Let the recording tell when it was not the test's turn all the time; return why, or nothing."""
+        """Record that the test lost its cluster lock; return why, or an empty text if it did not."""
         lost = self._lost_turn()
         if lost and scale.recorder.alive():
             scale.recorder.mark(TURN_LOST, detail=lost)
@@ -144,7 +144,7 @@ class MeasuredTest:
             recorder.add_target(target)
 
     def _let_look_into(self, operator: Operator | None, recorder: Recorder) -> None:
-        """Tell the recorder how the operator's inside is seen; skip a profiled pass that could show nothing."""
+        """Give the recorder the operator's profile target; skip a profiling pass without one."""
         target = self._profile_target(operator, None)
         if isinstance(target, ProfileTarget):
             recorder.add_profile_target(target)
@@ -156,12 +156,12 @@ class MeasuredTest:
             pytest.skip(f"nothing to profile: {target}")
 
     def _profile_target(self, operator: Operator | None, asked: Profiler | None) -> ProfileTarget | str:
-        """Return how the operator is profiled: as a phase asks, else as the run or the test's marker does."""
+        """Return how the operator is profiled: as a phase requests, else as the run or the test's marker does."""
         return targets.profile_target(operator, self._wanted.profile if asked is None else asked)
 
     @contextlib.contextmanager
     def _prometheus(self, operator: Operator | None, recorder: Recorder) -> Iterator[Live | None]:
-        """Yield the Prometheus that the test asks for; one of its own scrapes what the recorder scrapes."""
+        """Yield the Prometheus that the test requests; one of its own scrapes what the recorder scrapes."""
         if self._wanted.prometheus == "off":
             yield None
             return
@@ -224,7 +224,7 @@ class MeasuredTest:
     def _close(self, scale: Scale) -> None:
         scale.barrier.leave()
         if how := scale.cluster.ended():
-            # With all that was on it: there is nothing to remove.
+            # With all objects on it: there is nothing to remove.
             self._say(how)
             return
         self.mark_lost_turn(scale)

@@ -1,4 +1,4 @@
-"""A namespace for each test: so that tests of several workers do not meet on the cluster that they share."""
+"""A namespace for each test, so that tests of several workers are separate on the cluster that they share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..workload import namespace
 Say = Callable[[str], None]
 
 _WITHOUT_OPERATOR_S = 5.0
-"""For objects to go by themselves when nobody is left to take their finalizers off, or has failed to."""
+"""Time for objects to go without an operator that removes their finalizers, s."""
 
 
 def make(portal: Portal, client: Client, cluster: Cluster, *, test: str, run_id: str) -> str:
-    """Make a namespace for a test and return its name. Raises WorkloadError."""
+    """Create a namespace for a test and return its name. Raises WorkloadError."""
     made = namespace.create(client, test=test, run_id=run_id, lease_id=cluster.lease_id, labels=cluster.owner.labels)
     return portal.run(made)
 
@@ -34,10 +34,10 @@ def remove(
     failed: bool = False,
     say: Say,
 ) -> None:
-    """Remove a test's namespace and return when it is gone, its ``objects`` first. Raises WorkloadError.
+    """Remove a test's namespace, its ``objects`` first, and return when it is gone. Raises WorkloadError.
 
-    ``failed``: a phase has not passed, and what the operator has not done in that phase's time it need not do now: on
-    a cluster that ends with the run its finalizers come off without it.
+    ``failed``: a phase did not pass; work that the operator did not finish in that phase is not waited for: on a
+    cluster that ends with the run, finalizers are removed without it.
     """
     hurry = (
         {}

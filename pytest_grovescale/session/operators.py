@@ -1,4 +1,4 @@
-"""The operator that a session's tests use: started for the test that asks, kept if it is for the session."""
+"""The operator of a session's tests: started on request, kept running if it is per session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 
 class Operators:
-    """At most one at a time, on the cluster at hand; with xdist the workers share it.
+    """At most one operator at a time, on the current cluster; with xdist the workers share it.
 
     ``keep``: the last one goes on running after the session.
     """
@@ -27,15 +27,15 @@ class Operators:
         self._say = say
         self._current: tuple[str, Operator] | None = None
         self._share: tuple[Cluster, Hold] | None = None
-        """In the objects that operators put into a cluster that is there when the session is over."""
+        """Share in the objects that operators put into an existing cluster, which stays after the session."""
 
     def find(
         self, definition: OperatorDefinition, cluster: Cluster, key: str, *, directory: Path, alone: bool
     ) -> Operator:
-        """Return the operator that a test wants, running and ready; its log goes into ``directory``.
+        """Return the operator of a test, running and ready; its log goes into ``directory``.
 
-        ``alone``: the test has the cluster for itself, and whoever else left an operator needs it no more; the others
-        share what runs. Raises OperatorError, DefinitionError.
+        ``alone``: the test has exclusive use of the cluster, so operators left by other sessions are no longer needed;
+        other tests share a running one. Raises OperatorError, DefinitionError.
         """
         if self._current is not None:
             if self._current[0] == key and self._current[1].stays():
@@ -50,21 +50,21 @@ class Operators:
         return operator
 
     def clear(self, cluster: Cluster) -> None:
-        """Let none run on a cluster that a test has for itself and wants without one, whoever left it."""
+        """Stop all operators on a cluster, of any session, for an exclusive test without an operator."""
         self.leave()
         start.clear(cluster)
 
     def test_over(self) -> None:
-        """No test after this one may use it as it is."""
+        """Make the current operator unusable for later tests: stop it or, with ``keep``, forget its key."""
         if self._keep and self._current is not None:
             self._current = ("", self._current[1])
         else:
             self.leave()
 
     def session_over(self) -> None:
-        """Stop the one at hand, unless it is to be kept: the session is over, or done with its cluster.
+        """Stop the current operator, unless it is kept: the session is over, or done with its cluster.
 
-        From a cluster that stays, the last session takes out what operators have put there.
+        From an existing cluster, the last session removes the objects that operators installed.
         """
         if self._keep:
             self._current = None
@@ -84,7 +84,7 @@ class Operators:
                 portal.run(namespace.finish(client, name, at_once=cluster.backend != "existing"))
 
     def leave(self) -> None:
-        """Stop the one at hand, if there is one and no other worker shares it."""
+        """Stop the current operator, if there is one and no other worker shares it."""
         if self._current is not None:
             self._current[1].stop()
             self._current = None

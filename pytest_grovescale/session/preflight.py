@@ -1,7 +1,7 @@
-"""What is wrong with the tests that a session is about to run, found before anything is queued, built or started.
+"""Mistakes in the collected tests, found before anything is queued, built or started.
 
-What a test's options, marker and files name is resolved here as its fixtures will resolve it later. Nothing is sent
-to a cluster, and no client library is imported but for `existing` clusters, whose kubeconfig its own library reads.
+A test's options, marker and files are resolved here as its fixtures will resolve them later. Nothing is sent to a
+cluster, and no client library is imported but for `existing` clusters, whose kubeconfig its own library reads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPERATOR_FIXTURES = {"scale", "grovescale_operator"}
 
 
 def of_settings(settings: Settings, root: Path) -> Iterator[str]:
-    """Yield what is wrong whatever test is run: names of baselines. ``root``: the project's folder."""
+    """Yield mistakes in the settings that affect every test: names of baselines. ``root``: the project's folder."""
     for option, name in (("save", settings.save), ("compare", settings.compare)):
         try:
             if name:
@@ -46,7 +46,7 @@ def of_settings(settings: Settings, root: Path) -> Iterator[str]:
 
 
 def missing_baseline(settings: Settings, root: Path) -> str:
-    """Return that there is no baseline of the name that is compared with; empty where there is one, or none is."""
+    """Return an error where the baseline to compare with is missing; empty if it exists, or none is named."""
     if not settings.compare or settings.compare in (names := Baselines(root).names()):
         return ""
     known = with_all(settings.compare, names, what="Saved are") or "None was saved yet."
@@ -57,7 +57,7 @@ def missing_baseline(settings: Settings, root: Path) -> str:
 
 
 def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *, worker: bool) -> list[str]:
-    """Return what is wrong with the tests that are to run, each mistake once; empty where nothing is.
+    """Return the mistakes in the tests to run, each once; empty without any.
 
     ``items`` use a fixture of the plugin. ``worker``: whether this is an xdist worker.
     """
@@ -89,7 +89,7 @@ def unwritable(settings: Settings) -> list[str]:
 
 
 def short_of_space(items: Sequence[pytest.Function], settings: Settings, *, worker: bool) -> list[str]:
-    """Return why the clusters that tests would start cannot be: the disk of the state or the cache folder.
+    """Return why clusters of the tests cannot start: too little space in the state or the cache folder.
 
     For tests without other mistakes (`of_tests`).
     """
@@ -108,7 +108,7 @@ def short_of_space(items: Sequence[pytest.Function], settings: Settings, *, work
 
 
 def unread(settings: Settings, read: Collection[str]) -> list[str]:
-    """Return, for each parameter of the command line that is not among the ``read`` ones, that no test reads it."""
+    """Return an error for each parameter of the command line that no test reads; ``read``: those that are read."""
     return [
         f"--grovescale-param {name}={redaction.value(value, name)}: no selected test reads it\n"
         f"  → {with_all(name, sorted(read), what='They read') or 'They read no parameter.'}"
@@ -122,7 +122,7 @@ def _parameters_of(codes: Iterable[NamedInCode]) -> set[str]:
 
 
 def _wrong_parameters(settings: Settings, codes: Iterable[NamedInCode]) -> Iterator[str]:
-    """Yield parameters whose value is none of the kind that a test's default is."""
+    """Yield parameters whose value does not have the type of the test's default."""
     for call in (call for code in codes for call in code.calls if call.method == "parameter"):
         value = settings.parameters.get(call.name)
         if value is None or call.default is None:
@@ -147,7 +147,7 @@ def _wrong_workloads(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
 
 
 def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
-    """Yield the phases of a test's checks that its code does not have."""
+    """Yield the phases that a test's checks name and its code does not have."""
     phases = code.names("phase")
     if "phase" in code.undecided or not phases:
         return
@@ -164,7 +164,7 @@ def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
 def _resolved(
     item: pytest.Function, wanted: Wanted, settings: Settings, *, uses_operator: bool, worker: bool
 ) -> Iterator[str]:
-    """Yield what is wrong with a test's operator, and with its cluster."""
+    """Yield the mistakes in a test's operator and in its cluster."""
     operator: OperatorDefinition | None = None
     try:
         operator = wanted.definition(item) if uses_operator else None
@@ -202,7 +202,7 @@ def _without_baseline(items: Sequence[pytest.Function], settings: Settings, root
 
 
 def _located(error: DefinitionError, item: pytest.Item, settings: Settings, name: str) -> str:
-    """Return a mistake in a file by the file's own place, one in the file's name by who names it."""
+    """Return a mistake with its place: in a file, the file's line; in a file's name, the place that names it."""
     text = str(error)
     if text.startswith("/"):
         return text
@@ -211,7 +211,7 @@ def _located(error: DefinitionError, item: pytest.Item, settings: Settings, name
 
 
 def _marked(item: pytest.Item, settings: Settings, *names: str) -> str:
-    """Return the marker's arguments of these names that decide, as the beginning of a message; empty for none."""
+    """Return the marker's effective arguments of these names, as the beginning of a message; empty for none."""
     marker = item.get_closest_marker("grovescale")
     chosen = {
         name: value

@@ -1,4 +1,4 @@
-"""A test's Prometheus: started beside its recorder, or one that is there."""
+"""A test's Prometheus: started beside its recorder, or an existing one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .folder import RunFolder
 
 
 def occasion(recorder: Recorder, nodeid: str, settings: Settings, *, run_id: str, folder: RunFolder) -> Occasion:
-    """Return what a Prometheus is started for, and where it leaves what it leaves."""
+    """Return the context of a Prometheus start, and the folder of its output."""
     name = recorder.journal.stem
     return Occasion(
         run=run_id,
@@ -39,9 +39,9 @@ def opened(
     say: opening.Progress,
     coming: Sequence[opening.Coming] = (),
 ) -> AbstractContextManager[Live]:
-    """Return the Prometheus that a test asks for: ``start`` or ``keep`` one, or a URL's.
+    """Return the Prometheus of a test: ``start`` or ``keep`` one, or connect to a URL.
 
-    One of its own scrapes ``targets`` and what is ``coming``.
+    One of its own scrapes ``targets`` and those ``coming``.
     """
     if wanted in ("start", "keep"):
         return opening.own(

@@ -1,4 +1,4 @@
-"""A test's recording: a recorder process that writes it, and what it is told beforehand."""
+"""A test's recording: the recorder process that writes it, and its initial records."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .folder import RunFolder, is_open, recorder_log
 
 
 def conclude_without_controller(folder: RunFolder) -> None:
-    """Let a process of its own write a run's result, where this is an xdist worker whose controller has died."""
+    """Start a process that writes a run's result, where this is an xdist worker whose controller has died."""
     if (folder.path / RECORDINGS).is_dir() and not is_open(folder.path):
         _start_conclusion(folder, _conclusion(folder))
 
 
 def conclude_in_background(folder: RunFolder) -> None:
-    """Let a process of its own write a run's result, where this one was told to end before it had."""
+    """Start a process that writes a run's result, where this one is terminated before it has written it."""
     _start_conclusion(folder, _analyse(folder))
 
 
@@ -87,7 +87,7 @@ def start_recorder(
         audit_log=str(cluster.audit_log or ""),
         processes_file=str(cluster.processes_file),
         extra_processes={"harness": (os.getpid(), started_ticks(os.getpid()))},
-        # Runs when this process has been killed: what was measured until then becomes a result all the same.
+        # Runs when this process has been killed: measurements until then become a result.
         after_close=_conclusion(folder),
     )
     recorder = Recorder.start(config, log=recorder_log(folder, name))
@@ -97,11 +97,11 @@ def start_recorder(
 
 
 def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
-    """Return the lists of processes that a recorder measures: the cluster's, and those of the operator's pods."""
+    """Return the process lists that a recorder measures: the cluster's, and those of the operator's pods."""
     pods = [operator.processes_file] if isinstance(operator, OperatorPods) else []
     return [cluster.processes_file, *_component_files(cluster), *pods]
 
 
 def _component_files(cluster: Cluster) -> list[Path]:
-    """Return the lists of the components of a control plane that no supervisor of ours has started: a container's."""
+    """Return the process lists of control plane components that our supervisor did not start: a container's."""
     return [cluster.directory / container_processes.FILE] if cluster.container is not None else []

@@ -1,4 +1,4 @@
-"""Where a run shows what it does: the terminal itself, while pytest captures what tests print."""
+"""Progress output of a run: the terminal itself, while pytest captures the tests' output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all tests of a session have in common."""
+"""Context shared by all tests of a session."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .folder import RunFolder
 
 @dataclass
 class Session:
-    """Made once; each test that is run is given it."""
+    """Created once; passed to each test."""
 
     id: str
-    """The run's; the same for all xdist workers."""
+    """Id of the run; the same for all xdist workers."""
     settings: Settings
     folder: RunFolder
     baselines: Baselines
@@ -27,7 +27,7 @@ class Session:
 
     @property
     def portal(self) -> Portal:
-        """The way into asynchronous code, made when it is first needed."""
+        """The bridge to asynchronous code, created at first use."""
         if self._portal is None:
             self._portal = Portal()
         return self._portal

@@ -1,4 +1,4 @@
-"""What a run is held to by itself on a cluster with nodes beside the simulated ones: that its pods stay off them."""
+"""The built-in check of a run on a cluster with other nodes beside the simulated ones: its pods avoid them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..recording.conditions import WatchSpec
 from ..recording.recorder import Recorder
 
 SOURCE = "cluster"
-"""Who asks for the check, as reports name it."""
+"""Source of the check, as reports name it."""
 
 
 def held_to_simulated_nodes(cluster: Cluster, recorder: Recorder, namespace: str) -> tuple[Declared, ...]:
-    """Let the recorder see where the pods of a namespace are put, and return the check that judges it.
+    """Record the placement of a namespace's pods, and return the check that judges it.
 
-    Nothing where all nodes are simulated.
+    Empty where all nodes are simulated.
     """
     if not cluster.pools:
         return ()

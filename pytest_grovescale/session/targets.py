@@ -1,4 +1,4 @@
-"""What of a test's cluster and operator is scraped, and looked into: for its recorder, and for its Prometheus."""
+"""Scrape and profile targets of a test's cluster and operator: for its recorder, and for its Prometheus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .found_targets import FoundTargets
 
 
 def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarget | None:
-    """Return how the operator is scraped; None where it has no metrics. The run's interval beats its definition's."""
+    """Return the operator's scrape target; None without metrics. The run's interval overrides its definition's."""
     place = place_of(operator)
     if place is None:
         return None
@@ -35,9 +35,7 @@ def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarge
 
 
 def follow_operator(operator: Operator, recorder: Recorder, interval_s: float | None) -> None:
-    """Let the recorder scrape the operator, and follow its pods, if it runs as such: from restart to restart, and from
-    one leader to the next.
-    """
+    """Make the recorder scrape the operator and, if it runs as pods, follow them across restarts and leader changes."""
     if isinstance(operator, OperatorPods):
         namespace, _, lease = operator.lease.rpartition("/")
         recorder.follow_pods(
@@ -59,7 +57,7 @@ def follow_operator(operator: Operator, recorder: Recorder, interval_s: float | 
 
 
 def further_targets(operator: Operator, interval_s: float | None) -> list[ScrapeTarget]:
-    """Return how what else its definition names is scraped. The run's interval beats the definition's."""
+    """Return the further scrape targets of its definition. The run's interval overrides the definition's."""
     return [
         ScrapeTarget(
             name=target.name,
@@ -73,7 +71,7 @@ def further_targets(operator: Operator, interval_s: float | None) -> list[Scrape
 
 
 def _replicas_target(operator: OperatorPods) -> ScrapeTarget | None:
-    """Return all replicas as targets of their own, at the edges of phases, where that alone tells what each uses."""
+    """Return all replicas as targets of their own, at phase edges, where only that shows each one's resources."""
     leader = place_of(operator)
     if not isinstance(leader, OfFollowed) or operator.deployment.replicas < 2 or operator.info() is not None:
         return None
@@ -90,7 +88,7 @@ def _replicas_target(operator: OperatorPods) -> ScrapeTarget | None:
 
 
 def component_targets(cluster: Cluster, interval_s: float | None) -> list[ScrapeTarget]:
-    """Return how the control plane's components are scraped, as far as the cluster tells where they serve metrics."""
+    """Return the scrape targets of the control plane's components, as far as the cluster knows their endpoints."""
     return [
         ScrapeTarget(name=name, place=_component(cluster, name, address), interval_s=interval_s)
         for name, address in cluster.metrics.items()
@@ -98,8 +96,10 @@ def component_targets(cluster: Cluster, interval_s: float | None) -> list[Scrape
 
 
 def _component(cluster: Cluster, name: str, address: Address) -> OfProcess | AtUrl:
-    """Return where a component is scraped: an API server of others by the recorder's own client, which knows the way
-    there, and gets fresh credentials when these have ended.
+    """Return a component's scrape target.
+
+    For the API server of an existing cluster, the recorder's own client, which knows the way there and renews its
+    credentials.
     """
     if cluster.others_use_it and address.url.startswith(f"{cluster.server}/"):
         return AtUrl(address=Address(url=address.url))
@@ -107,9 +107,9 @@ def _component(cluster: Cluster, name: str, address: Address) -> OfProcess | AtU
 
 
 def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget | str:
-    """Return how to look into the operator, or why that cannot be done.
+    """Return how to profile the operator, or why that is impossible.
 
-    The run's word beats the definition's, unless it leaves it open.
+    The run's ``pyspy`` or ``pprof`` overrides the definition's profiler.
     """
     if operator is None:
         return "the test runs without an operator"
@@ -129,7 +129,7 @@ def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget
 
 
 def found_for_prometheus(cluster: Cluster, operator: Operator | None, portal: Portal) -> FoundTargets | None:
-    """Return what tells Prometheus where the further targets are, and the operator behind a Service; None without."""
+    """Return the source of further targets' addresses, and of an operator behind a Service; None without."""
     if operator is None:
         return None
     own = operator_target(operator, None)
@@ -140,7 +140,7 @@ def found_for_prometheus(cluster: Cluster, operator: Operator | None, portal: Po
 
 
 def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: bool) -> dict[str, Target]:
-    """Return what the recorder scrapes, as Prometheus is told it."""
+    """Return the recorder's targets in Prometheus' form."""
     found = {}
     if operator is not None and not isinstance(operator, OperatorPods) and isinstance(operator.metrics, Address):
 
@@ -164,7 +164,7 @@ def for_prometheus(cluster: Cluster, operator: Operator | None, *, components: b
 
 
 def _renewal(cluster: Cluster, address: Address) -> Callable[[], None] | None:
-    """Return what writes fresh credentials for a reader of an address; None for one of whatever else."""
+    """Return a function that renews the credential files of an API server's address; None for other addresses."""
     if not address.url.startswith(f"{cluster.server}/"):
         return None
     return access_files.renewal(cluster.access, state.access_files(cluster.directory))

@@ -1,4 +1,4 @@
-"""Our own errors as pytest shows them: one clear failure or error of a test."""
+"""Translation of our own errors for pytest: one clear failure or error of a test."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..kube.errors import ApiError, ServerUnavailable
 from ..stash import INFRASTRUCTURE
 
 _ERROR = "grovescale_error"
-"""Attribute of a failure: the error of ours that it shows."""
+"""Attribute of a failure: the original error."""
 
 
 def shown(error: GrovescaleError) -> BaseException:
-    """Return what shows one of our errors without the frames between the test and where it was raised.
+    """Return an exception that shows one of our errors without the frames between the test and where it was raised.
 
     Raise it ``from None``: pytest would show its context as a second error of the same text.
     """
@@ -31,15 +31,15 @@ def shown(error: GrovescaleError) -> BaseException:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """Return the error of ours that a failure shows; any other as it is."""
+    """Return the original error behind a failure; any other error unchanged."""
     cause = getattr(error, _ERROR, error)
     return cause if isinstance(cause, BaseException) else error
 
 
 def is_infrastructure(error: BaseException) -> bool:
-    """Return whether an error says nothing of what the test tests: the cluster, a build or the disk is at fault.
+    """Return whether the infrastructure caused an error: the cluster, a build or the disk, not the tested code.
 
-    A request that the API server refuses is the test's own, or its operator's; one that it does not answer is not.
+    A 4xx/5xx answer of the API server is the test's or its operator's fault; a missing answer is not.
     """
     error = cause_of(error)
     if isinstance(error, ApiError):
@@ -64,8 +64,8 @@ def told() -> Iterator[None]:
 def without_internal_frames(error: GrovescaleError) -> GrovescaleError:
     """Return one of our own errors with a traceback that ends where the user's code called this package.
 
-    Its message says all that there is to know; frames of this package behind it would hide the line that matters.
-    Raise it ``from None``: its cause has frames of this package, too.
+    Its message is complete; frames of this package behind it would hide the line that matters. Raise it ``from None``:
+    its cause has frames of this package, too.
     """
     frames = list(_frames(error.__traceback__))
     while frames and _is_ours(frames[-1]):
@@ -77,20 +77,20 @@ def without_internal_frames(error: GrovescaleError) -> GrovescaleError:
 
 
 def show_message_first(report: pytest.TestReport, error: GrovescaleError, item: pytest.Item) -> None:
-    """Let pytest's report of one of our own errors begin with its message, not with the name of its class.
+    """Make pytest's report of one of our own errors begin with its message, not with the name of its class.
 
-    One that came from no line of the test, as a budget's, is its message alone.
+    An error without a line of the test, as a budget's, is its message alone.
     """
     path = str(item.path)
     if not any(frame.tb_frame.f_code.co_filename == path for frame in _frames(error.__traceback__)):
         report.longrepr = _Message(str(error))  # type: ignore[assignment]
     elif (crash := getattr(report.longrepr, "reprcrash", None)) is not None:
-        # The short summary shows it whole in CI and with ``-vv``; the lines of a log stand above, with the failure.
+        # The short summary shows it whole in CI and with ``-vv``; the lines of a log are above, with the failure.
         crash.message = _first_line(error)
 
 
 class _Message:
-    """What pytest shows of a failure that came from no line of the test: text, of which its summary has a line."""
+    """Report text of a failure without a line of the test; the summary shows one line of it."""
 
     class _Crash(NamedTuple):
         message: str
@@ -124,7 +124,7 @@ def _is_ours(frame: types.TracebackType) -> bool:
 
 
 class JUnitErrors:
-    """Makes an ``<error>`` of what pytest's JUnit XML takes for a ``<failure>``, since it came in a test's call.
+    """Turns pytest's JUnit XML ``<failure>`` into ``<error>`` for infrastructure errors in a test's call.
 
     pytest has no hook for that, only for the terminal.
     """
@@ -140,7 +140,7 @@ class JUnitErrors:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Change the element that the report has just become."""
+        """Change the element of the latest report."""
         if report.when != "call" or not getattr(report, INFRASTRUCTURE, False):
             return
         for element in self._xml.node_reporter(report).nodes:

@@ -1,8 +1,8 @@
-"""What a test's code names, found without running it: the parameters that it reads, its phases, its workloads.
+"""Names in a test's code, found without running it: the parameters that it reads, its phases, its workloads.
 
 From the test's function on, everything that is referred to by name counts as used: functions, classes, modules,
-fixtures, and what those refer to. So it is read too much rather than too little: a name that is missing here is used
-nowhere. Where a name is computed (``scale.parameter(f"{x}_size", 1)``), what the code reads is undecided.
+fixtures, and their references. So it finds too many names rather than too few: a name that is missing here is used
+nowhere. Where a name is computed (``scale.parameter(f"{x}_size", 1)``), the names are undecided.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import dis
 import functools
 import inspect
+import itertools
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -21,15 +22,15 @@ import pytest
 
 _METHODS = ("parameter", "phase", "workload", "milestone")
 _DYNAMIC = {"getfixturevalue", "import_module", "__import__", "eval", "exec"}
-# Theirs is no code of a test's: the plugin's own, pytest's, and the standard library's.
+# Not code of a test: the plugin's own, pytest's, and the standard library's.
 _FOREIGN = {*sys.stdlib_module_names, "pytest", "_pytest", "pluggy", "xdist", "pytest_grovescale"} - {"__main__"}
 _MOST = 2000
-"""Functions that are looked into: more belong to a library that the test uses."""
+"""Maximum number of functions to inspect: more belong to a library that the test uses."""
 _UNKNOWN = object()
 
 
 class Call(NamedTuple):
-    """One call by a name that is written out: ``scale.parameter("replicas", 500)``."""
+    """One call with a literal name: ``scale.parameter("replicas", 500)``."""
 
     method: str
     name: str
@@ -40,11 +41,11 @@ class Call(NamedTuple):
 
 
 class NamedInCode(NamedTuple):
-    """What the code of a test names."""
+    """Names in the code of a test."""
 
     calls: tuple[Call, ...]
     undecided: frozenset[str]
-    """Methods that are also called with computed names, or may be where nothing is seen of it."""
+    """Methods that are also called with computed names, or may be in code that cannot be inspected."""
 
     def names(self, method: str) -> list[str]:
         """Return the names that a method is called with, in the order of the code."""
@@ -52,7 +53,7 @@ class NamedInCode(NamedTuple):
 
 
 def read(item: pytest.Function) -> NamedInCode:
-    """Return what a test's code names, with its fixtures and whatever these use."""
+    """Return the names in a test's code, with its fixtures and the code that these use."""
     calls: dict[Call, None] = {}
     undecided: set[str] = set()
     walk = _Walk(item)
@@ -69,7 +70,7 @@ def read(item: pytest.Function) -> NamedInCode:
 
 
 class _Walk:
-    """Goes from a test's function to all that it may use."""
+    """Walk from a test's function to all code that it may use."""
 
     def __init__(self, item: pytest.Function) -> None:
         self.given_up = False
@@ -91,7 +92,7 @@ class _Walk:
             yield function, names
             for value in _referred(function, names, self._item.cls):
                 self._add(value)
-            # A module that a function imports itself, and that is not imported yet, cannot be looked into.
+            # A module that a function imports itself, and that is not imported yet, cannot be inspected.
             self.given_up = self.given_up or not all(map(_is_imported, _imports(function.__code__)))
 
     def _add(self, value: Any, depth: int = 0) -> None:
@@ -120,16 +121,39 @@ class _Walk:
 
 
 def _fixtures(item: pytest.Function) -> Iterator[Any]:
-    """Yield the functions of a test's fixtures, as far as its module, its class and conftest files have them."""
+    """Yield the functions of a test's fixtures, as far as its module, its class and plugins have them.
+
+    An autouse fixture of an installed plugin is left out unless it takes ``scale``: the test gets nothing from it.
+    """
+    found: dict[str, list[tuple[Any, bool]]] = {}
     plugins = [plugin for plugin in item.config.pluginmanager.get_plugins() if not _is_foreign(plugin)]
     for place in (item.module, item.cls, *plugins):
+        installed = place in plugins and getattr(place, "__name__", "").rpartition(".")[2] != "conftest"
         for attribute, value in list(vars(place).items() if hasattr(place, "__dict__") else ()):
-            if {attribute, getattr(value, "name", "")} & set(map(str, item.fixturenames)) and callable(value):
+            for name in {attribute, getattr(value, "name", "")} & set(map(str, item.fixturenames)):
+                if callable(value):
+                    found.setdefault(name, []).append((value, installed))
+    requested = {
+        name for value, installed in itertools.chain(*found.values()) if not installed for name in _takes(value)
+    }
+    marked = [name for mark in item.iter_markers("usefixtures") for name in mark.args]
+    waiting = [*requested, *marked, *_takes(item.function)]
+    while waiting:
+        requested.add(name := waiting.pop())
+        waiting += {taken for value, _ in found.get(name, ()) for taken in _takes(value)} - requested
+    for name, values in found.items():
+        for value, installed in values:
+            if not installed or name in requested or "scale" in _takes(value):
                 yield value
 
 
+def _takes(function: Callable[..., object]) -> set[str]:
+    """Return the names of a function's arguments, which are those of the fixtures that it requests."""
+    return set(inspect.signature(inspect.unwrap(function)).parameters)
+
+
 def _referred(function: FunctionType, names: set[str], cls: type | None) -> Iterator[Any]:
-    """Yield the values that names in a function stand for."""
+    """Yield the values of the names that a function refers to."""
     scope = {**function.__globals__}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
@@ -144,7 +168,7 @@ def _referred(function: FunctionType, names: set[str], cls: type | None) -> Iter
         for name in names:
             value = getattr(place, name, None)
             if isinstance(value, ModuleType) and not _is_foreign(value) and value not in places:
-                # Of `import suite.steps`: what is used is in there.
+                # Of `import suite.steps`: the names used are in there.
                 places.append(value)
             elif value is not None:
                 yield _function_of(value)
@@ -168,7 +192,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _imports(code: CodeType) -> set[str]:
-    """Return the modules that a function imports itself."""
+    """Return the modules that a function itself imports."""
     inner = (_imports(const) for const in code.co_consts if isinstance(const, CodeType))
     own = {str(one.argval) for one in dis.get_instructions(code) if one.opname == "IMPORT_NAME"}
     return own.union(*inner)
@@ -183,12 +207,12 @@ def _is_foreign(value: Any) -> bool:
     if not isinstance(module, str):
         module = type(value).__module__
     top = module.partition(".")[0]
-    # What stands in a container, and a value of a built-in type, is looked through.
+    # Containers and values of built-in types are inspected, too.
     return top in _FOREIGN and not isinstance(value, dict | list | tuple | set | frozenset)
 
 
 def _calls(function: FunctionType) -> NamedInCode | None:
-    """Return what a function's own source names; None where its source cannot be read."""
+    """Return the names in a function's own source; None where its source cannot be read."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -240,7 +264,7 @@ def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
 
 
 def _constants(function: FunctionType) -> dict[str, Any]:
-    """Return the global names that a function uses as constants; one that it sets itself is none."""
+    """Return the global names that a function uses as constants, without those that it assigns itself."""
     own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     return {
         name: value

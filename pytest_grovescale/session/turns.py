@@ -1,4 +1,4 @@
-"""A test's turn on its cluster, where others use that, too; on this machine tests take turns by themselves."""
+"""A test's lock on its cluster, where other sessions use that, too; local tests use the machine lock."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..kube.client import Client
 from ..kube.portal import Portal
 
 Lost = Callable[[], str]
-"""Tells why it was not a test's turn all the time; an empty text if it was."""
+"""Returns why a test lost its lock; an empty text if it did not."""
 
 
 def never_lost() -> str:
-    """Answer for a cluster that nobody else uses."""
+    """Return an empty text, for a cluster without other users."""
     return ""
 
 
@@ -23,7 +23,7 @@ def never_lost() -> str:
 def on_cluster(
     cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: shared_turn.Say
 ) -> Iterator[Lost]:
-    """Hold a test's turn on its cluster for the length of the block.
+    """Hold a test's lock on its cluster for the length of the block.
 
     ``alone``: the test measures; ``operator``: it uses one of this machine's. Raises ClusterError, ApiError.
     """

@@ -1,1 +1,1 @@
-"""Makes and removes the objects that the operator works on."""
+"""Workload objects that the operator reconciles: creation, changes, removal."""

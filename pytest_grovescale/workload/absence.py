@@ -1,4 +1,4 @@
-"""Waiting until objects are gone: by watch, and with an account of what holds those that stay."""
+"""Waits by watch until objects are gone, and reports what blocks those that stay."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from .pace import Pace, in_parallel
 
 _SHOWN = 10
 _WATCHES = 20
-"""Open at a time, and a connection each. Those that wait for their turn lose nothing: all objects must be gone."""
+"""Maximum number of open watches, each with a connection. The others wait without loss: all objects must be gone."""
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects of one kind in one namespace, and those among them whose absence is waited for."""
+    """Objects of one kind in one namespace, and the names of those whose absence is awaited."""
 
     resource: Resource
     namespace: str
-    """Empty for a kind that lies in none."""
+    """Empty for a cluster-scoped kind."""
     names: frozenset[str]
 
     @property
     def field_selector(self) -> str:
-        """Selects the one object that is waited for; empty where there are several."""
+        """Selects the one awaited object; empty for several."""
         return f"metadata.name={next(iter(self.names))}" if len(self.names) == 1 else ""
 
 
 async def wait_gone(client: Client, objects: Sequence[Object], *, timeout: float) -> None:
     """Return when none of the objects exists any more. ``timeout`` in seconds, for all of them together.
 
-    One watch for each kind and namespace; of one object alone, and of each whose kind lies in no namespace, a watch
-    of just that one: who else has objects of that kind, and how many, is not known. Raises WorkloadError with the
-    objects that are left, their finalizers and whether their deletion was asked for.
+    One watch for each kind and namespace; for a single object, and for each cluster-scoped one, a watch of only that
+    object: the number of other objects of its kind is unknown. Raises WorkloadError with the remaining objects, their
+    finalizers and whether their deletion was requested.
     """
     resources = await resources_of(client, objects)
     left: list[tuple[str, dict[str, Followed]]] = []
@@ -63,11 +63,11 @@ async def wait_gone(client: Client, objects: Sequence[Object], *, timeout: float
 
 
 def watched(objects: Sequence[Object], resources: Mapping[tuple[str, str], Resource]) -> list[Collection]:
-    """Return what to watch to learn that objects are gone; ``resources`` as of ``actions.resources_of``."""
+    """Return the watches to open for objects; ``resources`` as of ``actions.resources_of``."""
     names: dict[tuple[Resource, str, str], set[str]] = {}
     for obj in objects:
         resource, metadata = resources[obj["apiVersion"], obj["kind"]], obj["metadata"]
-        # Objects of a kind without namespaces stand apart, each under its own name.
+        # Cluster-scoped objects have a watch each, by name.
         place = (metadata.get("namespace", ""), "") if resource.namespaced else ("", metadata["name"])
         names.setdefault((resource, *place), set()).add(metadata["name"])
     return [
@@ -77,7 +77,7 @@ def watched(objects: Sequence[Object], resources: Mapping[tuple[str, str], Resou
 
 
 async def _until_gone(client: Client, collection: Collection, left: dict[str, Followed]) -> None:
-    """Return when no object of these names is in a collection; keeps those that are in ``left``, by uid."""
+    """Return when no object of these names is in a collection; keeps remaining ones in ``left``, by uid."""
     follows = follow(
         client, collection.resource, collection.namespace or None, field_selector=collection.field_selector
     )
@@ -97,7 +97,7 @@ async def _until_gone(client: Client, collection: Collection, left: dict[str, Fo
 
 
 def account(kind: str, found: Followed) -> str:
-    """Return one line on an object that is still there: ``Pod demo/a: being deleted, finalizers: x``."""
+    """Return one line about a remaining object: ``Pod demo/a: being deleted, finalizers: x``."""
     metadata = found.metadata
     name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
     asked = metadata.deletion_timestamp
@@ -107,6 +107,6 @@ def account(kind: str, found: Followed) -> str:
 
 
 def shortened(lines: list[str]) -> str:
-    """Return the first lines, indented, and how many more there are."""
+    """Return the first lines, indented, and the number of further ones."""
     shown = [f"  {line}" for line in lines[:_SHOWN]]
     return "\n".join(shown + ([f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []))

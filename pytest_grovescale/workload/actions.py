@@ -1,7 +1,7 @@
-"""What is done to a workload's objects: apply, trigger, scale, patch, delete; many at a time, at a given rate.
+"""Actions on a workload's objects: apply, trigger, scale, patch, delete; concurrently, at a given rate.
 
-All raise WorkloadError, with the object and the API server's reason, at the first request that fails; requests that
-are on their way then are finished, none are begun.
+All raise WorkloadError, with the object and the API server's reason, at the first failed request; requests in flight
+are finished, no others start.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ async def apply(
 ) -> None:
     """Create or update objects by server-side apply, or create them (``mode="create"``: they must not exist).
 
-    At most ``concurrency`` requests at a time; with ``rate``, the k-th starts no earlier than k/rate seconds after
-    the first. Unknown fields are refused, not dropped.
+    At most ``concurrency`` requests at a time; with ``rate``, the k-th starts no earlier than k/rate seconds after the
+    first. Unknown fields are an error, not dropped.
     """
 
     async def one(resource: Resource, obj: Object) -> None:
@@ -55,7 +55,7 @@ async def trigger(
     part: Literal["annotations", "labels"] = "annotations",
     concurrency: int = CONCURRENCY,
 ) -> None:
-    """Set an annotation or a label of each object, its spec untouched. ``value`` must differ from the last one."""
+    """Set an annotation or a label of each object, not its spec. ``value`` must differ from the last one."""
     await patch(client, objects, {"metadata": {part: {key: value}}}, concurrency=concurrency)
 
 
@@ -71,7 +71,7 @@ async def patch(
 
 
 async def scale(client: Client, objects: Sequence[Object], replicas: int, *, concurrency: int = CONCURRENCY) -> None:
-    """Set the replicas of each object: by its scale subresource where that is served, else ``spec.replicas``."""
+    """Set the replicas of each object: by its scale subresource if there is one, else ``spec.replicas``."""
     if replicas < 0:
         raise WorkloadError(f"{replicas} replicas are not possible", next_step="Scale to 0 or more.")
 
@@ -91,7 +91,7 @@ async def delete(
     rate: float | None = None,
     concurrency: int = CONCURRENCY,
 ) -> None:
-    """Ask for the deletion of each object; one that is gone already is no error. See ``absence.wait_gone``."""
+    """Request the deletion of each object; a missing one is no error. See ``absence.wait_gone``."""
 
     async def one(resource: Resource, obj: Object) -> None:
         try:
@@ -160,7 +160,7 @@ def _next_step(obj: Object, resource: Resource, error: ApiError) -> str:
 
 
 def _placed(resource: Resource, obj: Object) -> Object:
-    """Return the object as its kind's scope wants it: rendering cannot know which kinds have no namespace."""
+    """Return the object without namespace if its kind is cluster-scoped: rendering cannot know that."""
     if resource.namespaced:
         return obj
     return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "namespace"}}

@@ -1,4 +1,4 @@
-"""A namespace per test: made with the run's label, and removed with all that is in it."""
+"""A namespace per test: created with the run's label, and removed with its content."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ Progress = Callable[[str], None]
 
 
 def name_for(test: str) -> str:
-    """Return a namespace name that tells which test made it, and that no other test has."""
+    """Return a unique namespace name that contains the test's name."""
     slug = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:_NAME_LENGTH].strip("-")
     return f"{slug or 'test'}-{secrets.token_hex(3)}"
 
 
 async def create(client: Client, *, test: str, run_id: str, lease_id: str = "", labels: Mapping[str, str] = {}) -> str:
-    """Make a namespace for a test and return its name. It carries the run's id, and the test's as an annotation.
+    """Create a namespace for a test and return its name. The run's id is a label of it, the test's an annotation.
 
-    ``lease_id``: of the cluster's lease under which the test runs; should its process die, what it made goes.
-    ``labels``: others, as the cluster's own, by which all that was made on one that others use is found at its end.
+    ``lease_id``: of the cluster's lease under which the test runs; if its process dies, the namespace is removed.
+    ``labels``: further labels, as the cluster's own, which identify all objects of the run on a shared cluster.
     """
     name = name_for(test)
     own = {RUN_LABEL: run_id, MANAGED: "true"} | ({LEASE_LABEL: lease_id} if lease_id else {})
@@ -73,15 +73,15 @@ async def remove(
     at_once: bool = False,
     progress: Progress = lambda text: None,
 ) -> list[str]:
-    """Remove a test's namespace and return when it is gone; times in seconds, ``timeout`` since anything changed.
+    """Remove a test's namespace and return when it is gone; times in seconds, ``timeout`` since the last change.
 
-    ``objects`` (the workload) go first, while the operator lives to take its finalizers off. Where it does not, or
-    something else holds the namespace, the finalizers of what is left in it are taken off: the namespace was made by
-    a run, and so was all in it. Returns one line for each object that had to be freed so; empty when all went well.
-    ``at_once``: do not wait for the namespace controller, which lets 5 s pass before it looks, but empty and finalise
-    the namespace here. For clusters with one API server: with several, another may not have heard yet that the
-    namespace takes no new objects. Raises WorkloadError for a namespace that no run (or not run ``run_id``) has made,
-    for one that stays, and where the API server does not answer.
+    ``objects`` (the workload) are deleted first, while the operator runs and can remove their finalizers. If it does
+    not, or other objects block the namespace, the finalizers of all remaining objects are removed: a run created the
+    namespace, and so everything in it. Returns one line for each object whose finalizers were removed; empty if there
+    were none. ``at_once``: do not wait for the namespace controller, which waits 5 s before it begins, but empty and
+    finalize the namespace here. For clusters with one API server: with several, another one may not know yet that the
+    namespace accepts no new objects. Raises WorkloadError for a namespace that no run (or not run ``run_id``) created,
+    for one that stays, and if the API server does not answer.
     """
     with _answered(namespace):
         resource = await client.resource("Namespace", "v1")
@@ -109,9 +109,9 @@ async def remove(
 
 
 async def finish(client: Client, namespace: str, *, timeout: float = _NAMESPACE_S, at_once: bool = False) -> None:
-    """Return when a namespace that is being deleted is gone; one that is not being deleted is left alone.
+    """Return when a namespace that is being deleted is gone; any other namespace is left unchanged.
 
-    ``timeout``: seconds since anything about it changed; ``at_once``: as in `remove`. Raises WorkloadError.
+    ``timeout``: seconds since its last change; ``at_once``: as in `remove`. Raises WorkloadError.
     """
     with _answered(namespace):
         resource = await client.resource("Namespace", "v1")
@@ -132,7 +132,7 @@ async def finish(client: Client, namespace: str, *, timeout: float = _NAMESPACE_
 
 @contextlib.contextmanager
 def _answered(namespace: str) -> Iterator[None]:
-    """Say what becomes of a namespace where the API server does not answer."""
+    """Turn a missing answer of the API server into an error that says what happens to the namespace."""
     try:
         yield
     except ServerUnavailable as error:
@@ -144,7 +144,7 @@ def _answered(namespace: str) -> Iterator[None]:
 
 
 async def _is_ours(client: Client, resource: Resource, namespace: str, run_id: str) -> bool:
-    """Return whether there is something to remove; raises WorkloadError where it is somebody else's."""
+    """Return whether the namespace needs removal; raises WorkloadError if it belongs to others."""
     try:
         found = await client.get(resource, namespace)
     except NotFound:
@@ -162,12 +162,12 @@ async def _ask(client: Client, resource: Resource, namespace: str) -> None:
     try:
         await client.delete(resource, namespace)
     except (NotFound, Conflict):
-        # Conflict: its deletion was asked for before.
+        # Conflict: its deletion was requested before.
         return
 
 
 async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
-    """Do the namespace controller's work, if that is easy: nothing left that has a finalizer or takes its time."""
+    """Do the namespace controller's work if no objects with finalizers or grace period are left."""
     held = await _held_kinds(client, namespace)
     for kind in held:
         if "deletecollection" in kind.verbs:
@@ -181,14 +181,14 @@ async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
         path = resource.path(name=namespace, subresource="finalize")
         await client.request("PUT", path, body=msgspec.json.encode(found))
     except (NotFound, Conflict, Forbidden):
-        # The namespace controller was faster, or is the only one who may.
+        # The namespace controller was faster, or only it has the permission.
         return
 
 
 async def _gone(client: Client, resource: Resource, namespace: str, patience: float) -> bool:
-    """Return whether a namespace goes; it does not when nothing about it has changed for ``patience`` seconds.
+    """Return whether a namespace is gone; False after ``patience`` seconds without a change.
 
-    How much is left in it is written into its status, time and again: a large one may take as long as it gets smaller.
+    Its status contains the number of remaining objects: a large namespace may take as long as that decreases.
     """
     changes = follow(client, resource, field_selector=f"metadata.name={namespace}")
     live = False
@@ -204,7 +204,7 @@ async def _gone(client: Client, resource: Resource, namespace: str, patience: fl
 
 
 async def _free(client: Client, namespace: str) -> list[str]:
-    """Take the finalizers off everything in a namespace; return a line for each object that had some."""
+    """Remove the finalizers of all objects in a namespace; return a line for each object that had some."""
     freed: list[str] = []
     for kind in await _held_kinds(client, namespace):
 
@@ -220,7 +220,7 @@ async def _free(client: Client, namespace: str) -> list[str]:
 
 
 async def _held_kinds(client: Client, namespace: str) -> list[Resource]:
-    """Return every kind of which there is an object in a namespace, as far as we may look."""
+    """Return every kind with objects in a namespace, as far as permissions allow."""
     held: list[Resource] = []
 
     async def look(kind: Resource) -> None:
@@ -233,7 +233,7 @@ async def _held_kinds(client: Client, namespace: str) -> list[Resource]:
 
 
 async def _holders(client: Client, resource: Resource, namespace: str) -> list[str]:
-    """Return what holds a namespace, as its own conditions and its contents tell."""
+    """Return what blocks a namespace's deletion, from its conditions and content."""
     try:
         found = await client.get(resource, namespace)
     except NotFound:

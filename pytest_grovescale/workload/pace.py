@@ -1,4 +1,4 @@
-"""How fast a series of requests starts, and how many are on their way at a time."""
+"""Rate of a series of requests, and limit of concurrent ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 class Pace:
-    """The k-th start is due k/rate seconds after the first, however long the requests take: no drift.
+    """Schedule in which the k-th start is due k/rate seconds after the first, however long requests take: no drift.
 
-    ``clock`` gives seconds, ``sleep`` waits for some; a test passes its own.
+    ``clock`` returns seconds, ``sleep`` waits; tests replace both.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Pace:
 async def in_parallel(
     items: Iterable[T], action: Callable[[T], Awaitable[None]], *, concurrency: int, pace: Pace
 ) -> None:
-    """Run ``action`` for each item, in order of start, at most ``concurrency`` at a time.
+    """Run ``action`` for each item, started in order, at most ``concurrency`` at a time.
 
-    The first exception is raised once the actions that had begun have ended; no others begin.
+    The first exception is raised after all running actions have ended; no others start.
     """
     if concurrency < 1:
         raise UsageError(f"a concurrency of {concurrency}", next_step="Give 1 or more.")

@@ -1,10 +1,9 @@
 """Workload templates: Kubernetes manifests with parameters, in jinja2.
 
-Strict in both directions: a parameter that the template needs and was not given is an error, and so is one that it
-does not know. Three parameters are always there: ``namespace``, the test's own, ``run_id``, and ``node_labels``, the
-labels of the cluster's simulated nodes: ``nodeSelector: {{ node_labels | tojson }}`` keeps pods on these. A parameter
-with a default is written ``{{ replicas | default(500) }}``, or once, at the top:
-``{% set replicas = replicas | default(500) %}``.
+Strict in both directions: a missing parameter is an error, and so is an unknown one. Three parameters are always
+defined: ``namespace``, the test's own, ``run_id``, and ``node_labels``, the labels of the cluster's simulated nodes:
+``nodeSelector: {{ node_labels | tojson }}`` schedules pods on these only. A parameter with a default is written ``{{
+replicas | default(500) }}``, or once, at the top: ``{% set replicas = replicas | default(500) %}``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ..suggestions import did_you_mean
 
 FOLDER = "workloads"
 RUN_LABEL = "grovescale.io/run"
-"""On every object of a workload, and on every namespace that a run makes: the run's id."""
+"""Label with the run's id, on every workload object and every namespace of a run."""
 
 PROVIDED = ("namespace", "run_id", "node_labels")
 
@@ -33,7 +32,7 @@ _EXCERPT = 2
 
 
 class MissingParameter(DefinitionError):
-    """A template needs a value for a parameter that was not given."""
+    """A required parameter of a template is missing."""
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +41,7 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """The template's absolute path."""
     objects: list[Object]
-    """In the template's order; each has a name, a namespace (cluster-scoped kinds ignore it) and, as a rule, the run's
+    """In the template's order; each has a name, a namespace (cluster-scoped kinds ignore it) and, by default, the run's
     label."""
     parameters: dict[str, Any]
     node_labels: dict[str, str] = {}
@@ -60,10 +59,9 @@ def render(
 ) -> Rendered:
     """Return the objects of a template, each with the run's label unless ``labelled`` is False.
 
-    ``node_labels``: of the simulated nodes, where there are others beside them.
-    ``template`` is a path (relative to ``base``), or a name in ``base/workloads`` or the bundled workloads. Raises
-    DefinitionError with ``file:line`` for a template that is missing or no jinja2, a parameter too many or too few,
-    and for rendered text that is no Kubernetes object.
+    ``node_labels``: of the simulated nodes, if there are other nodes. ``template`` is a path (relative to ``base``), or
+    a name in ``base/workloads`` or the bundled workloads. Raises DefinitionError with ``file:line`` for a missing
+    template, invalid jinja2, an unknown or missing parameter, and rendered text that is no Kubernetes object.
     """
     path = bundled.find(FOLDER, template, base=base)
     environment = _environment(path)
@@ -81,8 +79,9 @@ def render(
 
 
 def check(template: str, parameters: Iterable[str], *, base: Path | None = None) -> None:
-    """Raise DefinitionError where `render` would, whatever the values: for a template that is missing or no jinja2, and
-    for a parameter that it does not know.
+    """Raise DefinitionError as `render` would for these parameter names, whatever their values.
+
+    Covers a missing template, invalid jinja2, and an unknown parameter.
     """
     path = bundled.find(FOLDER, template, base=base)
     _refuse_unknown(path, parameters, _parameters(_environment(path), path))
@@ -104,7 +103,7 @@ def _environment(path: Path) -> jinja2.Environment:
 
 
 def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
-    """Return every name that the template, or one that it includes by a fixed name, takes from outside."""
+    """Return every variable that the template, or one that it includes by a fixed name, reads."""
     found: set[str] = set()
     waiting, seen = [path.name], {path.name}
     while waiting:
@@ -156,7 +155,7 @@ def _text(environment: jinja2.Environment, path: Path, values: Mapping[str, Any]
     except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         place = f"{path}:{_line_of(error, path)}"
         if jinja2.StrictUndefined.__name__ in str(error):
-            # As range() has it, which does not ask for the value first.
+            # As range() does, which does not check the value first.
             raise MissingParameter(
                 f"{place}: a parameter that is needed here has no value", next_step=f"Give it one. {_has(known)}"
             ) from error
@@ -174,13 +173,13 @@ def _line_of(error: BaseException, path: Path) -> int:
 
 
 def _objects(path: Path, text: str) -> list[manifests.Manifest]:
-    """Return the objects of the rendered text; an error shows the lines around it, since their numbers are its own."""
+    """Return the objects of the rendered text; an error quotes the lines around it, as its numbers are of that text."""
     source = f"{path} (rendered)"
     try:
         return manifests.parse(text, source)
     except DefinitionError as error:
         lines = text.splitlines()
-        # A text that ends too early is wrong in the line after its last.
+        # An unexpected end of the text is reported for the line after its last.
         number = min(int(error.message.removeprefix(f"{source}:").partition(":")[0]), len(lines))
         first = max(0, number - 1 - _EXCERPT)
         excerpt = "\n".join(

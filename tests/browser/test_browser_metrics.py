@@ -42,8 +42,9 @@ def test_a_family_is_chosen_with_the_keyboard(reader: Reader, metrics_page: Path
     reader.open(metrics_page)
     chart = _chart(reader, "families")
     offered = reader.texts(f"{chart} option")
-    assert offered[:2] == ["workqueue_depth, by name", "controller_runtime_reconcile_total, by controller"]
-    assert offered[-1] == "kube-scheduler: controller_runtime_reconcile_total, by controller"
+    family = "controller_runtime_reconcile_total"
+    assert offered[:2] == ["workqueue_depth, by name", f"{family}, by controller"]
+    assert offered[-1] == f"kube-scheduler: {family}, by controller"
     choice = Select(reader.find(f"{chart} select"))
     choice.select_by_visible_text(offered[1])
     reader.find(f"{chart} summary").send_keys(Keys.ENTER)
@@ -65,8 +66,9 @@ def test_targets_are_sorted(reader: Reader, metrics_page: Path) -> None:
 
 def test_a_failure_is_told(reader: Reader, metrics_page: Path) -> None:
     reader.open(metrics_page)
-    told = "kube-scheduler did not answer 17 % of the time, last: no answer within 5 s"
-    assert reader.text("#t0-metrics .note") == told
+    told = reader.text("#t0-metrics .note")
+    assert told.startswith("kube-scheduler did not answer 17 %")
+    assert told.endswith(": no answer within 5 s")
 
 
 def test_its_own_families_unfold(reader: Reader, metrics_page: Path) -> None:

@@ -39,7 +39,9 @@ def test_it_fetches_nothing(reader: Reader, sweep_page: Path) -> None:
 def test_first_comes_what_left_its_bound(reader: Reader, sweep_page: Path) -> None:
     reader.open(sweep_page)
     assert reader.text("h1 .badge") == "fail"
-    assert reader.texts(".answer li")[0].startswith("requests by the operator, delete grows with replicas to the power")
+    first = reader.texts(".answer li")[0]
+    assert first.startswith("requests by the operator, delete ")
+    assert "to the power of 1.9" in first
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -80,7 +82,9 @@ def test_what_was_not_measured_is_said(reader: Reader, sweep_page: Path) -> None
     _focus(reader, f"{chart} .plot")
     reader.press(Keys.HOME, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
     said = reader.text(f"{chart} .chart-value")
-    assert said == "replicas 62: requests per no-op trigger, no exponent: not measured"
+    assert said.startswith("replicas 62: requests ")
+    assert "no-op trigger" in said
+    assert said.endswith(": not measured")
     reader.press(Keys.END)
     assert reader.text(f"{chart} .chart-value").endswith("no exponent: 1.00")
 

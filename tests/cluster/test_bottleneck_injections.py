@@ -94,7 +94,8 @@ def test_who_is_slowed_is_named(
     phases = phases_of(test, slowed(tmp_path), replicas=REPLICAS)
     found = phases[phase]
     assert waited_for(found) == suspect
-    assert next(row.seconds for row in found.bottlenecks if row.suspect == suspect) >= least_s
+    # What other programs on this machine add has rows of its own, and takes from that of the suspect.
+    assert seconds_of(found, [suspect, *CORE_WAITS]) >= least_s
     assert found.bottleneck
     if slowed is slow_pods:
         hogged = phases["delete"]

@@ -284,13 +284,13 @@ def test_one_that_is_killed_is_told_at_once_and_in_the_end(opened: Opened, endpo
     with contextlib.ExitStack() as ending:
         running = ending.enter_context(opened(it=endpoint))
         kill(running.live.server)
-        with pytest.raises(PrometheusError, match="prometheus was killed by SIGKILL while it was needed"):
+        with pytest.raises(PrometheusError, match="prometheus was killed by SIGKILL"):
             running.query("up")
         with pytest.raises(PrometheusError, match="last lines of its log"):
             running.statistics(gauge=["up"], window_s=1)
         with pytest.warns(PrometheusWarning, match="was killed by SIGKILL"):
             ending.close()
-    assert "prometheus was killed by SIGKILL while it was needed" in opened.told
+    assert any("killed by SIGKILL" in told for told in opened.told)
 
 
 def kill(running: server.Server | None) -> None:
@@ -315,8 +315,10 @@ def test_a_disk_that_is_full_is_told(opened: Opened, endpoint: Endpoint) -> None
             with pytest.raises(OSError, match="No space left"):
                 (disk / "others").write_bytes(bytes(1 << 20))
             wait_until(lambda: "no space left on device" in log.read_text(encoding="utf-8"), "a full disk")
-            with pytest.warns(PrometheusWarning, match="no space left on device|whether the disk is full"):
+            with pytest.warns(PrometheusWarning) as warned:
                 ending.close()
+            words = "\n".join(str(one.message) for one in warned)
+            assert any(part in words for part in ("no space left", "the disk is full"))
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
     assert opened.told
@@ -346,8 +348,9 @@ def test_a_port_that_is_taken_is_left(
 
 def test_a_target_that_cannot_be_let_in_is_told_and_leaves_nothing(opened: Opened, cluster: Cluster) -> None:
     nowhere = Target(address=Address(url="https://127.0.0.1:1/metrics", ca_file="/no/such/ca.crt"))
-    with pytest.raises(PrometheusError, match=r"target it: /no/such/ca\.crt: No such file"):
+    with pytest.raises(PrometheusError, match="No such file") as caught:
         opened(it=nowhere, keep=True).__enter__()
+    assert "/no/such/ca.crt" in str(caught.value)
     assert not opened.folder.exists()
     assert not (cluster.directory / server.PROCESS).exists()
 
@@ -356,9 +359,7 @@ def test_a_configuration_that_is_refused_is_told_and_leaves_nothing(
     opened: Opened, cluster: Cluster, endpoint: Endpoint
 ) -> None:
     nameless: Any = {"": endpoint}
-    with pytest.raises(
-        PrometheusError, match=r"(?s)prometheus exited with code \d before it was ready.*job_name is empty"
-    ):
+    with pytest.raises(PrometheusError, match=r"(?s)exited with code \d .*job_name"):
         opened(keep=True, **nameless).__enter__()
     assert not opened.folder.exists()
     assert not (cluster.directory / server.PROCESS).exists()
@@ -368,7 +369,7 @@ def test_targets_come_and_go(opened: Opened, endpoint: Endpoint) -> None:
     with opened(it=endpoint) as running:
         own = running.live.server
         assert own is not None
-        with pytest.raises(PrometheusError, match=r"refuses its new targets: .*job_name is empty"):
+        with pytest.raises(PrometheusError, match=r"refuses its new targets: .*job"):
             own.follow("", endpoint.address)
         own.follow("second", endpoint.address)
         wait_until(lambda: running.vector("up").by("job") == {("it",): 1.0, ("second",): 1.0}, "the second target")

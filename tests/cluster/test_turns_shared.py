@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import shared_turn
 from pytest_grovescale.cluster.handle import Cluster
@@ -83,7 +84,9 @@ class Taken:
         self._portal.run(self.turn.give_back(self.said.append))
 
 
-def test_tests_share_and_a_measurement_waits_for_them(cluster: Cluster, portal: Portal) -> None:
+def test_tests_share_and_a_measurement_waits_for_them(
+    cluster: Cluster, portal: Portal, snapshot: SnapshotAssertion
+) -> None:
     first = Taken(portal, cluster, alone=False, operator="here").now()
     second = Taken(portal, cluster, alone=False).now()
     elsewhere = Taken(portal, cluster, alone=False, operator="there")
@@ -95,7 +98,9 @@ def test_tests_share_and_a_measurement_waits_for_them(cluster: Cluster, portal: 
     assert not measurement.taken.done()
     elsewhere.give_back()
     measurement.now()
-    assert "waiting for a turn on this cluster behind " in measurement.said[0]
+    waits, behind, _ = measurement.said[0].partition(" behind ")
+    assert behind
+    assert waits == snapshot
     assert measurement.said[-1].startswith("waited ")
     assert portal.run(measurement.turn.lost()) == ""
     measurement.give_back()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import WorkloadError
@@ -18,6 +19,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator.following import follow
 from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import RUN_LABEL
+from tests.golden import masked
 
 pytestmark = pytest.mark.cluster
 
@@ -142,8 +144,10 @@ def test_namespace_of_somebody_else_is_not_touched(portal: Portal, client: Clien
     portal.run(client.delete(resource, name))
 
 
-def test_namespace_of_another_run_is_not_touched(portal: Portal, client: Client) -> None:
+def test_namespace_of_another_run_is_not_touched(portal: Portal, client: Client, snapshot: SnapshotAssertion) -> None:
     name = portal.run(namespace.create(client, test="other", run_id="run-1"))
-    with pytest.raises(WorkloadError, match="was not made by run run-2"):
+    with pytest.raises(WorkloadError) as caught:
         portal.run(namespace.remove(client, name, run_id="run-2"))
+    assert masked(str(caught.value), {name: "namespace"}) == snapshot
+    assert "run-2" in str(caught.value)
     assert portal.run(namespace.remove(client, name, run_id="run-1", at_once=True)) == []

@@ -136,9 +136,9 @@ def test_engine_that_is_gone_at_the_end_is_told_and_down_finishes_later(
         with forwarding(way, own):
             cluster = kind_clusters.acquire(kind_clusters.definition(tmp_path, nodes=1), NAME)
         assert "docker does not run" in cluster.trouble()
-        with pytest.raises(ClusterError, match="cannot clear up after the cluster") as caught:
+        with pytest.raises(ClusterError, match="cannot clear up") as caught:
             cluster.release()
-        assert "Cannot connect to the Docker daemon" in caught.value.message
+        assert "Cannot connect to" in caught.value.message
         assert "grovescale down" in caught.value.next_step
         written: list[str] = []
         commands.status(write=written.append)

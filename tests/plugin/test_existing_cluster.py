@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster import machine_lock, state
@@ -18,6 +19,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
+from tests.golden import masked
 from tests.somebodys_cluster import (
     CONTEXT,
     account,
@@ -100,7 +102,12 @@ async def marked(client: Client) -> list[str]:
 
 
 def test_the_same_test_runs_and_says_which_clock_it_had(
-    pytester: pytest.Pytester, running_cluster: Cluster, portal: Portal, admin: Client, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester,
+    running_cluster: Cluster,
+    portal: Portal,
+    admin: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: SnapshotAssertion,
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(pytester.path / "kubeconfig", running_cluster.access)))
     pytester.makepyfile(SMALL.format(between=""))
@@ -112,7 +119,9 @@ def test_the_same_test_runs_and_says_which_clock_it_had(
         "operator",
         "kube-apiserver",
     }
-    outcome.stdout.fnmatch_lines([f"*what harness may do at context {CONTEXT} *"])
+    (told,) = (line for line in outcome.outlines if f"harness may do at context {CONTEXT}" in line)
+    # Where it is the first line of a test, its file stands before it.
+    assert masked(told.rpartition(".py ")[2], {running_cluster.access.server: "server"}) == snapshot
     (test,) = result_of(pytester.path / "reports").tests
     assert {milestone.clock for phase in test.phases for milestone in phase.milestones} == {"watch"}
     assert {phase.traffic_source for phase in test.phases} == {"metrics"}

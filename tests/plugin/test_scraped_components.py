@@ -46,7 +46,7 @@ def test_the_operator_alone_is_scraped_otherwise(pytester: pytest.Pytester, runn
     _, folder = run(pytester, running_cluster)
     (test,) = msgspec.json.decode((folder / "result.json").read_bytes(), type=Result).tests
     assert [target.target for target in test.metrics] == ["operator"]
-    assert {family.family for family in test.metrics[0].own} == {
-        "grove_operator_reconcile_errors_total",
-        "grove_operator_status_update_conflict_total",
+    assert {family.family.removeprefix("grove_operator_") for family in test.metrics[0].own} == {
+        "reconcile_errors_total",
+        "status_update_conflict_total",
     }

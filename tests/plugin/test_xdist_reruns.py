@@ -61,9 +61,7 @@ def test_both_runs_are_kept_and_the_last_one_counts(pytester: pytest.Pytester, r
     assert result.verdict == "passed"
     namespaces = (pytester.path / "runs").read_text(encoding="utf-8").split()
     assert len(set(namespaces)) == 2
-    outcome.stdout.fnmatch_lines(
-        ["*Run 1 of 2: a rerun followed, and this one counts for nothing.", "*Rerun 1: this one counts*"]
-    )
+    outcome.stdout.fnmatch_lines(["*Run 1 of 2: a rerun *", "*Rerun 1: this one counts*"])
     cases = [
         [one.get("name") for one in case.iter("property")]
         for case in ElementTree.parse(pytester.path / "junit.xml").iter("testcase")

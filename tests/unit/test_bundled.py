@@ -48,7 +48,8 @@ def test_wheel_finds_its_own(wheel: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    assert Path(done.stdout.strip()) == wheel / "pytest_grovescale/bundled/fixtures/clusters/default.yaml"
+    ours = bundled.find("fixtures/clusters", "default").relative_to(CHECKOUT)
+    assert Path(done.stdout.strip()) == wheel / "pytest_grovescale/bundled" / ours
 
 
 def test_wheel_carries_typing_and_go_modules(wheel: Path) -> None:

@@ -1,4 +1,4 @@
-"""The end of a log, and why a Go program ended, which it says before the stacks of all its goroutines."""
+"""The end of a log; of a Go program that failed, its reason without the stacks of its goroutines."""
 
 from __future__ import annotations
 
@@ -22,18 +22,22 @@ def test_a_log_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
 
 def test_the_last_lines_are_shown_as_they_are(tmp_path: Path) -> None:
     assert last_lines(written(tmp_path, STACKS), 3) == STACKS[-3:]
-    assert last_lines(written(tmp_path, GO), 30) == GO
 
 
-def test_the_reason_stands_before_them_with_what_was_left_out(tmp_path: Path) -> None:
-    found = last_lines(written(tmp_path, [*GO, *STACKS]), 3)
-    assert found == [*GO[1:], STACKS[0], "… 496 lines", *STACKS[-3:]]
+def test_the_reason_of_a_failure_stands_without_stacks(tmp_path: Path) -> None:
+    assert last_lines(written(tmp_path, [*GO, *STACKS]), 30) == [*GO[:2], "… 501 lines of stacks"]
+    trace = ["panic: failed to create WAL", "", "goroutine 1 [running]:", "main.main()", "\t/src/main.go:31 +0x28"]
+    assert last_lines(written(tmp_path, trace), 30) == [trace[0], "… 4 lines of stacks"]
 
 
-def test_the_reason_is_that_of_its_last_end(tmp_path: Path) -> None:
+def test_what_comes_after_the_stacks_is_shown(tmp_path: Path) -> None:
     panics = ["panic: first", *STACKS, "restarted", "panic: second", "", *STACKS]
-    found = last_lines(written(tmp_path, panics), 2)
-    assert found == ["panic: second", "", STACKS[0], "… 497 lines", *STACKS[-2:]]
+    assert last_lines(written(tmp_path, panics), 4) == [
+        "… 500 lines of stacks",
+        "restarted",
+        "panic: second",
+        "… 501 lines of stacks",
+    ]
     klog = ["F1122 10:00:00.000000 1 main.go:3] no such flag", *STACKS]
     assert last_lines(written(tmp_path, klog), 2)[0] == klog[0]
 
@@ -44,4 +48,6 @@ def test_what_the_machine_refuses_a_program_has_a_next_step() -> None:
     )
     assert "ulimit -u" in what_to_do("BlockingIOError: [Errno 11] Resource temporarily unavailable")
     assert "GROVESCALE_STATE_DIR" in what_to_do("wal: write data: No space left on device")
+    assert "ulimit -n" in what_to_do("file descriptor limit of etcd process is too low; please set higher")
+    assert "ulimit -f" in what_to_do("failed to create WAL: file too large")
     assert what_to_do("Error: unknown flag: --no-such-flag") == ""

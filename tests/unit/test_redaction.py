@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import redaction
 from pytest_grovescale.errors import UsageError
@@ -331,10 +332,12 @@ def test_secrets_are_found_by_name() -> None:
 
 
 @pytest.mark.usefixtures("concealing")
-def test_what_is_concealed_is_shown_nowhere() -> None:
+def test_what_is_concealed_is_shown_nowhere(snapshot: SnapshotAssertion) -> None:
     redaction.conceal("hunter2-z!", "5", "default", "")
     shown = redaction.text(f"with hunter2-z! or {b64('hunter2-z!')} or hunter2-z%21, in default 5 times")
-    assert shown == "with [redacted] or [redacted] or [redacted], in default 5 times"
+    assert shown.count("[redacted]") == 3
+    assert shown.endswith("in default 5 times")
+    assert shown == snapshot
 
 
 def test_urls() -> None:

@@ -1,4 +1,4 @@
-"""``python -m tools.faults``: runs that are broken on purpose, and four questions to each.
+"""``python -m tools.faults``: fault injection into runs, judged by four questions.
 
-Left over? Lost? The right message? Does the next run work? CONTRIBUTING.md says how to use it.
+Anything left over? Data lost? The right message? Does the next run work? CONTRIBUTING.md describes its use.
 """

@@ -1,8 +1,8 @@
-"""``python -m tools.faults``: break runs on purpose, and answer four questions of each.
+"""``python -m tools.faults``: inject faults into runs, and answer four questions about each.
 
-Each fault happens in a mount and pid namespace of its own, with its own /tmp and /dev/shm, so nothing else on this
-machine is touched, and nothing is left when this program is killed. Exit status: 0 all perfect or skipped, 1 not all,
-130 interrupted.
+Each fault runs in its own mount and pid namespace, with its own /tmp and /dev/shm: it affects nothing else on this
+machine, and leaves nothing when this program is killed. Exit status: 0 all perfect or skipped, 1 not all, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _SIZE = Size(nodes=20, replicas=50, hold_s=2)
 SMALL = Size(nodes=2, replicas=2, hold_s=1)
 _NAMESPACES = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _FIRST_PROCESS = ("sh", "-c", '"$@"; exit $?', "sh")
-"""The first process of a pid namespace has to wait for orphans: the shell does."""
+"""The first process of a pid namespace has to reap orphans: the shell does."""
 _INTERRUPTED = 130
 _HIDDEN = ("/tmp", "/dev/shm")
 
 
 class Workers:
-    """The worker processes of all lanes, to be ended at once."""
+    """The worker processes of all lanes, which can be ended at once."""
 
     def __init__(self, namespaces: Sequence[str]) -> None:
         self._namespaces = namespaces
@@ -49,8 +49,8 @@ class Workers:
         self._ended = False
 
     def observe(self, order: Order) -> Observation:
-        """Let a worker do one fault; a worker that fails is no answer."""
-        # The runs have a /tmp of their own and lock the machine there: what measures outside must not be disturbed.
+        """Run one fault in a worker and return the observation; a failed worker counts as ``missed``."""
+        # The runs have their own /tmp and lock the machine there: they must not disturb measurements outside.
         with machine_lock.shared(command=f"make faults: {order.fault.kind}"):
             return self._observe(order)
 
@@ -76,7 +76,7 @@ class Workers:
             return Observation(missed=f"the worker failed: {problems.decode(errors='replace')[-1000:]}")
 
     def end(self) -> None:
-        """Kill all; with each goes its namespace, and all that runs there."""
+        """Kill all workers, with their namespaces and all processes in them."""
         with self._lock:
             self._ended = True
             for worker in self._running:
@@ -84,7 +84,7 @@ class Workers:
 
 
 def namespaces() -> tuple[tuple[str, ...], str]:
-    """Return the command that gives a fault its namespaces; and why there is none."""
+    """Return the command that gives a fault its namespaces, or the reason why that is impossible."""
     below = [path for path in (_CHECKOUT, folders.default_cache(), Path(sys.executable)) if _is_hidden(path)]
     if below:
         return (), f"{below[0]} lies below a folder that each fault replaces ({' or '.join(_HIDDEN)})"
@@ -108,7 +108,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def run(faults: Sequence[Fault], size: Size, *, lanes: int, patience: float) -> Iterator[tuple[Row, Observation]]:
-    """Yield the row of each fault as soon as it has its answers, with what was seen."""
+    """Yield the row of each fault, with its observation, as soon as it is judged."""
     command, why = namespaces()
     if not command:
         for fault in faults:
@@ -130,9 +130,9 @@ def run(faults: Sequence[Fault], size: Size, *, lanes: int, patience: float) -> 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says and return the exit status."""
+    """Run the command line and return the exit status."""
     given = _parser().parse_args(arguments)
-    # A shell that starts this in the background lets it ignore Ctrl-C.
+    # A shell that starts this in the background makes it ignore Ctrl-C.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     faults = catalogue.short_list() if given.short else _chosen(given)
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(given: argparse.Namespace, rows: Sequence[Row], row: Row, seen: Observation, seconds: float) -> None:
-    """Show a new row, and write what the command line asks for."""
+    """Show a new row, and write the requested files."""
     sys.stdout.write(f"{table.line(row)}\n")
     sys.stdout.flush()
     if given.keep is not None:
@@ -172,7 +172,7 @@ def _chosen(given: argparse.Namespace) -> list[Fault]:
 
 
 def _keep(folder: Path, row: Row, seen: Observation) -> None:
-    """Write what was seen of one fault: all of it as JSON, and the outputs to be read."""
+    """Write the observation of one fault: all of it as JSON, and the outputs as text."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{row.fault.number:03}-{row.fault.kind}"
     (folder / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(seen), indent=2))

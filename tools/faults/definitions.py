@@ -1,6 +1,6 @@
-"""A fault, what is expected of the run that meets it, what was seen of that run, and the answers.
+"""A fault, its expected outcome, the observation of its run, and the answers.
 
-``catalogue`` makes the faults, ``worker`` turns one into an observation, ``judging`` turns that into answers.
+``catalogue`` creates the faults, ``worker`` turns one into an observation, ``judging`` turns that into answers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Point = Literal["start", "nodes", "operator", "deploy", "steady-state", "delete", "teardown"]
-"""A line of a run's progress; ``start``: etcd and API server run, ``teardown``: the last phase has passed."""
+Point = Literal["start", "nodes", "operator", "deploy", "steady-state", "delete", "teardown", "failure"]
+"""A line of a run's progress; ``start``: etcd and API server run, ``teardown``: the last phase has passed, ``failure``:
+the first one has failed."""
 
 Victim = Literal["harness", "recorder", "supervisor", "operator", "etcd", "kube-apiserver", "kwok"]
 Place = Literal["reports", "state", "data", "tmp", "cache", "home"]
@@ -23,7 +24,7 @@ OccupiedBy = Literal["symlink", "fifo", "file", "private folder"]
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """When a fault strikes a run that is under way."""
+    """When a fault strikes during a run."""
 
     after: Point
     delay_s: float = 0.0
@@ -32,7 +33,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.delay_s:.2f} s after {self.after}"
 
 
-# ---- what is done to a run
+# ---- faults
 
 
 class Kill(msgspec.Struct, frozen=True, tag=True):
@@ -40,14 +41,14 @@ class Kill(msgspec.Struct, frozen=True, tag=True):
 
 
 class Freeze(msgspec.Struct, frozen=True, tag=True):
-    """SIGSTOP; ``seconds`` later SIGCONT, or, where that is None, when the run has ended."""
+    """SIGSTOP; SIGCONT after ``seconds`` or, for None, at the end of the run."""
 
     victim: Victim
     seconds: float | None
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Ctrl-C, which the whole process group gets, or SIGTERM, which pytest alone gets."""
+    """Ctrl-C, sent to the whole process group, or SIGTERM, sent to pytest alone."""
 
     signal: Literal["SIGINT", "SIGTERM"]
     times: int
@@ -55,7 +56,7 @@ class Interrupt(msgspec.Struct, frozen=True, tag=True):
 
 
 class FillDisk(msgspec.Struct, frozen=True, tag=True):
-    """A disk has ``left_bytes`` of room, from the fault's moment (or the start) until ``until`` (or the run's end)."""
+    """A disk has ``left_bytes`` free, from the fault's moment (or the start) until ``until`` (or the run's end)."""
 
     place: Place
     left_bytes: int
@@ -66,7 +67,7 @@ class DamageCache(msgspec.Struct, frozen=True, tag=True):
     binary: CachedBinary
     how: Damage
     elsewhere: bool
-    """Whether sound binaries are on PATH. Nothing can be downloaded or built in any case."""
+    """Whether intact binaries are on PATH. Downloads and builds are impossible in any case."""
 
 
 class Limit(msgspec.Struct, frozen=True, tag=True):
@@ -87,30 +88,30 @@ class OtherUser(msgspec.Struct, frozen=True, tag=True):
 
 
 class Occupied(msgspec.Struct, frozen=True, tag=True):
-    """Another user has made something of a name that the run uses; a symbolic link leads to files of root's."""
+    """Another user has created a name that the run uses; a symbolic link leads to files of root."""
 
     path: OccupiedPath
     how: OccupiedBy
 
 
 class LockHeld(msgspec.Struct, frozen=True, tag=True):
-    """Another user holds the machine until the run has named them."""
+    """Another user holds the machine lock until the run has named that user."""
 
 
 class Paths(msgspec.Struct, frozen=True, tag=True):
-    """All folders lie in one of this name."""
+    """All folders are below one of this name."""
 
     name: str
 
 
 class Several(msgspec.Struct, frozen=True, tag=True):
-    """So many runs at once, with the same folders."""
+    """This many runs at once, with the same folders."""
 
     count: int
 
 
 class ClosePipe(msgspec.Struct, frozen=True, tag=True):
-    """The output goes to a pipe whose reader ends after so many lines, as `head` does."""
+    """The output goes to a pipe whose reader ends after this many lines, like `head`."""
 
     lines: int
 
@@ -124,7 +125,7 @@ class Remove(msgspec.Struct, frozen=True, tag=True):
 
 
 class AsciiLocale(msgspec.Struct, frozen=True, tag=True):
-    """The output can hold ASCII only."""
+    """The output accepts ASCII only."""
 
 
 Action: TypeAlias = (
@@ -147,7 +148,7 @@ Action: TypeAlias = (
 )
 
 
-# ---- what is expected
+# ---- expected outcomes
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,30 +157,30 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     exits: tuple[int, ...]
     """Exit codes; negative: killed by that signal."""
     shown: tuple[str, ...] = ()
-    """First word of what ``grovescale show`` prints, one of these; none: there need be no recording."""
+    """First word of the output of ``grovescale show``, one of these; empty: a recording is optional."""
     says: tuple[str, ...] = ()
-    """Regular expressions, each found in the output, whatever its case."""
+    """Regular expressions, each found in the output, case-insensitively."""
     next_step: bool = False
     """Whether the output says what to do."""
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...]
-    """Any of these is right."""
+    """Any of these is correct."""
     until_next_run: tuple[str, ...] = ()
-    """Regular expressions of files that may be left until the next run, since who removes them was killed. Processes
-    may never be left."""
+    """Regular expressions of files that may stay until the next run, since the process that removes them was killed.
+    Processes may never stay."""
     result: bool = True
     """Whether each run with a recording has a result.json."""
     limit_s: float = 180.0
-    """The run has ended by then, counted from its start, on a machine that does nothing else."""
+    """Time limit of the run, counted from its start, on an otherwise idle machine."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     kind: str
     what: str
-    """The fault in words, without its moment."""
+    """The fault as text, without its moment."""
     action: Action
     expect: Expectation
     moment: Moment | None = None
@@ -191,22 +192,22 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How big the runs are."""
+    """The size of the runs."""
 
     nodes: int
     replicas: int
-    """Two pods each."""
+    """Number of replicas, of two pods each."""
     hold_s: float
 
 
-# ---- what was seen
+# ---- observations
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that was run."""
+    """A program that has been run."""
 
     exit: int | None
-    """None: it had not ended when its time was over, and was killed."""
+    """None: it exceeded its time limit and was killed."""
     seconds: float
     output: str
 
@@ -215,29 +216,29 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     lines: int
     broken: tuple[str, ...] = ()
-    """What is wrong with a line, each with its number."""
+    """Faults of a line, each with its line number."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was seen of one fault. Paths are below the fault's own folders."""
+    """The observation of one fault. Paths are relative to the fault's own folders."""
 
     skipped: str = ""
-    """Why this fault is not possible here."""
+    """Why this fault is not possible here; empty: it is."""
     missed: str = ""
-    """Why the fault did not strike."""
+    """Why the fault did not strike; empty: it did."""
     runs: tuple[Ended, ...] = ()
     processes_left: tuple[str, ...] = ()
-    """Command lines of what still ran some time after the runs' end."""
+    """Command lines of processes that still ran some time after the end of the runs."""
     left_after_run: tuple[str, ...] = ()
-    """Files that were not there before, neither a run's output nor files that stay on purpose."""
+    """New files that are neither run output nor meant to stay."""
     left_after_next: tuple[str, ...] = ()
     journals: tuple[Journal, ...] = ()
     unfinished: tuple[str, ...] = ()
-    """Folders of runs that have a recording and no result.json that can be read."""
+    """Folders of runs with a recording but without a readable result.json."""
     shown: Ended | None = None
-    """``grovescale show`` of the run; None: it has no recording."""
+    """Output of ``grovescale show`` for the run; None: it has no recording."""
     disturbed: tuple[str, ...] = ()
-    """What the run did to files that are none of its business."""
+    """Changes by the run to files that it must not touch."""
     next_run: Ended | None = None
     seconds: float = 0.0
 
@@ -246,7 +247,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one of the four questions; without a reason all is well."""
+    """The answer to one of the four questions; an empty reason means success."""
 
     reasons: tuple[str, ...] = ()
 
@@ -277,7 +278,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Return what is not perfect, each with its question."""
+        """Return the failed answers, each with its question."""
         if self.skipped or self.missed:
             return (f"skipped: {self.skipped}" if self.skipped else f"did not strike: {self.missed}",)
         names = ("left over", "lost", "message", "next run")

@@ -1,7 +1,6 @@
-"""The folders that the runs of one fault use, and what is found in them.
+"""The folders of the runs of one fault, and inspection of their contents.
 
-All of this happens in a mount and pid namespace of the fault's own: /tmp and /dev/shm are its own, and so is every
-process that it sees.
+All of this runs in the fault's own mount and pid namespace: /tmp, /dev/shm and all visible processes are its own.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from pytest_grovescale.cluster import binaries, versions
 from .definitions import DamageCache, Journal, Occupied, Place
 
 ROOT = Path("/tmp/faults")
-"""A file system of its own: /tmp can be filled without it."""
+"""A separate file system, unaffected when /tmp is filled."""
 BYSTANDER = ROOT / "bystander"
-"""Files of root's that no run has any business with."""
+"""Files of root that no run may touch."""
 SCENARIO = "test_thousand_pods.py"
 
 _BINARIES = ROOT / "binaries"
@@ -70,7 +69,7 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
         return {"data": _DATA, "tmp": _TMP}.get(place) or self.root / place
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return all environment variables of a run: nothing can be downloaded or built, no other folder is used."""
+        """Return all environment variables of a run: without downloads and builds, restricted to its own folders."""
         nowhere = "http://127.0.0.1:9"
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -88,11 +87,11 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-# ---- making them
+# ---- creating them
 
 
 def private_file_systems() -> None:
-    """Mount what this namespace has for itself. Raises CalledProcessError."""
+    """Mount this namespace's own file systems. Raises CalledProcessError."""
     mount("-t", "tmpfs", "-o", "size=64m,mode=1777", "none", str(_TMP))
     mount("-t", "tmpfs", "-o", "size=8g,mode=1777", "none", str(_DATA))
     ROOT.mkdir()
@@ -113,7 +112,7 @@ def provide_binaries(cache: Path) -> None:
 
 
 def make(root: Path, uid: int, cache: Path, scenario: Path) -> Folders:
-    """Make the folders of a user: a project with the scale test, a view of the cache, and the others empty."""
+    """Create the folders of a user: a project with the scale test, a view of the cache, and empty ones."""
     folders = Folders(root=root, uid=uid)
     for name in ("project", "state", "reports", "home", "cache"):
         (root / name).mkdir(parents=True)
@@ -125,7 +124,7 @@ def make(root: Path, uid: int, cache: Path, scenario: Path) -> Folders:
         shutil.copy(origin, view)
         (view / view.parents[1].name).symlink_to(origin.with_name(view.parents[1].name))
     for name in ("digests.json", "probed.json"):
-        # What the machine knows of its binaries holds here, too: they are the same files under another path.
+        # The machine's records of its binaries apply here, too: they are the same files under another path.
         known = (cache / name).read_text(encoding="utf-8") if (cache / name).exists() else "{}"
         known = known.replace(str((cache / "binaries").resolve()), str(_BINARIES))
         (root / "cache" / name).write_text(known, encoding="utf-8")
@@ -136,7 +135,7 @@ def make(root: Path, uid: int, cache: Path, scenario: Path) -> Folders:
 
 
 def provide_on_path(folder: Path) -> None:
-    """Make a folder with sound binaries, for PATH."""
+    """Create a folder with intact binaries, for PATH."""
     folder.mkdir()
     for origin in _BINARIES.glob("*/*/*/origin.json"):
         name = origin.parents[2].name
@@ -144,7 +143,7 @@ def provide_on_path(folder: Path) -> None:
 
 
 def damage(cache: Path, action: DamageCache) -> Callable[[], None]:
-    """Damage a binary of the cache's view; return what makes it sound again."""
+    """Damage a binary of the cache's view; return a function that repairs it."""
     origin = next((cache / "binaries" / action.binary).glob("*/*/origin.json"))
     path = origin.with_name(action.binary)
     target, described = path.readlink(), origin.read_bytes()
@@ -180,7 +179,7 @@ def _write_damaged(path: Path, sound: Path, how: str) -> None:
 
 
 def occupy(action: Occupied, uid: int) -> None:
-    """Make what another user could have made of a name that a run uses."""
+    """Occupy a name that a run uses, as another user could have."""
     path = {
         "lock-folder": _LOCK,
         "lock-gate": _LOCK / "gate",
@@ -213,7 +212,7 @@ def mount_disk(path: Path, uid: int) -> None:
 
 
 def limit_disk(path: Path, left: int | None) -> None:
-    """Leave so many bytes of room on a file system of ours; None: plenty. Raises CalledProcessError."""
+    """Leave this many bytes free on a file system of ours; None: plenty. Raises CalledProcessError."""
     for attempt in range(_TRIES):
         disk = os.statvfs(path)
         used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize
@@ -221,18 +220,18 @@ def limit_disk(path: Path, left: int | None) -> None:
         try:
             mount("-o", f"remount,size={size}", str(path))
         except subprocess.CalledProcessError:
-            # It was written to meanwhile, and holds more than this by now.
+            # It was written to meanwhile, and already holds more.
             if attempt == _TRIES - 1:
                 raise
         else:
             return
 
 
-# ---- looking at them
+# ---- inspecting them
 
 
 def left(folders: Folders) -> frozenset[str]:
-    """Return what lies in the folders that a run should leave as they were, as `state/clusters/NAME`."""
+    """Return the contents of the folders that a run should leave unchanged, such as `state/clusters/NAME`."""
     root = folders.root
     entries = {
         "dev/shm": _entries(_DATA, 1),
@@ -255,19 +254,19 @@ def left(folders: Folders) -> frozenset[str]:
 
 
 def _entries(top: Path, depth: int) -> Iterator[Path]:
-    """Yield what is in a folder, down to a depth; a folder above that depth only when it is empty or at the top."""
+    """Yield the contents of a folder, down to a depth; folders above that depth only when empty or at the top."""
     try:
         entries = sorted(top.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
         yield entry
-        if depth > 1 and entry.is_dir() and not entry.is_symlink():
+        if depth > 1 and not entry.is_symlink() and entry.is_dir():
             yield from _entries(entry, depth - 1)
 
 
 def disturbed() -> tuple[str, ...]:
-    """Return what has changed in the bystander's folder."""
+    """Return the changes in the bystander's folder."""
     names = sorted(path.name for path in BYSTANDER.iterdir())
     changes = [f"{BYSTANDER}/{name} was made" for name in names if name != "keep"]
     if "keep" not in names or (BYSTANDER / "keep").read_text(encoding="utf-8") != "keep":
@@ -283,7 +282,7 @@ def run_folders(reports: Path) -> list[Path]:
 
 
 def journals(run: Path) -> tuple[Journal, ...]:
-    """Return what a run's recordings look like, line by line."""
+    """Return the state of a run's recordings, line by line."""
     return tuple(_journal(path, run.parent) for path in sorted((run / "recordings").glob("*.jsonl")))
 
 
@@ -302,7 +301,7 @@ def _journal(path: Path, top: Path) -> Journal:
 
 
 def unfinished(runs: list[Path], within_s: float) -> tuple[str, ...]:
-    """Return the names of runs without a result that can be read, once there is none or the time is over."""
+    """Return the names of runs without a readable result, once there is none or the time limit has passed."""
     deadline = time.monotonic() + within_s
     while (names := tuple(run.name for run in runs if not _has_result(run))) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""From what was seen of a fault to the four answers; pure."""
+"""Derives the four answers from an observation; pure functions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .definitions import Answer, Ended, Expectation, Fault, Observation, Outcome
 _INTERNAL = (
     (r"INTERNALERROR", "pytest's INTERNALERROR"),
     (r"Traceback \(most recent call last\)", "a traceback"),
-    # One line that pytest prints of Ctrl-C says where the program was: no traceback.
+    # One line that pytest prints after Ctrl-C names a code location: no traceback.
     (r"pytest_grovescale/\S*\.py(:\d+(?!: KeyboardInterrupt$)\b|\", line)", "a frame of this package"),
     (r"was never awaited", "a warning about this package's coroutines"),
     (r"Exception ignored in", "an ignored exception"),
     (r"[Pp]lease report this", "a request to report a defect"),
 )
 _WRONG_CAUSES = (r"flag is refused", r"Correct the template")
-"""Advice that fits none of the faults: the user has changed neither flags nor templates."""
+"""Advice that is wrong for all faults: the user has changed neither flags nor templates."""
 _NEXT_STEP = re.compile(r"^(E\s)?\W*→ ", re.MULTILINE)
 _MOST = 3
-"""So many examples stand in a reason."""
+"""Maximum number of examples in a reason."""
 
 
 def judge(fault: Fault, seen: Observation) -> Row:
@@ -38,7 +38,7 @@ def judge(fault: Fault, seen: Observation) -> Row:
 
 
 def left_over(expect: Expectation, seen: Observation) -> Answer:
-    """Answer what of the run is still there: processes, clusters, data, lock files, temporary files."""
+    """Return what remains of the run: processes, clusters, data, lock files, temporary files."""
     reasons = []
     if seen.processes_left:
         reasons.append(f"{len(seen.processes_left)} processes: {_some(seen.processes_left)}")
@@ -51,7 +51,7 @@ def left_over(expect: Expectation, seen: Observation) -> Answer:
 
 
 def lost(expect: Expectation, seen: Observation) -> Answer:
-    """Answer what of the recording is gone: lines, the result, the way in which the run ended."""
+    """Return what is missing from the recording: lines, the result, the outcome of the run."""
     reasons = [f"{journal.path}: {what}" for journal in seen.journals for what in journal.broken[:_MOST]]
     if expect.result:
         reasons += [f"{folder} has no result.json" for folder in seen.unfinished]
@@ -68,7 +68,7 @@ def lost(expect: Expectation, seen: Observation) -> Answer:
 
 
 def message(expect: Expectation, seen: Observation) -> Answer:
-    """Answer whether each run ended in time, with the right code and verdict, and said why and what to do."""
+    """Check whether each run ended in time, with the right code and verdict, a reason and a next step."""
     reasons: list[str] = []
     for run in seen.runs:
         reasons += [what for what in _of_run(expect, run, seen.shown) if what not in reasons]
@@ -76,7 +76,7 @@ def message(expect: Expectation, seen: Observation) -> Answer:
 
 
 def next_run(seen: Observation) -> Answer:
-    """Answer whether a small run in the same folders passes."""
+    """Check whether a small run in the same folders passes."""
     run = seen.next_run
     if run is None:
         return Answer(reasons=("it was not tried",))
@@ -88,17 +88,17 @@ def next_run(seen: Observation) -> Answer:
 
 
 def not_excused(names: Iterable[str], excused: Sequence[str]) -> list[str]:
-    """Return those of some files that none of the regular expressions fits, sorted."""
+    """Return the files that match none of the regular expressions, sorted."""
     return sorted(name for name in names if not any(re.match(text, name) for text in excused))
 
 
 def internals(output: str) -> list[str]:
-    """Return in words what a user should never see in an output."""
+    """Return descriptions of internals in an output that users should never see."""
     return [what for pattern, what in _INTERNAL if re.search(pattern, output, re.MULTILINE)]
 
 
 def error_line(output: str) -> str:
-    """Return the line of pytest's output that says most of why it failed."""
+    """Return the most informative error line of pytest's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for start in ("E  ", "Failed: ", "ERROR ", "FAILED "):
         if (line := next((line for line in lines if line.startswith(start)), "")) != "":
@@ -115,7 +115,7 @@ def _of_run(expect: Expectation, run: Ended, shown: Ended | None) -> list[str]:
     if not fitting:
         codes = sorted({code for outcome in expect.outcomes for code in outcome.exits})
         return [*reasons, f"exit code {run.exit}, expected {codes}: {error_line(run.output)}"]
-    # What speaks against the outcome that fits best.
+    # The violations of the best-matching outcome.
     return reasons + min((_against(outcome, run, shown) for outcome in fitting), key=len)
 
 
@@ -130,7 +130,7 @@ def _against(outcome: Outcome, run: Ended, shown: Ended | None) -> list[str]:
 
 
 def _candidates(expect: Expectation, seen: Observation) -> list[Outcome]:
-    """Return the outcomes that the runs' exit codes allow; all where none does."""
+    """Return the outcomes that the runs' exit codes allow; all when none does."""
     codes = {run.exit for run in seen.runs}
     return [outcome for outcome in expect.outcomes if codes & set(outcome.exits)] or list(expect.outcomes)
 

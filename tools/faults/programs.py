@@ -1,4 +1,4 @@
-"""The programs of one fault: a run, its output as it comes, its processes by name, and what is left of them."""
+"""The programs of one fault: a run, its output, its processes by name, and the processes that remain."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _LINES: Mapping[Point, str] = {
     "steady-state": "steady-state: begins",
     "delete": "delete: begins",
     "teardown": "delete: passed",
+    "failure": "deploy: failed",
 }
 _MODULES: Mapping[Victim, str] = {
     "recorder": "pytest_grovescale.recording",
@@ -30,12 +31,12 @@ _MODULES: Mapping[Victim, str] = {
     "operator": "pytest_grovescale.reference_operator",
 }
 _OUTPUT_S = 5.0
-"""A run that has ended leaves its pipe open for so long at most: to what it started."""
+"""How long the pipe of an ended run may stay open, held by processes that it started, s."""
 _COMMAND_LENGTH = 160
 
 
 class Running:
-    """A program, in a process group of its own, and what it has written so far."""
+    """A program, in its own process group, and its output so far."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Running:
         limit: Limit | None = None,
         lines: int | None = None,
     ) -> None:
-        """Start it. ``lines``: after so many its output is read no more, and the pipe is closed."""
+        """Start it. ``lines``: after this many, its output is no longer read, and the pipe is closed."""
         self._began = time.monotonic()
         self._changed = threading.Condition()
         self._output: list[str] = []
@@ -91,7 +92,7 @@ class Running:
             self._changed.notify_all()
 
     def reaches(self, text: str, within_s: float) -> bool:
-        """Return whether the output holds a text, once it does, or ends, or the time is over."""
+        """Return whether the output contains a text; waits for that, its end or the time limit."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or any(text in line for line in self._output), within_s)
             return any(text in line for line in self._output)
@@ -100,7 +101,7 @@ class Running:
         return self.reaches(_LINES[point], within_s)
 
     def ends(self, within_s: float) -> Ended:
-        """Return how it ended; one that has not, in ``within_s`` from its start, is killed with its group."""
+        """Return how it ended; kill it with its group ``within_s`` after its start."""
         code: int | None
         try:
             code = self._process.wait(max(0.0, self._began + within_s - time.monotonic()))
@@ -113,7 +114,7 @@ class Running:
         return Ended(exit=code, seconds=round(seconds, 1), output=self.output)
 
     def kill(self) -> None:
-        """Kill it and what is in its group."""
+        """Kill it with its process group."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -142,14 +143,14 @@ def grovescale(*arguments: str) -> list[str]:
 
 
 def find(victim: Victim, run: Running) -> int:
-    """Return the pid of one of a run's processes; 0: it is not there."""
+    """Return the pid of one of a run's processes; 0: not found."""
     if victim == "harness":
         return run.pid
     module = _MODULES.get(victim, "")
     fitting = [
         pid for pid, command in commands().items() if (module in command if module else Path(command[0]).name == victim)
     ]
-    # The supervisor forks: the last is the one that stays.
+    # The supervisor forks: the last process is the permanent one.
     return max(fitting, key=_started, default=0)
 
 
@@ -163,7 +164,7 @@ def commands() -> dict[int, list[str]]:
             command = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        # A zombie has none: it is only waited for.
+        # A zombie has none: it only awaits reaping.
         if command:
             found[int(entry.name)] = command.rstrip(b"\0").decode(errors="replace").split("\0")
     return found
@@ -177,7 +178,7 @@ def _started(pid: int) -> int:
 
 
 def left_running(within_s: float) -> tuple[str, ...]:
-    """Return the command lines of all processes, once there is none or the time is over."""
+    """Return the command lines of all processes, once there is none or the time limit has passed."""
     deadline = time.monotonic() + within_s
     while (running := commands()) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -185,7 +186,7 @@ def left_running(within_s: float) -> tuple[str, ...]:
 
 
 def end_all() -> None:
-    """Kill all that runs in this namespace, so that the next run begins without it."""
+    """Kill all processes in this namespace, so that the next run begins without them."""
     for pid in commands():
         try:
             os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ _ANSWERS = (("nothing", "LEFT"), ("nothing", "LOST"), ("right", "WRONG"), ("pass
 
 
 def line(row: Row) -> str:
-    """Return one fault's line, and below it what is not perfect."""
+    """Return one fault's line, followed by its failed answers."""
     head = f"{row.fault.number:4}  {row.fault.kind}: {row.fault.text} ({row.seconds:.0f} s): "
     head += "perfect" if row.perfect else ("skipped" if row.skipped else "not perfect")
     return "\n".join([head, *(f"        {why}" for why in row.reasons)])
@@ -27,7 +27,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], *, seed: int, seconds: float, machine: str) -> str:
-    """Return the whole table; ``seconds``: how long all faults took, ``machine``: in words."""
+    """Return the whole table; ``seconds``: total duration, ``machine``: as text."""
     lines = [
         "# Faults",
         "",

@@ -1,7 +1,7 @@
 """``python -m tools.faults.worker``: one fault, from a JSON order on stdin to its observation, as JSON, on stdout.
 
-Runs as root of a mount and pid namespace of its own (``__main__`` starts it there), so all that it mounts, makes and
-starts ends with it.
+Runs as root of its own mount and pid namespace (``__main__`` starts it there), so all its mounts, files and processes
+end with it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .folders import Folders
 from .programs import Running
 
 _GONE_S = 40.0
-"""Nothing of a run is left so long after its end."""
+"""Time limit after a run's end for everything of it to disappear, s."""
 _FILES_S = 10.0
 _RESULT_S = 30.0
 _NEXT_RUN_S = 150.0
@@ -46,7 +46,7 @@ _HIDING = 'for folder in "$1" "$2"; do mount -t tmpfs none "$folder" || exit 99;
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What the worker is to do."""
+    """The worker's input."""
 
     fault: Fault
     size: Size
@@ -55,7 +55,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     """The scale test's file."""
     patience: float = 1.0
-    """Factor of all times after which something counts as never ending: for a machine that has other work."""
+    """Factor of all time limits: for a machine with other load."""
 
 
 class _Missed(Exception):
@@ -67,7 +67,7 @@ class _Impossible(Exception):
 
 
 class _Stage:
-    """One fault's folders and runs, and what is to be undone when the run has ended."""
+    """One fault's folders and runs, and the cleanup at the end of the run."""
 
     def __init__(self, order: Order) -> None:
         self.fault = order.fault
@@ -76,7 +76,7 @@ class _Stage:
         self.other_uid = _FIRST_USER + order.fault.number
         self.extra: dict[str, str] = {}
         self.at_end = contextlib.ExitStack()
-        """What makes the fault end with the run."""
+        """Ends the fault at the end of the run."""
         self.runs: list[Running] = []
         places.private_file_systems()
         places.provide_binaries(Path(order.cache))
@@ -110,7 +110,7 @@ class _Stage:
 
 
 def observe(order: Order) -> Observation:
-    """Make a fault happen to a run and return what was seen."""
+    """Inject a fault into a run and return the observation."""
     began = time.monotonic()
     try:
         seen = _observe(_Stage(order))
@@ -136,7 +136,7 @@ def _observe(stage: _Stage) -> Observation:
     unfinished = places.unfinished(runs, _RESULT_S * patience if expect.result else 0)
     journals = tuple(journal for folder in runs for journal in places.journals(folder))
     shown = stage.call(programs.grovescale("show", str(runs[0])), 60) if runs else None
-    # What the fault was must not end the next run, too: a user repairs it. What others did to names stays.
+    # The fault must not end the next run, too: a user repairs it. Names occupied by other users stay.
     next_run = stage.call(programs.scale_test(folders, _NEXT_RUN), _NEXT_RUN_S)
     programs.left_running(_GONE_S * patience)
     return Observation(
@@ -155,7 +155,7 @@ def _observe(stage: _Stage) -> Observation:
 def _left_over(
     folders: Folders, before: frozenset[str], within_s: float, *, excused: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Return what is there that was not before, once that is nothing, or only what may stay, or the time is over."""
+    """Return the new files, once there are none, or only those that may stay, or the time limit has passed."""
     deadline = time.monotonic() + within_s
     while judging.not_excused(left := places.left(folders) - before, excused) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -166,7 +166,7 @@ def _left_over(
 
 
 def _prepare(stage: _Stage) -> None:
-    """Make what there is of a fault before the run starts."""
+    """Apply those parts of a fault that precede the run."""
     folders, before_start = stage.folders, stage.fault.moment is None
     match stage.fault.action:
         case d.FillDisk(place=place, left_bytes=left):
@@ -226,7 +226,7 @@ def _machine_held(stage: _Stage) -> Iterator[None]:
 
 
 def _strike(stage: _Stage, run: Running) -> None:
-    """Wait for the fault's moment and let it happen. Raises _Missed."""
+    """Wait for the fault's moment and apply it. Raises _Missed."""
     action, moment = stage.fault.action, stage.fault.moment
     limit_s = stage.fault.expect.limit_s * stage.order.patience
     if moment is not None:
@@ -249,6 +249,12 @@ def _strike(stage: _Stage, run: Running) -> None:
             places.limit_disk(stage.folders.of(place), left)
             if until is not None and run.reaches_point(until, limit_s):
                 places.limit_disk(stage.folders.of(place), None)
+        case d.Remove(place="cache"):
+            # These namespaces allow no builds or downloads into it: the next run gets it back.
+            folder = stage.folders.of("cache")
+            aside = folder.with_name("cache-removed")
+            folder.rename(aside)
+            stage.at_end.callback(_put_back, aside, folder)
         case d.Remove(place=place):
             shutil.rmtree(stage.folders.of(place))
             stage.at_end.callback(_made_again, stage.folders.of(place))
@@ -279,6 +285,11 @@ def _signal(victim: d.Victim, run: Running, number: signal.Signals) -> int:
 def _go_on(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
+
+
+def _put_back(aside: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.rename(folder)
 
 
 def _made_again(folder: Path) -> None:
@@ -317,7 +328,7 @@ def _start_beside(stage: _Stage, where: str) -> None:
 
 
 def _is_other_user(action: d.Action) -> bool:
-    # The number of processes is limited for each user, and not for root.
+    # The limit on the number of processes applies per user, and not to root.
     return isinstance(action, d.OtherUser) or (isinstance(action, d.Limit) and action.resource == "NPROC")
 
 

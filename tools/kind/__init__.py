@@ -1,1 +1,1 @@
-"""A container engine, kind and images, also where no registry can be reached: what ``make test-kind`` runs on."""
+"""A container engine, kind and images, also without access to a registry: the base of ``make test-kind``."""

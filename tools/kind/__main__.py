@@ -1,8 +1,8 @@
 """``python -m tools.kind``: an engine and images for tests on kind, around one command, or until ``down``.
 
-``run -- COMMAND…`` makes what is missing, runs the command with what it needs to know in its environment, and ends
-what it started; ``up`` and ``down`` are its two halves. Exit status: the command's own; 69 where this machine cannot
-run an engine (with ``--where-possible`` 0, the reason is told either way); 1 when something failed.
+``run -- COMMAND…`` creates what is missing, runs the command with the settings in its environment, and ends what it
+started; ``up`` and ``down`` are its two halves. Exit status: the command's own; 69 where this machine cannot run an
+engine (with ``--where-possible`` 0; the reason is printed either way); 1 after a failure.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .processes import run
 IMPOSSIBLE = os.EX_UNAVAILABLE
 
 _USED = "engine.lock"
-"""Held, shared, by every run that works with the engine."""
+"""Held, shared, by every run that uses the engine."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says and return the exit status."""
+    """Run the command line and return the exit status."""
     given = _parser().parse_args(arguments)
     say = _progress(time.monotonic())
     cache = binaries.cache_root() / "kind"
@@ -85,7 +85,7 @@ def _progress(began: float) -> Callable[[str], None]:
 
 
 def _make(found: Engine, started: bool, kubernetes: str, cache: Path, say: Callable[[str], None]) -> dict[str, str]:
-    """Make the images and return what the tests have to know; an engine started for it ends when that fails."""
+    """Create the images and return the settings for the tests; on failure, end an engine started for it."""
     try:
         image = node_images.ensure(found, kubernetes, cache, say)
         engine.require_privileged(found, image)
@@ -105,7 +105,7 @@ def _make(found: Engine, started: bool, kubernetes: str, cache: Path, say: Calla
 
 
 def _around(command: list[str], environment: dict[str, str]) -> int:
-    """Run a command, with clusters in a folder of its own; what it left of them is ended."""
+    """Run a command, with clusters in a separate folder; end the clusters that it leaves."""
     with tempfile.TemporaryDirectory(prefix="grovescale-kind-") as state:
         its = {**os.environ, **environment, "GROVESCALE_STATE_DIR": state}
         try:
@@ -119,7 +119,7 @@ def _making(cache: Path, say: Callable[[str], None]) -> AbstractContextManager[N
 
 
 def _end(found: Engine, cache: Path, say: Callable[[str], None]) -> None:
-    """End an engine that was started here, unless somebody else works with it by now."""
+    """End an engine that was started here, unless another run uses it by now."""
     with _making(cache, say):
         alone = locks.take(cache / _USED, wait=False)
         if alone is None:
@@ -139,6 +139,6 @@ def _down(say: Callable[[str], None]) -> int:
 
 
 if __name__ == "__main__":
-    # As for Ctrl-C: what was started is ended.
+    # As for Ctrl-C: everything started here is ended.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

@@ -1,7 +1,7 @@
 """Engines on machines that withhold a capability, as some virtual machines do with CAP_SYS_RESOURCE.
 
 A privileged container asks for all capabilities, and Docker 20.10 cannot start one where the kernel grants fewer
-("unable to apply caps"). There, containers are started through ``oci_runtime.py``, which asks for the rest.
+("unable to apply caps"). There, ``oci_runtime.py`` starts containers without that capability.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def withheld(status: str | None = None) -> bool:
 
 
 def write_runtime(folder: Path) -> Path:
-    """Write the OCI runtime that does without the capability, and return its path."""
+    """Write the OCI runtime that omits the capability, and return its path."""
     program = folder / "oci-runtime"
     source = Path(__file__).with_name("oci_runtime.py").read_text(encoding="utf-8")
     # Isolated and without site: each `docker exec` starts it.
@@ -32,5 +32,5 @@ def write_runtime(folder: Path) -> Path:
 
 
 def _interpreter() -> str:
-    # The system's own where there is one: an engine may outlive the virtual environment that started it.
+    # The system's Python where there is one: an engine may outlive the virtual environment that started it.
     return shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable

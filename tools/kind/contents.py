@@ -1,4 +1,4 @@
-"""What something is made from, as one short text: made again only when that changes."""
+"""A digest of the inputs of a build, which is repeated only when that changes."""
 
 from __future__ import annotations
 

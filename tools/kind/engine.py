@@ -1,6 +1,6 @@
-"""The container engine: one that answers, else a Docker of our own, with its own socket and its own files.
+"""The container engine: a running one, else our own Docker, with its own socket and files.
 
-A Docker that the user has is used as it is, and never started, stopped or set up. Ours lives apart from it.
+The user's Docker is used as it is, and never started, stopped or configured. Ours is separate from it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from . import capabilities, packages
 from .processes import CommandFailed, Progress, run
 
 RECIPE_LABEL = "grovescale.io/recipe"
-"""On each image made here: what it was made from, so that it is made anew when that changes."""
+"""Label of each image built here: a digest of its inputs; when that changes, the image is rebuilt."""
 
 STAGE_LABEL = "grovescale.io/stage"
-"""On what the Dockerfiles of ``images/`` leave of the stages before the last."""
+"""Label of the intermediate stages of the Dockerfiles in ``images/``."""
 
 _RUN = Path("/run/grovescale-kind")
 _PROGRAMS = ("docker", "dockerd", "iptables")
@@ -39,12 +39,12 @@ class EngineMissing(GrovescaleError):
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
-    """A Docker engine that answers."""
+    """A running Docker engine."""
 
     host: str = ""
     """Its address as ``DOCKER_HOST``; empty for the one that the ``docker`` command finds by itself."""
     pid: int = 0
-    """Of our own dockerd; 0 for an engine that is not ours."""
+    """Of our own dockerd; 0 for another engine."""
     started_ticks: int = 0
 
     @property
@@ -53,15 +53,15 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that lead ``docker`` and ``kind`` to it."""
+        """Return the environment variables that direct ``docker`` and ``kind`` to it."""
         return {"DOCKER_HOST": self.host} if self.host else {}
 
     def docker(self, *arguments: str, timeout_s: float = 600.0) -> str:
-        """Run the ``docker`` command and return what it wrote. Raises CommandFailed."""
+        """Run the ``docker`` command and return its output. Raises CommandFailed."""
         return run(["docker", *arguments], environment=self.environment, timeout_s=timeout_s)
 
     def label(self, image: str, label: str) -> str:
-        """Return the value of an image's label; empty when there is no such image, or none on it."""
+        """Return the value of an image's label; empty when the image or the label does not exist."""
         try:
             return self.docker("image", "inspect", "--format", f'{{{{index .Config.Labels "{label}"}}}}', image)
         except CommandFailed:
@@ -75,7 +75,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
             return False
 
     def pull(self, image: str, progress: Progress) -> bool:
-        """Pull an image; return False, and say why, where it cannot be had."""
+        """Pull an image; return False, and print the reason, when that fails."""
         progress(f"pulling {image}")
         try:
             self.docker("pull", "--quiet", image)
@@ -85,12 +85,12 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         return True
 
     def prune(self) -> None:
-        """Remove what newer images took the names of, and what is left of building them; ours only."""
+        """Remove images that newer ones replaced, and build leftovers; ours only."""
         for label in (RECIPE_LABEL, STAGE_LABEL):
             self.docker("image", "prune", "--force", "--filter", f"label={label}")
 
     def import_root(self, root: Path, name: str, changes: Sequence[str]) -> None:
-        """Make an image of one layer from a folder. ``changes`` are instructions as in a Dockerfile."""
+        """Create an image of one layer from a folder. ``changes`` are instructions as in a Dockerfile."""
         options = [word for change in changes for word in ("--change", change)]
         with subprocess.Popen(["tar", "-C", root, "--numeric-owner", "-c", "."], stdout=subprocess.PIPE) as tar:
             assert tar.stdout is not None
@@ -100,7 +100,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def running() -> Engine | None:
-    """Return our own engine if it runs, else the one that the user has, else None."""
+    """Return our own engine if it runs, else the user's, else None."""
     if (ours := _ours()) is not None:
         return ours
     theirs = Engine()
@@ -108,7 +108,7 @@ def running() -> Engine | None:
 
 
 def ensure(cache: Path, progress: Progress) -> tuple[Engine, bool]:
-    """Return an engine, and whether it was started for that. ``cache`` gets our own engine's images and log.
+    """Return an engine, and whether it was started by this call. ``cache`` stores our own engine's images and log.
 
     Raises EngineMissing with the reason.
     """
@@ -128,7 +128,7 @@ def ensure(cache: Path, progress: Progress) -> tuple[Engine, bool]:
 
 
 def require() -> None:
-    """Raise EngineMissing where none can be started: not Linux, not root, nothing to install it with."""
+    """Raise EngineMissing where none can be started: not Linux, not root, no package manager."""
     if not sys.platform.startswith("linux"):
         raise EngineMissing(f"no container engine answers, and none can be started on {sys.platform}", next_step=_START)
     if os.geteuid() != 0:
@@ -138,7 +138,7 @@ def require() -> None:
 
 
 def require_privileged(engine: Engine, image: str) -> None:
-    """Raise EngineMissing where the engine cannot start what a kind node is: a privileged container."""
+    """Raise EngineMissing where the engine cannot start a privileged container, which a kind node is."""
     try:
         engine.docker("run", "--rm", "--privileged", "--entrypoint", "/bin/true", image)
     except CommandFailed as error:
@@ -146,7 +146,7 @@ def require_privileged(engine: Engine, image: str) -> None:
 
 
 def stop(engine: Engine, progress: Progress) -> None:
-    """Remove all containers of our own engine and end it; its images stay for the next time."""
+    """Remove all containers of our own engine and end it; its images stay for the next start."""
     assert engine.is_ours
     if containers := engine.docker("ps", "--all", "--quiet").split():
         progress(f"removing {len(containers)} containers that were left")
@@ -194,7 +194,7 @@ def _start(cache: Path, progress: Progress) -> Engine:
     try:
         _wait(daemon, engine, log)
     except BaseException:
-        # What it started ends with it when it is asked to end, and only then.
+        # Its child processes end with it only when it is stopped in order.
         daemon.terminate()
         daemon.wait()
         raise
@@ -203,7 +203,7 @@ def _start(cache: Path, progress: Progress) -> Engine:
 
 
 def _wait(daemon: subprocess.Popen[bytes], engine: Engine, log: Path) -> None:
-    """Return when the engine answers; raise EngineMissing with its last words when it ends, or takes too long."""
+    """Return when the engine answers. Raises EngineMissing with its last output when it ends, or takes too long."""
     for _ in range(int(_START_S)):
         try:
             daemon.wait(1.0)

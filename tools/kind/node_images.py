@@ -1,4 +1,4 @@
-"""Which node image the tests run on: kind's own where it can be had, else one that is built here."""
+"""The node image of the tests: kind's own where it can be pulled, else one that is built here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .processes import Progress
 
 
 def ensure(engine: Engine, kubernetes: str, cache: Path, progress: Progress) -> str:
-    """Return the name of a node image that the engine has; raises EngineMissing where there can be none.
+    """Return the name of a node image that the engine has. Raises EngineMissing where none is possible.
 
-    It is the one that the backend ``kind`` takes by itself: that one looks for an image built here first.
+    The backend ``kind`` selects the same one by default: it looks for an image built here first.
     """
     ours = node_image.own(kubernetes)
     there = engine.label(ours, RECIPE_LABEL)
@@ -32,5 +32,5 @@ def ensure(engine: Engine, kubernetes: str, cache: Path, progress: Progress) -> 
 
 
 def recipe(kubernetes: str) -> str:
-    """Return what tells two builds apart: versions, and the files that say how."""
+    """Return a digest of a build's inputs: versions, and the files that define it."""
     return contents.digest([Path(build.__file__).parent], versions.KIND, versions.ETCD, kubernetes)

@@ -1,4 +1,4 @@
-"""An OCI runtime that asks runc for no CAP_SYS_RESOURCE. It imports nothing but the standard library.
+"""An OCI runtime that calls runc without CAP_SYS_RESOURCE. It imports nothing but the standard library.
 
 Called as runc is (by containerd's shim): before ``create`` and ``run`` it takes the capability out of the bundle's
 config.json, before ``exec`` out of the process file, then it becomes runc.
@@ -15,7 +15,7 @@ WITHHELD = "CAP_SYS_RESOURCE"
 
 
 def main(arguments: list[str]) -> None:
-    """Become runc, with fewer wishes."""
+    """Remove the capability from the container's configuration, and execute runc."""
     if {"create", "run"} & set(arguments):
         rewrite(os.path.join(option(arguments, "--bundle", "-b") or ".", "config.json"), inside="process")  # noqa: PTH118
     elif "exec" in arguments and (path := option(arguments, "--process", "-p")):

@@ -1,4 +1,4 @@
-"""Debian's packages on this machine: what the engine and the node image are made with."""
+"""Debian packages on this machine that the engine and the node image need."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NEEDED: Mapping[str, str] = {
     "iptables": "iptables",
     "debootstrap": "debootstrap",
 }
-"""Program → package that has it."""
+"""Program → package that contains it."""
 
 APART = ("unshare", "--mount", "--propagation=private")
-"""Before a command that mounts something: its mounts are its own, and end with it, however it ends."""
+"""Prefix for a command that mounts something: its mounts are private, and end with it in any case."""
 
 _DEBIAN = "http://deb.debian.org/debian"
 
@@ -33,7 +33,7 @@ def can_install() -> bool:
 
 
 def install(packages: list[str], progress: Progress) -> None:
-    """Install packages and nothing that they only recommend. Raises CommandFailed."""
+    """Install packages without their recommended ones. Raises CommandFailed."""
     progress(f"installing {' '.join(packages)}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "-qq"], environment=quiet)

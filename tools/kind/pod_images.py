@@ -1,6 +1,6 @@
 """Images of pods: the reference operator, the harness itself, and kwok; with archives that kind can load.
 
-Built by their Dockerfiles. Where no base image can be pulled, one is made of Debian's packages; Python packages come
+Built by their Dockerfiles. Where no base image can be pulled, one is built from Debian's packages; Python packages come
 as wheels from this machine's index, so that a build needs no network.
 """
 
@@ -29,7 +29,7 @@ _BASE = "grovescale-python:bookworm"
 _BASE_PACKAGES = "python3,python3-venv,ca-certificates"
 _BASE_PYTHON = "3.11"
 _STAGE = "installed"
-"""Of the Dockerfiles: the one that installs."""
+"""Name of the installing stage in the Dockerfiles."""
 _PULLED_BASE = "python:3.11-slim-bookworm"
 _GLIBC = 36
 """Minor version of bookworm's glibc: wheels for this or any earlier one run there."""
@@ -44,7 +44,7 @@ class PodImage(msgspec.Struct, frozen=True, kw_only=True):
     sources: Sequence[str]
     """What the Dockerfile copies, relative to the root of the repository."""
     requirements: Sequence[str]
-    """Arguments of pip that name what it installs, to be had as wheels."""
+    """Arguments of pip for the wheels that it installs."""
 
 
 def declared() -> list[str]:
@@ -70,7 +70,7 @@ LOCK = ROOT / "requirements-dev.lock"
 
 
 def ensure(engine: Engine, image: PodImage, cache: Path, progress: Progress) -> Path:
-    """Return the archive of an image that the engine has, too; both are made if they are not of these sources."""
+    """Return the archive of an image that is also in the engine; builds both unless they match the sources."""
     archive = cache / f"{image.folder.rpartition('/')[2]}.tar"
     sources = [ROOT / source for source in (image.folder, *image.sources)]
     recipe = contents.digest([*sources, Path(__file__), LOCK], versions.KWOK)
@@ -88,7 +88,7 @@ def ensure(engine: Engine, image: PodImage, cache: Path, progress: Progress) -> 
 
 
 def ensure_kwok(engine: Engine, kubernetes: str, cache: Path, progress: Progress) -> Path:
-    """Return the archive of an image of kwok alone, that the engine has, too."""
+    """Return the archive of an image with kwok alone that is also in the engine."""
     archive = cache / "kwok.tar"
     program = Path(binaries.find(("kwok",), kubernetes, given={}, progress=progress)["kwok"].path)
     with tempfile.TemporaryDirectory(dir=cache) as work:
@@ -115,14 +115,14 @@ def wheel_platforms(architecture: str) -> list[str]:
 
 
 def _save(engine: Engine, name: str, archive: Path) -> None:
-    # Somebody may be reading the one before.
+    # Another process may be reading the previous one.
     part = archive.with_name(f".{archive.name}")
     engine.docker("save", "--output", str(part), name)
     part.replace(archive)
 
 
 def _base(engine: Engine, cache: Path, progress: Progress) -> str:
-    """Return a base image with Python: Debian's, pulled, or made here."""
+    """Return a base image with Python: Debian's, pulled, or built here."""
     recipe = contents.digest([Path(root.__file__)], _BASE_PACKAGES)
     if engine.label(_BASE, RECIPE_LABEL) == recipe:
         return _BASE
@@ -138,7 +138,7 @@ def _base(engine: Engine, cache: Path, progress: Progress) -> str:
 
 
 def _fill(context: Path, image: PodImage) -> None:
-    """Put into a build's folder what the Dockerfile copies, and beside it the wheels that it installs."""
+    """Copy the Dockerfile's sources into a build folder, with the wheels that it installs."""
     unwanted = shutil.ignore_patterns("__pycache__")
     for source in (image.folder, *image.sources):
         target = context / source
@@ -160,7 +160,7 @@ def _docker_build(engine: Engine, image: PodImage, context: Path, base: str, rec
     given = {"BASE": base, "KWOK": KWOK, "PIP_ARGUMENTS": "--no-index --find-links=/build/wheels"}
     arguments = [word for name, value in given.items() for word in ("--build-arg", f"{name}={value}")]
     arguments += ["--file", str(context / image.folder / "Dockerfile"), str(context)]
-    # The stage gets a name, so that it stays: the next build finds in it what has not changed.
+    # The stage gets a name, so that it stays: the next build reuses its unchanged steps.
     stage = f"{image.name.partition(':')[0]}:{_STAGE}"
     engine.docker("build", "--quiet", "--target", _STAGE, "--tag", stage, *arguments)
     engine.docker("build", "--quiet", "--label", f"{RECIPE_LABEL}={recipe}", "--tag", image.name, *arguments)

@@ -1,4 +1,4 @@
-"""Other programs, run to their end; one that fails is told with the end of what it wrote."""
+"""Runs other programs to their end; a failure is reported with the end of their output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_S = 600.0
 
 
 class CommandFailed(GrovescaleError):
-    """A program ended with an error, took too long, or is not there."""
+    """A program failed, took too long, or does not exist."""
 
 
 def run(
@@ -30,9 +30,9 @@ def run(
     source: IO[bytes] | None = None,
     timeout_s: float = _LONGEST_S,
 ) -> str:
-    """Run a program and return what it wrote to its standard output, without blanks around it.
+    """Run a program and return its standard output, stripped.
 
-    ``environment`` comes over this process' own; ``source`` is its standard input. Raises CommandFailed.
+    ``environment`` overrides this process' own; ``source`` is its standard input. Raises CommandFailed.
     """
     words = [str(word) for word in argv]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:

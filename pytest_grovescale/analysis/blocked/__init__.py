@@ -1,1 +1,1 @@
-"""Workers that wait inside reconciles: when they did, by the operator's metrics, and where, by its stacks."""
+"""Workers that wait inside reconciles: when, by the operator's metrics, and where, by its stacks."""

@@ -54,7 +54,7 @@ _GO_CREATED = "created by "
 
 
 def read_dump(lines: Iterable[str]) -> list[Stack]:
-    """Return the stacks of a dump, in its order; those without a frame are left out."""
+    """Return the stacks of a dump, in its order, without those that have no frame."""
     found: list[_Draft] = []
     for line in lines:
         draft = _begun(line)
@@ -95,7 +95,7 @@ class _Draft:
             if self.frames and not self.frames[-1].file:
                 self.frames[-1] = self.frames[-1]._replace(file=found[1], line=int(found[2]))
         elif line.startswith(_GO_CREATED):
-            # Who started the goroutine: no call of its own.
+            # "created by" names the function that started the goroutine: it is no call of the stack.
             self.ended = True
         elif not line.startswith(("\t", "...")):
             self.frames.append(Frame(_GO_ARGUMENTS.sub("", line)))
@@ -107,7 +107,7 @@ class _Draft:
             self.frames[-1] = self.frames[-1]._replace(source=line.strip())
 
     def stack(self) -> Stack:
-        """Return it as it stands."""
+        """Return the stack read so far."""
         frames = self.frames if self._innermost_first else self.frames[::-1]
         return Stack(name=self.name, state=self.state, frames=tuple(frames))
 

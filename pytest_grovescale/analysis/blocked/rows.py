@@ -1,4 +1,4 @@
-"""What each controller's workers did in a phase, and when they were blocked."""
+"""The rows of each controller's workers in a phase, with the times in which they were blocked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..reconciles import LIBRARY_QUEUES
 from ..result import BlockedSpell, WorkerRow
 
 LONGEST_S = 10.0
-"""How long a reconcile may take before it counts as one that waits, s, where nobody says otherwise."""
+"""Default duration from which a reconcile counts as one that waits, s."""
 
 _FAR_APART = 1.5
-"""Scrapes that are no more than so many times `longest` apart show a wait. A phase's first one after its start is up to
-two intervals away, so that every five seconds will do for the usual ten."""
+"""Scrapes no more than this factor × `longest` apart show a wait. A phase's first scrape after its start is up to two
+intervals away, so that an interval of five seconds suffices for the default of ten."""
 
 NO_CPU = "nothing tells the operator's CPU time, so that a wait looks like work: let it serve process_cpu_seconds_total"
 
@@ -68,9 +68,9 @@ def row(history: WorkerHistory, controller: str, readings: Sequence[Reading], lo
 
 
 def doubt(history: WorkerHistory, readings: Sequence[Reading], longest: float) -> str:
-    """Return why workers may have been blocked without a trace; empty where they were not.
+    """Return why workers may have been blocked undetected; empty where they were not blocked.
 
-    Where no reconcile was ever seen to take longer than ``longest``, in a phase no longer than that, none did.
+    In a phase no longer than ``longest`` in which no scrape shows a reconcile that took longer, none did.
     """
     seconds = (readings[-1].at - readings[0].at) / 1e9
     if seconds <= longest and all(reading.longest_s <= longest for reading in readings):

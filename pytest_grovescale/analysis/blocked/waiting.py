@@ -1,4 +1,4 @@
-"""Where workers wait: the stacks that are inside a reconcile, equal ones together, each with the line that waits.
+"""Where workers wait: the stacks inside a reconcile, equal ones grouped, each with the line that waits.
 
 That line is the innermost one of the operator's own code: below it are Python's or Go's standard library and the
 libraries that the operator was built with.
@@ -20,13 +20,13 @@ from .dumps import Frame, Stack
 
 
 class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Workers that stand in the same place."""
+    """Workers with the same stack."""
 
     count: int
     line: Frame
     """The line of the operator's own code that waits."""
     state: str
-    """Of the first one; empty where the dump does not tell."""
+    """State of the first one; empty where the dump has none."""
     frames: tuple[Frame, ...]
     """The whole stack, innermost first."""
 
@@ -36,8 +36,8 @@ Kind = Literal["reconcile worker", "goroutine", "task", "thread"]
 _RECONCILE = re.compile(
     r"reconcile|sync_?handler|process_?next_?work_?item|(?:^|[._])(?:_work|_?(?:run_?)?worker)$", re.I
 )
-"""Functions by which a stack is known to be a worker's: those of controller-runtime, of client-go's examples and of
-Kubernetes' own controllers, and what Python operators call theirs."""
+"""Functions that identify a stack as a worker's: those of controller-runtime, of client-go's examples and of
+Kubernetes' own controllers, and common names in Python operators."""
 
 _WORKS = ("running", "runnable", "active")
 """States of goroutines and threads that compute; ``syscall`` may be either."""
@@ -50,9 +50,9 @@ _INSTALLED = re.compile(r"(?:site|dist)-packages/")
 
 
 def waiting_workers(stacks: Iterable[Stack]) -> tuple[WaitingGroup, ...]:
-    """Return the workers that wait inside a reconcile, grouped by where they stand; the largest group first.
+    """Return the workers that wait inside a reconcile, grouped by stack; the largest group first.
 
-    A worker that waits for a key is in none, nor is one that computes. Empty where no stack is known to be a worker's.
+    Workers that wait for a key and workers that compute are left out. Empty where no stack is known to be a worker's.
     """
     groups: dict[tuple[tuple[str, str, int], ...], list[Stack]] = defaultdict(list)
     for stack in stacks:
@@ -66,7 +66,7 @@ def waiting_workers(stacks: Iterable[Stack]) -> tuple[WaitingGroup, ...]:
 
 
 def stack_groups(stacks: Iterable[Stack]) -> tuple[StackGroup, ...]:
-    """Return all stacks of a dump, equal ones together: those of reconcile workers first, then the largest groups."""
+    """Return all stacks of a dump, equal ones grouped: those of reconcile workers first, then the largest groups."""
     groups: dict[tuple[Kind, tuple[tuple[str, str, int], ...]], list[Stack]] = defaultdict(list)
     for stack in stacks:
         groups[_kind(stack), tuple(frame[:3] for frame in stack.frames)].append(stack)
@@ -130,26 +130,28 @@ def _takes_key(frame: Frame) -> bool:
 def _own(frame: Frame) -> bool:
     if frame.file.endswith(".go"):
         return not _go_library(frame)
-    # A name that was shortened does not tell where the file lies.
+    # A shortened name does not show where the file is.
     whole = frame.file.startswith("/")
     return whole and not _python_standard(frame) and not _INSTALLED.search(frame.file)
 
 
 def _go_library(frame: Frame) -> bool:
-    """Return whether a Go frame is none of the main module's: go.dev/ref/mod has where the others lie."""
+    """Return whether a Go frame belongs to another module than the main one; their places: go.dev/ref/mod."""
     elsewhere = "@v" in frame.file or "/vendor/" in frame.file
     return elsewhere or frame.function.startswith(GO_LIBRARIES) or bool(GO_STANDARD.match(frame.function))
 
 
 def _python_standard(frame: Frame) -> bool:
-    # The first part of a name that was shortened; of a whole one it is empty.
+    # The first part of a shortened name; empty for an absolute one.
     package = frame.file.partition("/")[0].removesuffix(".py")
     return bool(_PYTHON_STANDARD.search(frame.file)) or package in sys.stdlib_module_names
 
 
 def _same_program(frames: Sequence[Frame]) -> list[Frame]:
-    """Return the frames of an operator that is installed itself, or of which no whole file names are known: those of
-    the package that its outermost one is of."""
+    """Return the frames of the package that the outermost frame is of.
+
+    For an operator that is itself installed as a package, or whose frames have no absolute file names.
+    """
     foreign = [frame for frame in frames if not frame.file.endswith(".go") and not _python_standard(frame)]
     if not foreign:
         return []

@@ -1,4 +1,4 @@
-"""What the operator was doing while it was waited for, and neither had a core nor waited for one."""
+"""What the operator was doing while it was waited for and neither used a core nor waited for one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .turns import Turns
 
 
 class Activity(NamedTuple):
-    """Seconds of a phase that were the operator's, and what of its turns went back to others."""
+    """Seconds of a phase attributed to the operator, and seconds passed on to other components."""
 
     api: float
     """Waiting for answers of the API server."""
     limited: float | None
-    """Waiting for its client's rate limit; None when nothing shows one."""
+    """Waiting for its client's rate limit; None when no source shows one."""
     still: float
-    """Neither, and nothing else was waited for."""
+    """Neither, with nothing else waited for: unattributed."""
     passed_on: dict[str, float]
     """Neither, while others were waited for: their time, by actor."""
 
@@ -34,11 +34,11 @@ class Sent(NamedTuple):
     seconds: float
     """Of all of them together."""
     beyond_s: float
-    """How much longer than the API server the client saw each of them, on average; 0 when it does not tell."""
+    """How much longer than the API server the client saw each request, on average; 0 when it serves no histogram."""
 
 
 def spans_of(requests: Iterable[Request], user: str, clock: WallClock) -> list[tuple[int, int]]:
-    """Return when each request of a user was under way, from its receipt to its answer, watches left out."""
+    """Return when each request of a user was under way, from its receipt to its answer, without watches."""
     spans = []
     for request in requests:
         if request.user == user and request.verb != "watch" and counted(request):
@@ -48,10 +48,10 @@ def spans_of(requests: Iterable[Request], user: str, clock: WallClock) -> list[t
 
 
 def sent(requests: Iterable[Request], user: str, clock: WallClock, client: Requests | None) -> Sent:
-    """Return the requests of a user, watches left out, as its client saw them.
+    """Return the requests of a user, without watches, as its client saw them.
 
-    The audit log has each from its receipt to its answer. What the client saw beyond that lies half before, half
-    after: the way there and the way back.
+    The audit log has each from its receipt to its answer. The time that the client saw beyond that is split evenly
+    before and after: the way there and the way back.
     """
     spans = spans_of(requests, user, clock)
     seconds = sum(end - start for start, end in spans) / 1e9
@@ -63,10 +63,10 @@ def sent(requests: Iterable[Request], user: str, clock: WallClock, client: Reque
 
 
 def without_limited(turns: Sequence[Turns], shares: Sequence[float]) -> tuple[list[Turns], float]:
-    """Take the operator's rate limit out of its turns; return what is left and the seconds of the limit.
+    """Remove the operator's rate limit from its time; return the remaining time and the seconds of the limit.
 
-    ``shares``: of each window, for how much of it the limit was what the operator waited for. All of its turns in that
-    time are the limit's, whatever it did besides: no more requests would have been let through.
+    ``shares``: for each window, the share of time for which the limit was what the operator waited for. All of the
+    operator's time in that share is the limit's, whatever else it did: no more requests would have been sent.
     """
     left, seconds = [], 0.0
     for turn, share in zip(turns, shares, strict=True):
@@ -83,7 +83,7 @@ def without_limited(turns: Sequence[Turns], shares: Sequence[float]) -> tuple[li
 
 
 def limited_shares(turns: Sequence[Turns], limited_s: float) -> list[float]:
-    """Return for how much of each window requests waited for the client's rate limit, from their waits together.
+    """Return the share of each window in which requests waited for the client's rate limit, from their total wait.
 
     With n of them waiting on average, some were n / (1 + n) of the time (as in a queue with random arrivals): for as
     long as any waits, the limit sets the pace.
@@ -93,10 +93,10 @@ def limited_shares(turns: Sequence[Turns], limited_s: float) -> list[float]:
 
 
 def activity(turns: Sequence[Turns], *, requests_s: float, limited_s: float | None) -> Activity:
-    """Split what is left of the operator's turns.
+    """Split the operator's remaining time.
 
-    ``requests_s``: seconds of all its requests together; ``limited_s``: those that all of them waited for the
-    client's rate limit and that were not taken out before, None if not known.
+    ``requests_s``: seconds of all its requests together; ``limited_s``: seconds that all of them waited for the
+    client's rate limit and that were not removed before, None if unknown.
     """
     in_flight = sum(turn.in_flight for turn in turns)
     alone = sum(turn.alone for turn in turns)
@@ -105,7 +105,7 @@ def activity(turns: Sequence[Turns], *, requests_s: float, limited_s: float | No
         for actor, seconds in turn.beside.items():
             beside[actor] += seconds
     limit = limited_s or 0.0
-    # At a moment with requests at the API server and requests at the limiter, it is waited for both, in proportion.
+    # While some requests are at the API server and others at the limiter, both are waited for, in proportion.
     held = min(limit, in_flight * limit / (limit + requests_s) if limit > 0 else 0.0)
     gaps = alone + sum(beside.values())
     in_gaps = min(gaps, limit - held)

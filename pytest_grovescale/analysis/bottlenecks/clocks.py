@@ -1,4 +1,4 @@
-"""CPU time between any two moments, from reads about a second apart; and who had the CPU in a phase."""
+"""CPU time between any two moments, from reads about a second apart; and who used the CPU in a phase."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Window(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What one process asked of the cores in a window, seconds of all its threads together."""
+    """CPU demand of one process in a window, seconds of all its threads together."""
 
     used_s: float
     """On a core."""
@@ -34,13 +34,13 @@ class Demand(NamedTuple):
     """Runnable without a core; None where that was not measured."""
 
     def plus(self, other: Demand) -> Demand:
-        """Return what two processes asked for; how long one waited that was not measured counts for nothing."""
+        """Return the demand of two processes together; a wait that was not measured counts as 0."""
         waited = [part for part in (self.waiting_s, other.waiting_s) if part is not None]
         return Demand(self.used_s + other.used_s, sum(waited) if waited else None)
 
 
 def demands(reads: Sequence[CpuRead], windows: Sequence[Window]) -> list[Demand]:
-    """Return the demand of a process in each window; between two reads of one pid it is taken as even.
+    """Return the demand of a process in each window; between two reads of one pid it is interpolated evenly.
 
     ``windows`` follow each other without gaps.
     """
@@ -64,7 +64,7 @@ def demands(reads: Sequence[CpuRead], windows: Sequence[Window]) -> list[Demand]
 
 
 def windows_of(contents: Contents, phase: PhaseSpan, process: str) -> list[Window]:
-    """Return the phase cut at the reads of a process's CPU clock; empty when they don't span it.
+    """Return the phase split at the reads of a process's CPU clock; empty when they don't span it.
 
     The reads at its edges may lie a little outside: the first window begins, and the last ends, with the phase.
     """
@@ -77,10 +77,10 @@ def windows_of(contents: Contents, phase: PhaseSpan, process: str) -> list[Windo
 
 
 def api_server_seconds(contents: Contents, phase: PhaseSpan) -> float | None:
-    """Return for how long the API server was bound by CPU, as if it had used all it could get or none at a time.
+    """Return how long the API server was CPU-bound, as if it had used all CPU available to it or none at a time.
 
-    What it could get is what the other measured processes left of the cores, or its GOMAXPROCS. None when its clock
-    was not read.
+    Available is what the other measured processes left of the cores, or its GOMAXPROCS. None when its clock was not
+    read.
     """
     windows = windows_of(contents, phase, API_SERVER)
     if not windows:

@@ -1,4 +1,4 @@
-"""How much of each one's turns it spent runnable without a core, because other programs or the run itself had them."""
+"""Core waits: time that each actor was runnable without a core, as other programs or the run itself used them."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from .clocks import Demand
 from .turns import OPERATOR, Turns
 
 SERVER = "api-server"
-"""The API server with its etcd: what everybody's requests wait for."""
+"""The API server with its etcd, which all requests wait for."""
 
 
 class Taken(NamedTuple):
-    """Turns, and what was taken out of them."""
+    """Time by actor, and the parts removed from it."""
 
     turns: list[Turns]
-    """What is left: requests, and time for which no clock accounts."""
+    """The rest: requests, and time that no CPU clock accounts for."""
     cpu: float | None
     """Seconds that the operator used a core while it was waited for; None when its clock was not read."""
     waiting: dict[str, float]
     """Actor → seconds that it was runnable without a core while it was waited for; the API server's while requests of
-    any of them were under way. Who is not in it was not measured."""
+    any actor were under way. Actors that were not measured are missing."""
 
 
 def take_out(turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]]) -> Taken:
-    """Take the operator's CPU time and everybody's wait for a core out of the turns of each window.
+    """Remove the operator's CPU time and every actor's wait for a core from the time of each window.
 
     ``demands``: actor → its demand in each window; `SERVER`'s is that of the API server and etcd together. A process
-    that is waited for asks for the cores to get on with that: its demand counts in its turn as far as it fits in, used
-    and waiting in proportion, as many threads may run or wait at a time.
+    that is waited for uses the cores for that work: its demand counts as far as it fits into its time, used and waiting
+    in proportion, as many threads may run or wait at a time.
     """
     waiting: defaultdict[str, float] = defaultdict(float)
     for actor, asked in demands.items():
@@ -47,7 +47,7 @@ def take_out(turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]]) ->
 
 
 def _fit(demand: Demand | None, seconds: float) -> tuple[float, float]:
-    """Return how much of some seconds a process had a core, and how much it waited for one."""
+    """Return how long, within some seconds, a process had a core and how long it waited for one."""
     if demand is None:
         return 0.0, 0.0
     waited = demand.waiting_s or 0.0
@@ -57,7 +57,7 @@ def _fit(demand: Demand | None, seconds: float) -> tuple[float, float]:
 
 
 def _of_operator(turn: Turns, demand: Demand | None, waiting: defaultdict[str, float]) -> tuple[float, Turns]:
-    """Return the operator's CPU time in its turns, and the turns without it: first of what no request explains."""
+    """Return the operator's CPU time in its turns, and the turns without it: first from time without requests."""
     gaps = turn.alone + turn.shared
     used, waited = _fit(demand, gaps + turn.in_flight)
     if demand is not None and demand.waiting_s is not None:
@@ -73,7 +73,7 @@ def _of_operator(turn: Turns, demand: Demand | None, waiting: defaultdict[str, f
 
 
 def _of_others(turn: Turns, demands: Mapping[str, Demand], waiting: defaultdict[str, float]) -> Turns:
-    """Take out what the others waited for a core, then what the API server did under everybody's requests."""
+    """Remove the other actors' wait for a core, then the API server's during any actor's requests."""
     own = {actor: seconds + turn.beside.get(actor, 0.0) for actor, seconds in turn.others.items()}
     in_flight: dict[str, float] = {}
     lost: dict[str, float] = {}

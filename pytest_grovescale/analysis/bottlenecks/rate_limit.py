@@ -1,11 +1,11 @@
-"""A client-side rate limit that no metric names, by the flow of requests that it lets through.
+"""Detection of a client-side rate limit that no metric names, from the flow of requests that it lets through.
 
 client-go's limiter is a token bucket (k8s.io/client-go/util/flowcontrol over golang.org/x/time/rate): after a burst it
-lets requests through at one rate, and a sender that falls behind catches up. So the number of requests so far keeps
-close to a straight line for as long as there is more to send, however many they are. What anything else sets the pace
-of (a CPU, an API server, another component) strays from the line further and further: it never catches up.
+lets requests through at one rate, and a sender that falls behind catches up. So the cumulative number of requests keeps
+close to a straight line for as long as there is more to send, however many they are. A pace set by anything else (a
+CPU, an API server, another component) drifts away from the line: it never catches up.
 
-Each REST client has a limiter of its own, and controller-runtime makes one per kind
+Each REST client has its own limiter, and controller-runtime makes one per kind
 (sigs.k8s.io/controller-runtime/pkg/client/apiutil): the flow of one resource may be limited beside another that is not.
 """
 
@@ -31,31 +31,31 @@ from .turns import OPERATOR
 
 _S = 1_000_000_000
 _LEAST_S = 8
-"""A flow is flat when it keeps its rate for so many seconds."""
+"""Seconds for which a flow must keep its rate to count as flat."""
 _LEAST_CORROBORATED_S = 3
-"""So many are enough at the rate that the operator's definition sets."""
+"""Seconds that suffice at the rate that the operator's definition sets."""
 _LEAST_REQUESTS = 40
 _TENTHS = 10
 _BEHIND_S = 0.3
-"""How long a sender may be held up before it catches up, s: a collection of garbage, a machine that is busy."""
+"""How long a sender may be delayed before it catches up, s: a garbage collection, a busy machine."""
 _BEHIND = 3.0
-"""Requests that it may be off the line besides, at the seconds' borders."""
+"""Requests that the flow may additionally be off the line, at the seconds' borders."""
 _STRAYS_S = 0.01
-"""How far half of the requests may stray from the line: what is sent in this time."""
+"""Tolerated median distance of the requests from the line: the requests sent in this time, s."""
 _STRAYS = 0.5
-"""And so many requests more: a request is received a little after it was let through."""
+"""Requests added to that distance: a request is received a little after it was let through."""
 _NEAR_QPS = 0.02
-"""How far a rate may be off the definition's."""
+"""Tolerated relative distance of a rate from the definition's."""
 _NEAR_ROUND = 0.003
-"""How far one may be off a round number where no definition names it: limits are set by people."""
+"""Tolerated relative distance from a round number where no definition names the limit: people set limits."""
 _MOST = 0.5
 """Share of the scrapes in a spell at which keys waited."""
 _LONG_S = 1.0
-"""A reconcile that has gone on for so long waits for something."""
+"""Seconds after which a running reconcile counts as waiting for something."""
 _BUSY_CORES = 0.8
-"""An operator that asks for so much of a core may be paced by its CPU."""
+"""Cores of demand from which an operator may be paced by its CPU."""
 _CLOSED_LOOP = 0.6
-"""With the same number of requests under way for so much of the time, the next one waits for the last one's answer."""
+"""Share of the time with the same number of requests under way from which each request waits for an answer."""
 
 
 class Spell(NamedTuple):
@@ -65,11 +65,11 @@ class Spell(NamedTuple):
     end: int
     """ns of the recorder's clock."""
     per_s: float
-    """The limit: the flow was as near to it as makes no difference."""
+    """The limit: the rate of the flow, or the nominal limit that it is close enough to."""
     what: str
     """``delete podcliques``, ``requests``."""
     why: str
-    """What else says so: ``while keys waited``, ``the definition's qps``."""
+    """The corroborating evidence: ``while keys waited``, ``the definition's qps``."""
 
     @property
     def seconds(self) -> float:
@@ -90,12 +90,12 @@ class _Flat(NamedTuple):
 def limited_spells(
     contents: Contents, phase: PhaseSpan, requests: Sequence[Request], under_way: Sequence[tuple[int, int]]
 ) -> list[Spell]:
-    """Return when the operator's client held its requests back in a phase, in order and without overlaps.
+    """Return the spells in which the operator's client throttled its requests in a phase, in order, without overlaps.
 
     The flow is flat, and there was more to send: keys waited in the operator's queue. Where its definition sets
-    ``qps``, that has to be the rate, and stands for the queue where that was not measured. Where it sets none, the
-    rate has to be a round number, and neither the operator's CPU nor the API server's answers set the pace.
-    ``under_way``: the operator's requests, (start, end), as its client saw them.
+    ``qps``, that has to be the rate, and replaces the queue where that was not measured. Where it sets none, the rate
+    has to be a round number, and neither the operator's CPU nor the API server's answers set the pace. ``under_way``:
+    the operator's requests, (start, end), as its client saw them.
     """
     user = contents.opened.identities.get(OPERATOR)
     qps = _qps(contents.opened.parameters.get("qps", ""))
@@ -120,7 +120,7 @@ def _qps(value: str | float | bool) -> float | None:
 
 
 def shares_of(spells: Sequence[Spell], windows: Sequence[Window]) -> list[float]:
-    """Return which share of each window lies in a spell."""
+    """Return the share of each window that lies in a spell."""
     return [
         sum(max(0, min(spell.end, window.high) - max(spell.start, window.low)) for spell in spells) / window.ns
         if window.ns
@@ -132,7 +132,7 @@ def shares_of(spells: Sequence[Spell], windows: Sequence[Window]) -> list[float]
 def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> list[list[tuple[int, Request]]]:
     """Return (when received, request) of all that one client may have sent: the whole user, then by resource and verb.
 
-    In order of size: what the largest group explains is not explained again.
+    Largest group first: a spell found in a larger group is not looked for again in a smaller one.
     """
     groups: defaultdict[tuple[str, ...], list[tuple[int, Request]]] = defaultdict(list)
     for request in requests:
@@ -155,7 +155,7 @@ def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> 
 def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -> list[_Flat]:
     """Return the parts of a flow that keep to one rate, which is the definition's or a round number."""
     seconds = (end - start) // _S
-    # How many there were by each tenth of a second.
+    # Cumulative number of requests by each tenth of a second.
     sent = [bisect_left(times, start + tenth * _S // _TENTHS) for tenth in range(seconds * _TENTHS + 1)]
     by_second = sent[::_TENTHS]
     found: list[_Flat] = []
@@ -170,18 +170,18 @@ def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -
                 found.append(_Flat(start + first * _S, start + last * _S, limit))
                 first = last
                 continue
-        # A burst at its beginning may be what bends it.
+        # A burst at the beginning may bend the line.
         first += max(1, (last - first) // 4)
     return found
 
 
 def _end_of_run(places: Sequence[int], first: int) -> int:
-    """Return the second up to which the requests so far keep close to a line from a second on.
+    """Return the last second, from a given one, up to which the cumulative requests stay close to a line.
 
-    ``places``: how many there were at the border of each second.
+    ``places``: cumulative number of requests at each second's border.
     """
     last = first + 1
-    # Each second that the line has to pass by, within what a sender may be behind, narrows its rate.
+    # Each second that the line must pass, within the tolerated delay of a sender, narrows its rate.
     least, most = 0.0, math.inf
     while last + 1 < len(places):
         seconds, sent = last - first, places[last] - places[first]
@@ -194,12 +194,14 @@ def _end_of_run(places: Sequence[int], first: int) -> int:
 
 
 def _line(sent: Sequence[int]) -> tuple[float, float]:
-    """Return the rate of a flow, 1/s, and how far the number of requests so far strays from a line: half of the time
-    by no more. ``sent``: that number at each tenth of a second."""
+    """Return the rate of a flow, 1/s, and the median distance of the cumulative requests from a line.
+
+    ``sent``: the cumulative number at each tenth of a second.
+    """
     points = [(tenth / _TENTHS, float(number)) for tenth, number in enumerate(sent)]
     rate, base = _fit(points)
     strays = [abs(number - rate * at - base) for at, number in points]
-    # Requests that were held up lie below it and bend it: without them it is straight.
+    # Delayed requests lie below the line and bend it: without them it is straight.
     limit = max(1.0, statistics.median(strays))
     near = [point for point, stray in zip(points, strays, strict=True) if stray <= limit]
     if len(near) >= len(points) / 2:
@@ -214,7 +216,7 @@ def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _limit(rate: float, qps: float | None) -> float | None:
-    """Return the limit that a rate is: the definition's, or a round number where it has none; else None.
+    """Return the limit that matches a rate: the definition's, or a round number where it has none; else None.
 
     Round are numbers of one digit, and of two of which the second is 5: 8, 15, 20, 100, 250.
     """
@@ -230,7 +232,7 @@ def _limit(rate: float, qps: float | None) -> float | None:
 def _why(
     contents: Contents, phase: PhaseSpan, flat: _Flat, qps: float | None, under_way: Sequence[tuple[int, int]]
 ) -> str:
-    """Return what else says that a flat flow was limited by its client; nothing where something speaks against it."""
+    """Return the evidence that a flat flow was limited by its client; empty where evidence contradicts it."""
     readings = _readings(contents.metrics.workers, phase.name, flat)
     queued = _mostly(readings, lambda one: one.depth > 0)
     if qps is None:
@@ -239,7 +241,7 @@ def _why(
     if queued:
         waited = "while keys waited "
     elif _mostly(readings, lambda one: one.longest_s >= _LONG_S):
-        # One reconcile may send thousands of requests, as a ReplicaSet's does, and no other key be there to wait.
+        # One reconcile may send thousands of requests, as a ReplicaSet's does, while no other key waits.
         waited = "while a reconcile went on "
     else:
         waited = ""
@@ -247,7 +249,7 @@ def _why(
 
 
 def _closed_loop(under_way: Sequence[tuple[int, int]], flat: _Flat) -> bool:
-    """Return whether the same number of requests was under way nearly all the time, as of workers that wait."""
+    """Return whether the same number of requests was under way nearly all the time, as with workers that wait."""
     changes: list[tuple[int, int]] = []
     for start, end in under_way:
         if start < flat.end and end > flat.start:
@@ -263,7 +265,7 @@ def _closed_loop(under_way: Sequence[tuple[int, int]], flat: _Flat) -> bool:
 
 
 def _readings(history: WorkerHistory, phase: str, flat: _Flat) -> dict[int, list[Reading]]:
-    """Return what each scrape in a spell says of the operator's queues, of all that are its own."""
+    """Return the readings of all the operator's own queues at each scrape in a spell."""
     found: defaultdict[int, list[Reading]] = defaultdict(list)
     for controller in history.readings:
         if not controller.startswith(LIBRARY_QUEUES):
@@ -274,12 +276,12 @@ def _readings(history: WorkerHistory, phase: str, flat: _Flat) -> dict[int, list
 
 
 def _mostly(readings: Mapping[int, Sequence[Reading]], holds: Callable[[Reading], bool]) -> bool:
-    """Return whether something held of some queue at most scrapes; not where there are none."""
+    """Return whether a predicate holds for some queue at most scrapes; False without scrapes."""
     return bool(readings) and sum(any(map(holds, at)) for at in readings.values()) >= _MOST * len(readings)
 
 
 def _cpu_bound(contents: Contents, flat: _Flat) -> bool:
-    """Return whether the operator's CPU may have set the pace; also where it was not measured."""
+    """Return whether the operator's CPU may have set the pace; True where it was not measured."""
     reads = contents.reads.get(OPERATOR, [])
     if not reads or reads[0].at > flat.start or reads[-1].at < flat.end:
         return True
@@ -288,7 +290,7 @@ def _cpu_bound(contents: Contents, flat: _Flat) -> bool:
 
 
 def _what(requests: Sequence[Request]) -> str:
-    """Return the name of what nearly all requests did: ``delete podcliques``, ``podcliques requests``, ``requests``."""
+    """Return a name for nearly all of the requests: ``delete podcliques``, ``podcliques requests``, ``requests``."""
     kinds = Counter((request.verb, request.resource) for request in requests)
     resources = Counter(request.resource for request in requests)
     (verb, resource), number = kinds.most_common(1)[0]

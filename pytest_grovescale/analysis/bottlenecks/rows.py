@@ -1,4 +1,4 @@
-"""A row of the table, and the words for its suspect."""
+"""A row of the bottleneck table, and the labels of its suspects."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WORDS: Mapping[Suspect, str] = {
 }
 
 ACROSS: frozenset[Suspect] = frozenset({"operator-queue", "api-server", "machine"})
-"""Contributing factors: they lie across the rows that add up to the phase."""
+"""Contributing factors: they overlap with the rows that add up to the phase."""
 
 AT_MOST: frozenset[Suspect] = frozenset({"operator-queue"})
-"""Rows that are upper bounds: how long at most."""
+"""Rows that are upper bounds."""
 
 
 def row(suspect: Suspect, seconds: float, *, of: float, evidence: str) -> BottleneckRow:
-    """Return a row; ``of``: seconds of the phase, which no row exceeds."""
+    """Return a row; ``of``: seconds of the phase, the maximum of any row."""
     seconds = min(of, max(0.0, seconds))
     return BottleneckRow(suspect=suspect, seconds=seconds, share=seconds / of, evidence=evidence)

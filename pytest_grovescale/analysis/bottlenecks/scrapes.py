@@ -1,4 +1,4 @@
-"""What the operator's own metrics say of a phase: growth of its counters between the scrapes at its edges."""
+"""Growth of the operator's own counters over a phase, between the scrapes at its edges."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Requests(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """One controller's queue whose keys waited for a worker."""
+    """One controller's work queue whose keys waited for a worker."""
 
     controller: str
     workers: int
     seconds: float
-    """At most so long did keys wait while all workers were taken."""
+    """Upper bound of the time in which keys waited while all workers were busy."""
 
 
 def growth(phase: PhaseSpan, series_name: str, *, by: str = "") -> dict[str, float] | None:
     """Return the growth of a counter by the value of a label (all together without one); None if it is not served.
 
-    A counter that began anew with the process has grown by at least what it shows.
+    A counter that was reset with its process has grown by at least its current value.
     """
     start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
     if start is None or end is None:
@@ -50,15 +50,15 @@ def growth(phase: PhaseSpan, series_name: str, *, by: str = "") -> dict[str, flo
 
 
 def limited_seconds(phase: PhaseSpan) -> float | None:
-    """Return the seconds that requests waited for the client's rate limit, all together; None if it is not served."""
+    """Return the total seconds that requests waited for the client's rate limit; None if it is not served."""
     found = growth(phase, f"{LIMITER}_sum")
     return None if found is None else sum(found.values())
 
 
 def requests_of_client(phase: PhaseSpan) -> Requests | None:
-    """Return the operator's requests as it saw them; None if it serves no histogram of them.
+    """Return the operator's requests as its client saw them; None if it serves no histogram of them.
 
-    client-go's latency includes the wait for the rate limit (``rest.Request.request``); it is taken out here.
+    client-go's latency includes the wait for the rate limit (``rest.Request.request``); it is subtracted here.
     """
     seconds, counts = growth(phase, f"{LATENCY}_sum"), growth(phase, f"{LATENCY}_count")
     if seconds is None or counts is None:
@@ -67,10 +67,10 @@ def requests_of_client(phase: PhaseSpan) -> Requests | None:
 
 
 def backlog(phase: PhaseSpan) -> Backlog | None:
-    """Return the controller whose keys waited longest for a free worker; None if its metrics do not tell.
+    """Return the controller whose keys waited longest for a free worker; None if its metrics do not show it.
 
-    Keys wait only while every worker is taken, which is at most the work done / the number of workers; and while they
-    wait, at least one does, so that it is no longer than what all keys waited together.
+    Keys wait only while every worker is busy, which is at most the work done / the number of workers; and while they
+    wait, at least one does, so that it is no longer than the total wait of all keys.
     """
     queued, worked = growth(phase, f"{QUEUED}_sum", by="name"), growth(phase, f"{WORKED}_sum", by="name")
     end = phase.scrape_end.get(OPERATOR)

@@ -1,4 +1,4 @@
-"""The bottleneck table of a phase, and its one line."""
+"""The bottleneck table of a phase, and its summary line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORTH_TELLING = 0.1
 
 
 class Bottlenecks(NamedTuple):
-    """A phase's table, largest row first, its line, and why rows are missing from it."""
+    """A phase's table, largest row first, its summary line, and why rows are missing from it."""
 
     rows: tuple[BottleneckRow, ...] = ()
     line: str = ""
@@ -36,7 +36,7 @@ def bottlenecks_of_phase(
     cpu: Sequence[CpuResult],
     saturation: Saturation | None,
 ) -> Bottlenecks:
-    """Return where a phase's time went. ``requests``: the phase's; ``hole``: why the audit log does not cover it."""
+    """Return the bottlenecks of a phase. ``requests``: the phase's; ``hole``: why the audit log does not cover it."""
     waits = waits_of_phase(contents, phase)
     if waits is None or contents.end_of(phase) <= phase.start:
         return Bottlenecks(missing="no milestone of the phase looks at objects: it waits for time to pass")
@@ -51,7 +51,7 @@ def bottlenecks_of_phase(
 def line_of(rows: Iterable[BottleneckRow], phase: str) -> str:
     """Return the largest rows in words: ``operator CPU-bound 58 % of deploy; API server CPU-bound 41 %``.
 
-    What is only known to be no more than something comes last, whatever its size.
+    Upper bounds come last, whatever their size.
     """
     parts: list[str] = []
     for one in sorted(rows, key=lambda row: (row.suspect in AT_MOST, -row.seconds, row.suspect)):
@@ -61,7 +61,7 @@ def line_of(rows: Iterable[BottleneckRow], phase: str) -> str:
 
 
 def _without_source(rows: Sequence[BottleneckRow], contents: Contents, *, hole: str) -> list[str]:
-    """Return which rows are missing for want of a source, and which source that is."""
+    """Return which rows are missing, with the source that each of them lacks."""
     have = {one.suspect for one in rows}
     lacking: list[str] = []
     if OPERATOR in contents.opened.identities:

@@ -1,4 +1,4 @@
-"""Whose turn it was: each instant of a phase split among the objects that wait, and added up by whom they wait for."""
+"""Attribution of each instant of a phase: split among the objects that wait, summed by the actor they wait for."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ OPERATOR = "operator"
 
 
 class Turns(NamedTuple):
-    """Seconds of one window by whom they were; all of them add up to the window."""
+    """Seconds of one window by actor; all of them add up to the window."""
 
     in_flight: float
     """The operator's, while at least one of its requests was under way."""
     alone: float
-    """The operator's, with no request of its under way and nobody else waited for."""
+    """The operator's, with none of its requests under way and nothing else waited for."""
     shared: float
-    """The operator's, with no request of its under way, while others were waited for, too."""
+    """The operator's, with none of its requests under way, while others were waited for, too."""
     beside: dict[str, float]
-    """Who these others were: `shared`, split among them."""
+    """Actor → its part of `shared`, split among these others."""
     others: dict[str, float]
     """Actor → seconds that were its own."""
     others_in_flight: dict[str, float]
     """The part of `others` in which at least one request of that actor was under way."""
     idle: float
-    """Nobody was waited for."""
+    """Nothing was waited for."""
 
 
 class _Event(NamedTuple):
@@ -45,7 +45,7 @@ def turns(
     in_flight: Mapping[str, Iterable[tuple[int, int]]],
     windows: Sequence[Window],
 ) -> list[Turns]:
-    """Return the turns of each window. ``actors``: user → actor; a user that is none of them stands for itself.
+    """Return the turns of each window. ``actors``: user → actor; any other user is its own actor.
 
     ``in_flight``: actor → its requests, (start, end) in ns. ``windows`` follow each other without gaps.
     """

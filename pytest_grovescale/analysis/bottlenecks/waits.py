@@ -1,4 +1,4 @@
-"""What each object of a phase waited for: from step to step of its own, for whoever made the next one."""
+"""The waits of each object of a phase: from one of its steps to the next, for the user who made the next one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = tuple[str, str]
 
 
 class Step(NamedTuple):
-    """A write that brought one object on, times in ns of the recorder's clock."""
+    """A write that advanced one object, times in ns of the recorder's clock."""
 
     received: int
     completed: int
@@ -40,11 +40,11 @@ class Waits(NamedTuple):
     counted: list[Wait]
     """Of objects that a milestone counts."""
     named: list[Wait]
-    """Of objects that a milestone names: these are looked at while no counted one waits."""
+    """Of objects that a milestone names: considered while no counted one waits."""
 
 
 def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
-    """Return what the phase's objects waited for; None when none of its milestones looks at objects."""
+    """Return the waits of the phase's objects; None when none of its milestones looks at objects."""
     counts = [count for declared in phase.declared.values() for count in count_leaves(declared.condition)]
     if not counts:
         return None
@@ -65,7 +65,7 @@ def _order(spec: WatchSpec) -> tuple[str, str]:
 
 
 def _arrived(contents: Contents, phase: PhaseSpan) -> int:
-    """Return when all milestones were met, or the phase's end: what came later, nobody waited for."""
+    """Return when all milestones were met, or the phase's end: nothing waits for later events."""
     end = contents.end_of(phase)
     if set(phase.met) >= set(phase.declared):
         return min(end, max((met.at for met in phase.met.values()), default=end))
@@ -117,10 +117,10 @@ class _Story:
                 self._deletes.setdefault(key, step.received)
 
     def _pair_creates(self) -> None:
-        """Give each object that was made by generateName one of the creates that have no name in the audit log.
+        """Assign a create without a name in the audit log to each object that was made by generateName.
 
-        The first to be answered goes to the first that was seen: who of them it was makes no difference to how many
-        had been made at any moment.
+        The first to be answered goes to the first that was seen: which of them it was does not change how many had been
+        made at any moment.
         """
         made: dict[str, list[Key]] = defaultdict(list)
         for key, events in self._seen.items():
@@ -133,7 +133,7 @@ class _Story:
                 self._steps[key].append(step)
 
     def _mark_collections(self) -> None:
-        """Put in the step that a deletecollection was to each of its objects, which the log does not name.
+        """Add the step that a deletecollection was to each of its objects, which the log does not name.
 
         It was when the watch showed the object's deletionTimestamp, or earlier: when the object's own delete came.
         """

@@ -1,4 +1,4 @@
-"""Who was waited for: the rows that add up to the phase."""
+"""The attribution rows of the bottleneck table: who was waited for; they add up to the phase."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _USERS: Mapping[str, Suspect] = {
     "system:serviceaccount:kube-system:generic-garbage-collector": "garbage-collector",
     "system:serviceaccount:kube-system:kwok-controller": "kwok",
 }
-"""User names that the components have where nobody gave them others → suspect."""
+"""Default user names of the components → suspect."""
 
 _EVIDENCE: Mapping[Suspect, str] = {
     "scheduler": "pods until their binding was answered, by the audit log",
@@ -59,8 +59,10 @@ _TOLD_S = 0.005
 
 
 def who(contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[Request]) -> list[BottleneckRow]:
-    """Return a row for each of those that the phase's objects waited for. ``requests``: the phase's, by the audit
-    log."""
+    """Return a row for each actor that the phase's objects waited for.
+
+    ``requests``: the phase's, from the audit log.
+    """
     clocked = windows_of(contents, phase, OPERATOR)
     windows = clocked or windows_of(contents, phase, API_SERVER) or [Window(phase.start, contents.end_of(phase))]
     way = sent(requests, contents.opened.identities.get(OPERATOR, ""), contents.clock, requests_of_client(phase))
@@ -84,14 +86,14 @@ def who(contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[R
 
 
 def _actors(contents: Contents) -> dict[str, str]:
-    """Return user → who it is in the table; a role that is no suspect keeps its name."""
+    """Return user → actor in the table; a role that is no suspect keeps its name."""
     found: dict[str, str] = dict(_USERS)
     found |= {user: _ROLES.get(role, role) for user, role in roles(contents.opened.identities).items()}
     return found
 
 
 def _demands(contents: Contents, phase: PhaseSpan, windows: Sequence[Window]) -> dict[str, list[Demand]]:
-    """Return actor → its demand in each window, of those whose CPU clocks span the phase."""
+    """Return actor → its demand in each window, for actors whose CPU clocks span the phase."""
     found: dict[str, list[Demand]] = {}
     for actor, processes in _PROCESSES.items():
         for process in processes:
@@ -148,7 +150,7 @@ def _core_waits(taken: Taken, asked: Mapping[str, Sequence[Demand]], length: flo
 
 
 def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) -> list[BottleneckRow]:
-    # Without its CPU clock an operator that makes no request may be at work all the same.
+    # Without its CPU clock, an operator that makes no request may still be working.
     known = taken.cpu is not None
     others: defaultdict[str, float] = defaultdict(float, mine.passed_on if known else {})
     for turn in taken.turns:

@@ -1,4 +1,4 @@
-"""Why it took so long: what held all along, across the rows that say who was waited for."""
+"""The contributing factors of a phase, which overlap with the attribution rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 3
 def why(
     contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult], saturation: Saturation | None
 ) -> list[BottleneckRow]:
-    """Return the rows of the operator's work queue, the API server's CPU and the machine, as far as they were read."""
+    """Return the rows of the operator's work queue, the API server's CPU and the machine, as far as measured."""
     length = (contents.end_of(phase) - phase.start) / 1e9
     rows: list[BottleneckRow] = []
     if (queue := backlog(phase)) is not None:
@@ -31,7 +31,7 @@ def why(
 
 
 def _saturated(saturation: Saturation, length: float) -> float | None:
-    """Return the saturated seconds of the 1 s timeline; without one a phase is known as a whole or not at all."""
+    """Return the saturated seconds of the 1 s timeline; without one, all of the phase or None."""
     if saturation.saturated_s is not None:
         return saturation.saturated_s
     return length if saturation.saturated else None

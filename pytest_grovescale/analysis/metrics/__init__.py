@@ -1,1 +1,1 @@
-"""What metrics endpoints said in a run: at one moment, and over time."""
+"""Series of metrics endpoints in a run: at one moment, and over time."""

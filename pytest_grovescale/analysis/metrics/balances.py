@@ -1,4 +1,4 @@
-"""Equations held against a run: both sides of each group at each scrape."""
+"""Evaluation of equations over a run: both sides of each group at each scrape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Group = tuple[str, ...]
 Groups = dict[Group, float]
 
 _ROUNDING = 1e-9
-"""Sums of seconds differ by this much, relatively, by the order in which they are added."""
+"""Relative difference of sums of seconds that the order of additions may cause."""
 
 
 class Balance(NamedTuple):
@@ -27,11 +27,11 @@ class Balance(NamedTuple):
     left: float
     right: float
     apart: float
-    """How far it is from holding: 0 where it holds."""
+    """Distance from equality (or the bound): 0 where the equation holds."""
 
 
 class Unknown(NamedTuple):
-    """A scrape at which a side could not be told."""
+    """A scrape at which a side could not be computed."""
 
     scrape: int
     why: str
@@ -43,12 +43,12 @@ class _Column(NamedTuple):
     groups: list[Groups | None]
     """None where its metric was not served."""
     absent: float | None
-    """What a group has that is not there: a counter gets its series when it first counts, so until then it is 0."""
+    """Value of a group without series: a counter gets its series when it first counts, so until then it is 0."""
     why: str
 
 
 def balances(equation: Equation, target: TargetHistory) -> Iterator[Balance | Unknown]:
-    """Yield both sides of an equation for every group at every scrape, or why they could not be told."""
+    """Yield both sides of an equation for every group at every scrape, or why a side could not be computed."""
     columns = {one: _column(target, one, equation.by) for one in equation.sums}
     for scrape in range(len(target.moments)):
         unknown = next((c.why for c in columns.values() if c.groups[scrape] is None), "")
@@ -111,7 +111,7 @@ def _present(target: TargetHistory, series: list[str]) -> list[bool]:
 
 
 def _why_not(target: TargetHistory, one: Sum, served: list[str], by: tuple[str, ...], *, counting: bool) -> str:
-    """Return why a sum cannot be told at any scrape; empty if it can."""
+    """Return why a sum cannot be computed at any scrape; empty if it can."""
     name = one.selector.name
     if not served:
         members = sorted({parse(text).name for text in target.series} - {name})

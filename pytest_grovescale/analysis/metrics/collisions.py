@@ -1,4 +1,4 @@
-"""Families that take the name of a built-in one."""
+"""Families that use the name of a built-in one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Collision(NamedTuple):
     family: str
     builtin: str
     why: str
-    """What tells that it is another."""
+    """The evidence that they differ."""
 
 
 def collisions(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> Iterator[Collision]:
-    """Yield the families that have a built-in one's name and are not it, or whose samples would have its name."""
+    """Yield the families that have a built-in one's name without being it, or whose samples would have its name."""
     labels = {name: {label for one in of for label in one.values} for name, of in measures(target).items()}
     owners = {name: builtin for builtin in catalogue.values() for name in _names(builtin.name, builtin.type)}
     for name, family in sorted(target.families.items()):
@@ -45,7 +45,7 @@ def collisions(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> Itera
 
 
 def _unlike(family: Family, labels: set[str], builtin: Builtin) -> str:
-    """Return why a family is not the built-in one of its name; fewer labels are those of an older version."""
+    """Return why a family is not the built-in one of its name; fewer labels mean an older version."""
     if family.type not in (builtin.type, "unknown"):
         return f"a {family.type}, the built-in one is a {builtin.type}"
     more = sorted(labels - set(builtin.labels))
@@ -53,7 +53,7 @@ def _unlike(family: Family, labels: set[str], builtin: Builtin) -> str:
 
 
 def _names(name: str, kind: MetricType) -> set[str]:
-    """Return the names that a family takes: its own, its samples', and that which OpenMetrics gives it."""
+    """Return the names that a family occupies: its own, its samples', and the one that OpenMetrics gives it."""
     if kind in ("histogram", "summary"):
         return {name, *(name + suffix for suffix in ("_bucket", "_count", "_sum"))}
     return {name, name.removesuffix("_total")} if kind == "counter" else {name}

@@ -1,4 +1,4 @@
-"""Counters over a run: what they grew by, and where they began anew."""
+"""Counters over a run: their growth and their resets."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .history import TargetHistory
 PROCESS_START = "process_start_time_seconds"
 
 _COUNTING = {"counter": ("",), "histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_sum")}
-"""Type of a family → the ends of the names of its samples that only ever grow."""
+"""Type of a family → suffixes of its samples that only ever grow."""
 
 
 class Reset(NamedTuple):
-    """A counter that showed less than at the scrape before, or says itself that it was made anew."""
+    """A counter that is lower than at the scrape before, or has a new creation time."""
 
     series: str
     family: str
     scrape: int
-    """The first scrape of its new life."""
+    """The first scrape after the reset."""
     before: float
     after: float
 
@@ -30,8 +30,7 @@ class Reset(NamedTuple):
 def counts(name: str, families: Mapping[str, Family]) -> bool:
     """Return whether a sample's value only grows: a counter's, or a histogram's or summary's count and buckets.
 
-    A ``_sum`` too, as Prometheus takes it; it falls where negative values are observed. Where nothing tells of a type,
-    the name does.
+    A ``_sum`` too, as in Prometheus; it falls where negative values are observed. Without a type, the name decides.
     """
     family = families.get(family_of(name, families))
     if family is None or family.type == "unknown":
@@ -47,10 +46,10 @@ def counting(target: TargetHistory, name: str) -> list[bool]:
 
 
 def increases(target: TargetHistory, series: str) -> list[float | None]:
-    """Return what a counter grew by since the first scrape, at each scrape; None where it is not there, or counts not.
+    """Return a counter's growth since the first scrape, at each scrape; None where it is missing or not counting.
 
-    One that comes later has grown by all that it shows: it came with its first count. One that began anew has grown by
-    what it showed before and what it shows now. What becomes a counter begins with what it shows.
+    A series that appears later has grown by its whole value: it came with its first count. One that was reset has grown
+    by its value before and its value now. A series that becomes a counter begins with its value.
     """
     anew = {*_anew(target, series), *_process_starts(target)}
     counted = counting(target, parse(series).name)
@@ -70,7 +69,7 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
 
 
 def resets(target: TargetHistory) -> Iterator[Reset]:
-    """Yield each beginning anew of each counter, by series and time."""
+    """Yield each reset of each counter, by series and time."""
     for series in target.series:
         name = parse(series).name
         counted = counting(target, name)
@@ -90,8 +89,7 @@ def resets(target: TargetHistory) -> Iterator[Reset]:
 def restarts(target: TargetHistory) -> set[int]:
     """Return the scrapes that were the first of another process.
 
-    Told by the time of the process' start where it is served, else by counters: a process that begins takes all of
-    them with it.
+    By the process's start time where it is served, else by counters: a new process resets all of them.
     """
     if target.changes(PROCESS_START):
         return set(_process_starts(target))
@@ -99,7 +97,7 @@ def restarts(target: TargetHistory) -> set[int]:
 
 
 def _all_began(target: TargetHistory, scrape: int) -> bool:
-    """Return whether no counter that had counted kept what it had: several fell, and none stayed."""
+    """Return whether all counters that had counted were reset: several fell, and none kept its value."""
     fell = 0
     for series in target.series:
         counted = counts(parse(series).name, target.families_at(scrape))
@@ -112,7 +110,7 @@ def _all_began(target: TargetHistory, scrape: int) -> bool:
 
 
 def _process_starts(target: TargetHistory) -> Iterator[int]:
-    """Yield the scrapes at which the process says that it was started at another time than before."""
+    """Yield the scrapes at which the process's start time differs from the one before."""
     last: float | None = None
     for scrape, value in enumerate(target.values(PROCESS_START)):
         if value is not None:
@@ -122,20 +120,20 @@ def _process_starts(target: TargetHistory) -> Iterator[int]:
 
 
 def _anew(target: TargetHistory, series: str) -> Iterator[int]:
-    """Yield the scrapes at which a series says that it was created at another time than before."""
+    """Yield the scrapes at which a series' creation time differs from the one before."""
     known = target.created.get(series) or target.created.get(_bare(target, series), [])
     yield from (scrape for (_, before), (scrape, now) in itertools.pairwise(known) if now != before)
 
 
 def _bare(target: TargetHistory, series: str) -> str:
-    """Return the series by which a histogram or summary tells when it was made: without suffix, ``le``, quantile."""
+    """Return the name under which a histogram or summary serves its creation time: without suffix, ``le``, quantile."""
     name, labels = parse(series)
     family = family_of(name, target.families)
     return text(family, {label: value for label, value in labels.items() if label not in ("le", "quantile")})
 
 
 def growth(target: TargetHistory, series: str, phase: str = "") -> float | None:
-    """Return what a counter grew by from a phase's first scrape to its last, or over all scrapes; None without two."""
+    """Return a counter's growth from a phase's first scrape to its last, or over all scrapes; None without two."""
     scrapes = target.of_phase(phase) if phase else list(range(len(target.moments)))
     if len(scrapes) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Metrics over time, few enough to be drawn: how many series each endpoint serves, and what chosen families say."""
+"""Metrics over time, few enough to plot: the number of series of each endpoint, and values of chosen families."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .history import OPERATOR, MetricsHistory, TargetHistory
 from .summary import series_by_family
 
 MAX_LINES = 8
-"""Of one chart; the rest of a family's series are added up in one more."""
+"""Of one chart; the rest of a family's series are summed in one more."""
 
 MAX_SCRAPES = 120
 """That one chart shows."""
@@ -36,11 +36,11 @@ CHOSEN = {
     "apiserver_current_inflight_requests": "request_kind",
     "etcd_mvcc_db_total_size_in_bytes": "",
 }
-"""Families that tell most of a program at work, in the order in which they are offered, before its own ones; and the
-label that each is drawn by."""
+"""Families that show most of a working program, in the order in which they are offered, before its own ones; and the
+label that each is split by."""
 
 _COUNTS: dict[MetricType, str] = {"counter": "", "gauge": "", "histogram": "_count", "summary": "_count"}
-"""Type → suffix of the series that can be drawn: of a histogram, how much was observed."""
+"""Type → suffix of the series that can be plotted: of a histogram, the number of observations."""
 
 Unit = Literal["series", "value", "per-second"]
 """``per-second``: growth of a counter, or of a histogram's count, between two scrapes."""
@@ -76,7 +76,7 @@ def curves_of(history: MetricsHistory, start: int) -> tuple[Curves, ...]:
     for target in targets:
         if len(found) >= MAX_CURVES:
             break
-        # What stood still all the time tells least: it comes last.
+        # Curves that never changed are least interesting: they come last.
         found += sorted(_of_families(target, start), key=_stood_still)
     return tuple(found[:MAX_CURVES])
 
@@ -116,7 +116,7 @@ def _of_families(target: TargetHistory, start: int) -> Iterator[Curves]:
 
 
 def _counting_series(target: TargetHistory) -> dict[str, list[str]]:
-    """Return family → those of its series whose values say something on their own."""
+    """Return family → those of its series whose values have a meaning on their own."""
     found: dict[str, list[str]] = defaultdict(list)
     for text in target.series:
         name = parse(text).name
@@ -129,10 +129,10 @@ def _counting_series(target: TargetHistory) -> dict[str, list[str]]:
 
 
 def grouped(series: Mapping[str, int], *, by: str = "") -> tuple[str, dict[str, list[str]]]:
-    """Return a label that tells a family's series apart, and its values → series; no label: all in one line.
+    """Return a label that distinguishes a family's series, and its values → series; no label: all in one line.
 
-    ``by``, if that does; else the label with most values that can still be drawn. Where every label has more, the one
-    with fewest, whose values of least weight are added up. ``series``: each with its weight.
+    ``by``, if it distinguishes them; else the label with most values that can still be plotted. Where every label has
+    more, the one with fewest, whose values of least weight are summed. ``series``: each with its weight.
     """
     values: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     labels = {label for text in series for label in parse(text).labels}
@@ -159,7 +159,7 @@ def _heaviest(groups: Mapping[str, list[str]], weights: Mapping[str, int], label
 
 
 def _line(target: TargetHistory, series: Sequence[str], shown: Sequence[int], *, grows: bool) -> list[float | None]:
-    """Return the sum of some series at some scrapes; of those that grow, their growth a second until the next."""
+    """Return the sum of some series at some scrapes; of counters, their growth a second until the next."""
     of_each = [[_finite(target.value(text, scrape)) for scrape in shown] for text in series]
     if grows:
         of_each = [_growths(values) for values in of_each]
@@ -171,7 +171,7 @@ def _line(target: TargetHistory, series: Sequence[str], shown: Sequence[int], *,
 
 
 def _growths(values: Sequence[float | None]) -> list[float | None]:
-    """Return a counter's growth from each scrape to the next; one that is new, or began anew, grew by what it shows."""
+    """Return a counter's growth from scrape to scrape; a new or reset one has grown by its whole value."""
     grown = (None if b is None else b - a if a is not None and b >= a else b for a, b in pairwise(values))
     return [*grown, None]
 
@@ -186,7 +186,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _shown(scrapes: int) -> list[int]:
-    """Return the scrapes that a chart shows: all, or so many at equal distances with the first and the last."""
+    """Return the scrapes of a chart: all, or the maximum at equal distances with the first and the last."""
     if scrapes <= MAX_SCRAPES:
         return list(range(scrapes))
     return sorted({round(index * (scrapes - 1) / (MAX_SCRAPES - 1)) for index in range(MAX_SCRAPES)})

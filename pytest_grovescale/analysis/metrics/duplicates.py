@@ -1,17 +1,17 @@
-"""Families that say what another says, found by their values: names and correlation both mislead.
+"""Duplicate families, found by their values: names and correlation both mislead.
 
 An own family and a built-in one are the same when, reduced to the labels that they share by whatever name, they are
-equal at every scrape: exactly where the operator was at rest, and while it worked to within the reconciles that can be
-in hand, of which one may have been counted by the one and not yet by the other. Seconds are compared at rest only, and
-to within what two clocks around the same work differ by.
+equal at every scrape: exactly where the operator was idle, and while it worked to within the reconciles in progress,
+each of which may be counted by one family and not yet by the other. Seconds are compared when idle only, and with the
+tolerance of two clocks around the same work.
 
-Among thousands of slices of built-in families some agree by luck. What speaks against luck is how much it takes to
-write down the changes that the two make alike, at those scrapes at which one of the two families changed at all: a
-column drawn at random with the same mean hits one of n bits once in 2^n times. (The changes are taken to be
-geometrically distributed, which assumes least of counts with a given mean.) A match counts from one hit in 1000 on,
-over all slices that were tried. So a series that hardly moves proves nothing.
+Among thousands of slices of built-in families some agree by chance. The evidence against chance is the information
+content of the changes that both families share, at the scrapes at which either family changed: a random column with the
+same mean matches one of n bits once in 2^n times. (The changes are assumed to be geometrically distributed, which
+assumes least of counts with a given mean.) A match counts from one chance in 1000 on, over all slices that were tried.
+So a series that hardly changes proves nothing.
 
-Families that nothing built-in explains are compared with each other: see `twins`.
+Families that no built-in family explains are compared with each other: see `twins`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .rest import at_rest, rests, workers
 from .twins import Twin, twins
 
 _BITS = 10.0
-"""One guess in 1024."""
+"""One chance in 1024."""
 _BITS_OF_CHANGE = 16.0
-"""That one change speaks for at most, however large."""
+"""Upper bound of the evidence from one change, however large."""
 _REAL_SHARE = 0.05
 """Two clocks around the same work differ by less than this share of it."""
 _BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
@@ -47,13 +47,13 @@ class _Match(NamedTuple):
     taken: Slice
     groups: tuple[tuple[str, ...], ...]
     apart: float
-    """The most that they differed by while work was under way."""
+    """The largest difference while work was in progress."""
     bits: float
-    """How strongly their changes speak against luck."""
+    """Evidence of their changes against chance."""
 
 
 def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[FamilyVerdict]:
-    """Return what each family is that no library has brought as it is served, by name."""
+    """Return the verdict on each family, as served, that no library defines, by name."""
     found = [
         FamilyVerdict(family=one.family, kind="collision", other=one.builtin, why=one.why)
         for one in collisions(target, catalogue)
@@ -78,7 +78,7 @@ def _of_twin(twin: Twin, target: TargetHistory) -> FamilyVerdict:
 
 
 class _Scene:
-    """The built-in families that an endpoint serves, and what is known of its scrapes."""
+    """The built-in families that an endpoint serves, and the idle state of its scrapes."""
 
     def __init__(self, target: TargetHistory, served: list[Measure]) -> None:
         self._target = target
@@ -108,7 +108,7 @@ class _Scene:
         return FamilyVerdict(family=family, kind=kind, other=name, query=instead, why=why)
 
     def _matches(self, own: list[Measure]) -> list[_Match]:
-        """Return where a family agrees with a built-in one, a histogram in count and sum; empty if it may be luck."""
+        """Return the matches of a family with a built-in one, a histogram in count and sum; empty if due to chance."""
         first, tried = own[0], 0
         agreed: list[_Match] = []
         for built in self._served:
@@ -124,17 +124,17 @@ class _Scene:
         return agreed if proven else []
 
     def _agrees(self, more: Measure, match: _Match) -> bool:
-        """Return whether a histogram's sum agrees too, where its count does."""
+        """Return whether a histogram's sum agrees too, given that its count does."""
         other = next((one for one in self._served if one.name == match.measure.family + more.suffix), None)
         return other is not None and self._match(more, other, match.labels, match.taken) is not None
 
     def _match(self, own: Measure, built: Measure, labels: Mapping[str, str], taken: Slice) -> _Match | None:
-        """Return how the two agree, or None where they do not."""
+        """Return the match of the two, or None where they differ."""
         by = tuple(labels.values())
         ours, theirs = self._groups(own, tuple(labels), ()), self._groups(built, by, taken)
         if not set(ours) & set(theirs) or own.real != built.real:
             return None
-        # What takes long is timed by each of the two when it is over; while it lasts, one may be ahead by all of it.
+        # Both time long work when it ends; while it lasts, one may be ahead by all of it.
         scrapes = self._at_rest or [-1] if own.real else range(len(self._rest))
         compared: list[list[float]] = []
         apart = 0.0
@@ -150,7 +150,7 @@ class _Scene:
         return _Match(built, labels, taken, tuple(ours), apart, bits)
 
     def _apart(self, pairs: _Pairs, controller: str) -> float | None:
-        """Return how far two counts are apart while work is under way; None where that is farther than they may be."""
+        """Return the difference of two counts while work is in progress; None where it exceeds the tolerance."""
         apart = 0.0
         for scrape, a, b in pairs:
             difference = abs(a - b)
@@ -185,13 +185,13 @@ def _simplest(match: _Match) -> tuple[int, int, bool, float, str]:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Two columns where both are known, the last scrape first: there most differ that do at all."""
+    """Two columns where both are known, the last scrape first: most differences are largest there."""
 
     left: Column
     right: Column | None
     scrapes: Sequence[int]
     zero: bool
-    """What is not there has not counted yet."""
+    """Missing values count as 0."""
 
     def __iter__(self) -> Iterator[tuple[int, float, float]]:
         for scrape in reversed(self.scrapes):
@@ -202,9 +202,9 @@ class _Pairs:
                 yield scrape, a, b
 
     def changes(self, at: Set[int], *, relative: bool) -> Iterator[float]:
-        """Yield by how much the left one changed, at some scrapes; ``relative``: as a share of what it was or became.
+        """Yield the left one's changes, at some scrapes; ``relative``: as a share of its value before or after.
 
-        Between two scrapes that are looked at it may have been at others that are not.
+        Between two of these scrapes it may have changed at others.
         """
         for (after, one, _), (before, other, _) in itertools.pairwise(self):
             if any(scrape in at for scrape in range(before + 1, after + 1)):
@@ -213,7 +213,7 @@ class _Pairs:
 
 
 def _bits(changes: Sequence[float], apart: float, *, real: bool) -> float:
-    """Return how many bits a column's changes take, each known to within ``apart`` on either side."""
+    """Return the bits needed to encode a column's changes, each known to within ``apart`` on either side."""
     if real:
         return _BITS_OF_REAL_CHANGE * sum(change > 2 * _REAL_SHARE for change in changes)
     mean = sum(changes) / len(changes) if changes else 0.0

@@ -24,7 +24,7 @@ _RELATIONS: tuple[Relation, ...] = ("==", "<=", ">=")
 
 
 class Sum(NamedTuple):
-    """The sum of some series' values, or of what they grew by."""
+    """The sum of some series' values, or of their growth."""
 
     selector: Selector
     increase: bool = False
@@ -34,14 +34,14 @@ class Sum(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A sum, or a number, that is added to a side or taken off."""
+    """A sum, or a number, that is added to a side or subtracted."""
 
     sign: Sign
     value: Sum | float
 
 
 class Equation(NamedTuple):
-    """Two sides, and how they should be to each other."""
+    """Two sides and the relation between them."""
 
     left: tuple[Term, ...]
     relation: Relation
@@ -56,7 +56,7 @@ class Equation(NamedTuple):
 
 
 def equation(text: str) -> Equation:
-    """Return the equation in a text. Raises ExpressionError with the place of what is wrong."""
+    """Return the parsed equation. Raises ExpressionError with the place of the error."""
     reader = Reader(text)
     by: list[tuple[tuple[str, ...], int]] = []
     left = _side(reader, by)

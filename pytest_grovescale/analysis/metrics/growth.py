@@ -1,7 +1,7 @@
-"""Series against objects: which families have more of them when there are more objects, and by which labels.
+"""Series against objects: families whose number of series grows with the number of objects, and by which labels.
 
-Series are held against the objects that had been seen by the time of the scrape. What comes late once, as a label's
-value that is met for the first time, is no growth: it does not go on with the objects.
+Series are compared with the objects that had been seen by the time of the scrape. A single late series, such as a
+label's value that occurs for the first time, is not growth: it does not continue with the objects.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class Point(NamedTuple):
 
 
 class GrownLabel(NamedTuple):
-    """A label that took on values while objects came."""
+    """A label that gained values while objects were created."""
 
     label: str
     before: int
-    """How many values it had at first."""
+    """Number of its values at first."""
     fresh: list[str]
     of_objects: bool
     """Whether the new ones are names of objects."""
 
 
 class Growth(NamedTuple):
-    """A family's series, against the objects."""
+    """A family's number of series as a function of the number of objects."""
 
     family: str
     slope: float
     """Series for each object."""
     straight: float
-    """Share of the differences in its number of series that the line explains."""
+    """Share of the variation in its number of series that the line explains."""
     labels: tuple[GrownLabel, ...]
     """The one with most new values first."""
 
@@ -77,7 +77,7 @@ def growths(
 
 
 def _fit(across: Sequence[int], up: Sequence[int]) -> tuple[float, float]:
-    """Return the slope of series over objects, and the share of the differences that a line explains."""
+    """Return the slope of series over objects, and the share of the variation that a line explains."""
     if len(across) == 2:
         return (up[-1] - up[0]) / (across[-1] - across[0]), 1.0
     fitted = line(across, up, 0.05)

@@ -1,4 +1,4 @@
-"""What a recording holds of metrics: every target's scrapes, rebuilt from what changed between them."""
+"""Metrics in a recording: every target's scrapes, rebuilt from the changes between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tracking import Tracking
 T = TypeVar("T")
 
 OPERATOR = "operator"
-"""The target that is meant where none is named."""
+"""Default target."""
 
 
 class Moment(NamedTuple):
@@ -55,35 +55,35 @@ class TargetHistory:
     target: str
     moments: list[Moment] = field(default_factory=list)
     families: dict[str, Family] = field(default_factory=dict)
-    """By name; as described last, also those that are gone."""
+    """By name, including families that are no longer served; as described last."""
     type_changes: list[TypeChange] = field(default_factory=list)
-    """In their order; a family keeps its type while it is not served."""
+    """In order; a family keeps its type while it is not served."""
     created: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Series → (scrape, time of its creation, s since the epoch) at each change."""
     failures: list[tuple[int, str]] = field(default_factory=list)
-    """When a scrape failed (recorder's clock, ns), and why: those at edges, and between them those with news."""
+    """When a scrape failed (recorder's clock, ns), and why: those at edges, and others only when the reason is new."""
     native: set[str] = field(default_factory=set)
     """Families that had exponential buckets."""
     histograms: dict[str, list[tuple[int, NativeHistogram | None]]] = field(default_factory=dict)
-    """Series → (scrape, its exponential buckets) at each change; None where they went."""
+    """Series → (scrape, its exponential buckets) at each change; None where they disappeared."""
     _changes: dict[str, list[tuple[int, float | None]]] = field(default_factory=dict)
     _before: list[tuple[int, dict[str, Family]]] = field(default_factory=list)
     """Scrapes at which families changed their types, with all families as they were described until then."""
     _left: bool = False
-    """Whether it was given up since the last scrape: the next one starts from nothing."""
+    """Whether the target was dropped since the last scrape: the next one starts from nothing."""
 
     @property
     def series(self) -> Sequence[str]:
-        """Return every series that was ever there."""
+        """Return every series that was ever served."""
         return list(self._changes)
 
     def families_at(self, scrape: int) -> Mapping[str, Family]:
-        """Return the families by name, of the types that they had at a scrape."""
+        """Return the families by name, with their types at a scrape."""
         position = bisect.bisect_right(self._before, scrape, key=lambda before: before[0])
         return self._before[position][1] if position < len(self._before) else self.families
 
     def value(self, series: str, scrape: int) -> float | None:
-        """Return a series' value at a scrape, by the scrape's index in `moments`; None where it was not there."""
+        """Return a series' value at a scrape, by the scrape's index in `moments`; None where it was not served."""
         return _at(self._changes.get(series, []), scrape)
 
     def histogram(self, series: str, scrape: int) -> NativeHistogram | None:
@@ -91,7 +91,7 @@ class TargetHistory:
         return _at(self.histograms.get(series, []), scrape)
 
     def values(self, series: str) -> Iterator[float | None]:
-        """Yield a series' value at every scrape, in order; None where it was not there."""
+        """Yield a series' value at every scrape, in order; None where it was not served."""
         changes, position, value = self._changes.get(series, []), 0, None
         for scrape in range(len(self.moments)):
             if position < len(changes) and changes[position][0] == scrape:
@@ -100,7 +100,7 @@ class TargetHistory:
             yield value
 
     def comings(self, series: str) -> Iterator[tuple[int, int]]:
-        """Yield (scrape, 1) for each scrape in which a series came, and (scrape, -1) for each in which it was gone."""
+        """Yield (scrape, 1) for each scrape at which a series appeared, and (scrape, -1) where it disappeared."""
         there = False
         for scrape, value in self._changes.get(series, []):
             if there != (value is not None):
@@ -108,7 +108,7 @@ class TargetHistory:
                 yield scrape, 1 if there else -1
 
     def changes(self, series: str) -> int:
-        """Return how often a series came, went or had another value."""
+        """Return how often a series appeared, disappeared or changed its value."""
         return len(self._changes.get(series, []))
 
     def samples(self, scrape: int) -> dict[str, float]:
@@ -118,14 +118,14 @@ class TargetHistory:
         return {series: value for series, value in found.items() if value is not None}
 
     def surface(self, scrape: int = -1) -> Surface:
-        """Return what it served at one scrape. Raises NotMeasuredError when it was never scraped."""
+        """Return the families and series served at one scrape. Raises NotMeasuredError when it was never scraped."""
         if not self.moments:
             raise NotMeasuredError(f"{self.target} was never scraped{self._last_failure()}")
         samples = self.samples(scrape)
         return Surface(target=self.target, families=dict(self.families), samples=samples, native=frozenset(self.native))
 
     def whole(self) -> Surface:
-        """Return all that it ever served in the run, each series with its last value. Raises NotMeasuredError."""
+        """Return everything ever served in the run, each series with its last value. Raises NotMeasuredError."""
         if not self.moments:
             raise NotMeasuredError(f"{self.target} was never scraped{self._last_failure()}")
         last = {
@@ -152,7 +152,7 @@ class TargetHistory:
         return f": {self.failures[-1][1]}" if self.failures else ""
 
     def leave(self) -> None:
-        """Take note that it was given up: a scrape of that name later knows nothing of what was before."""
+        """Record that the target was dropped: a later scrape of that name starts from nothing."""
         self._left = True
 
     def feed(self, record: rec.Scraped, phase: str) -> None:
@@ -161,7 +161,7 @@ class TargetHistory:
         self.moments.append(Moment(record.at, record.edge, phase, record.took_ns))
         for series in list(self._changes) if self._left else record.gone:
             changes = self._changes.get(series)
-            # Names of what has no value of its own, as of native histograms, are no series here.
+            # Names without a value of their own, as of native histograms, are no series here.
             if changes and changes[-1][1] is not None:
                 changes.append((index, None))
         for series in list(self.histograms) if self._left else record.gone:
@@ -184,7 +184,7 @@ class TargetHistory:
             self.created.setdefault(series, []).append((index, float(text)))
 
     def _describe(self, scrape: int, described: Iterable[Family]) -> None:
-        """Take in what a scrape says of families."""
+        """Store a scrape's descriptions of families."""
         for family in described:
             known = self.families.get(family.name)
             if known is not None and known.type != family.type:
@@ -195,7 +195,7 @@ class TargetHistory:
 
 
 def _at(changes: Sequence[tuple[int, T | None]], scrape: int) -> T | None:
-    """Return what held at a scrape: of several changes in one, the last."""
+    """Return the state at a scrape: of several changes in one, the last."""
     position = bisect.bisect_right(changes, scrape, key=lambda change: change[0])
     return changes[position - 1][1] if position else None
 
@@ -229,7 +229,7 @@ class MetricsHistory:
                 self._of(source.removeprefix("scrape:")).failures.append((record.at, record.message))
 
     def target(self, name: str = OPERATOR) -> TargetHistory:
-        """Return one target's scrapes. Raises NotMeasuredError for one that was none."""
+        """Return one target's scrapes. Raises NotMeasuredError for an unknown target."""
         if name not in self.targets:
             known = f"scraped were: {', '.join(sorted(self.targets))}" if self.targets else "nothing was scraped"
             raise NotMeasuredError(
@@ -243,7 +243,7 @@ class MetricsHistory:
 
 
 def history_of(records: Iterable[rec.AnyRecord]) -> MetricsHistory:
-    """Return what a recording holds of metrics."""
+    """Return the metrics of a recording."""
     found = MetricsHistory()
     for record in records:
         found.feed(record)
@@ -251,5 +251,5 @@ def history_of(records: Iterable[rec.AnyRecord]) -> MetricsHistory:
 
 
 def histories_in(folder: Path) -> Callable[[TestResult], MetricsHistory]:
-    """Return what reads a test's scrapes from its recording in a run's folder."""
+    """Return a function that reads a test's scrapes from its recording in a run's folder."""
     return lambda test: history_of(journal.read(folder / test.recording))

@@ -1,4 +1,4 @@
-"""How many objects there had been by when: what series are held against that should not grow with them."""
+"""Number of objects over time, for checks of series that should not grow with it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ObjectsSeen:
                     self._times[self._resources[watch]].append(record.at)
 
     def named(self, values: Iterable[str]) -> list[str]:
-        """Return those values that are the name or UID of an object, or what the names of some begin with.
+        """Return the values that are the name or UID of an object, or a prefix of object names.
 
-        The latter are the names of owners: a controller's pods bear its name, a hyphen, and more.
+        A prefix is the name of an owner: a controller's pods have its name, a hyphen, and more.
         """
         names = sorted(self._names)
 

@@ -1,4 +1,4 @@
-"""Metrics reduced to what two of them share: summed over the labels that the other lacks, a slice of them or all."""
+"""Metrics aggregated to the labels that two of them share: all of a metric's series, or a slice of them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .selection import Matcher, Selector
 Suffix = Literal["", "_count", "_sum"]
 Group = tuple[str, ...]
 Column = list[float | None]
-"""One value for each scrape; None where it was not there."""
+"""One value for each scrape; None where it was not served."""
 Groups = Mapping[Group, Column]
 Slice = tuple[tuple[str, frozenset[str]], ...]
-"""Labels, each with those of its values that are taken; none: all series."""
+"""Labels, each with its selected values; none: all series."""
 
 _SUFFIXES: dict[MetricType, tuple[Suffix, ...]] = {"histogram": ("_count", "_sum"), "summary": ("_count", "_sum")}
 _ALL_SUBSETS = 5
-"""Labels with more values are cut only into single values and those that begin alike (``4..``)."""
+"""Labels with more values are split only into single values and common prefixes (``4..``)."""
 _LABELS_SLICED = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One kind of number that a family tells, at all scrapes: its value, or a histogram's count or sum."""
+    """One kind of number of a family at all scrapes: its value, or a histogram's count or sum."""
 
     family: str
     type: MetricType
@@ -44,12 +44,12 @@ class Measure:
 
     @property
     def counts(self) -> bool:
-        """Whether a series that is not there stands for 0: it comes with its first count."""
+        """Whether a missing series means 0: it appears with its first count."""
         return self.type in ("counter", "histogram", "summary")
 
     @cached_property
     def real(self) -> bool:
-        """Whether it measures seconds or the like, which two clocks never tell alike."""
+        """Whether it measures seconds or the like, on which two clocks never agree exactly."""
         return any(value != int(value) for _, column in self.rows for value in _finite(column))
 
     @cached_property
@@ -63,7 +63,7 @@ class Measure:
 
     @cached_property
     def changed(self) -> frozenset[int]:
-        """The scrapes at which any of its series had another value than before, came or went."""
+        """The scrapes at which any of its series changed its value, appeared or disappeared."""
         return frozenset(
             scrape
             for _, column in self.rows
@@ -73,12 +73,12 @@ class Measure:
 
     @cached_property
     def moved(self) -> bool:
-        """Whether any of its series ever changed, or came with a value later than the first scrape."""
+        """Whether any of its series ever changed, or appeared with a value after the first scrape."""
         return any(_moved(column, since_zero=self.counts) for _, column in self.rows)
 
 
 def measures(target: TargetHistory) -> dict[str, list[Measure]]:
-    """Return family → what it tells: one measure, or the count and the sum of a histogram or summary."""
+    """Return family → its measures: one, or the count and the sum of a histogram or summary."""
     rows: dict[tuple[str, str], list[tuple[Mapping[str, str], Column]]] = defaultdict(list)
     for series in target.series:
         name, labels = parse(series)
@@ -95,7 +95,8 @@ def measures(target: TargetHistory) -> dict[str, list[Measure]]:
 def shared_labels(own: Measure, other: Measure) -> dict[str, str]:
     """Return the labels of one measure that another has too, by whatever name → the other's name for it.
 
-    Of the same name they share a value at least; of another, all values of ours are among theirs, and there are two.
+    Labels of the same name must share a value at least; of different names, all values of ``own`` must be among the
+    other's, and there must be two of them.
     """
     ours, theirs = own.values, other.values
     found = {label: label for label in sorted(ours) if ours[label] & theirs.get(label, set())}
@@ -120,8 +121,8 @@ def project(measure: Measure, by: Sequence[str], taken: Slice = ()) -> Groups:
 def slices(measure: Measure, shared: Collection[str]) -> Iterator[Slice]:
     """Yield the slices of a measure over the labels that are not shared, all series first.
 
-    Only all series where nothing is shared: a count of pods bound equals the POSTs that were answered with 201, as long
-    as nothing else is created, and yet tells another thing.
+    Only all series where no label is shared: a count of bound pods equals the POSTs that were answered with 201, as
+    long as nothing else is created, and yet has another meaning.
     """
     cuts = {
         label: list(_subsets(sorted(values)))
@@ -136,7 +137,7 @@ def slices(measure: Measure, shared: Collection[str]) -> Iterator[Slice]:
 
 
 def query(measure: Measure, by: Sequence[str], taken: Slice, groups: Iterable[Group]) -> str:
-    """Return the PromQL expression of a projection onto some groups: what to ask for instead."""
+    """Return the PromQL expression of a projection onto some groups: the query to use instead."""
     values = measure.values
     wanted = list(groups)
     matchers = [_matcher(label, chosen, values[label]) for label, chosen in taken]

@@ -1,4 +1,4 @@
-"""Whether a controller was at rest when it was scraped, by its own gauges, and how much it can have in hand."""
+"""Idleness of a controller at a scrape, by its own gauges, and its number of workers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _IN_HAND = (
     Selector("workqueue_depth"),
     Selector("workqueue_unfinished_work_seconds"),
 )
-"""All 0: nobody works, and nothing waits. Keys with a delay wait unseen; a count of theirs is nowhere served."""
+"""All 0: no worker is active and no key waits. Delayed keys are not included; no metric counts them."""
 
 _TAKEN_UP = (
     Selector("controller_runtime_reconcile_total"),
     Selector("controller_runtime_reconcile_errors_total"),
     Selector("workqueue_adds_total"),
 )
-"""All 0: nothing was ever worked on."""
+"""All 0: no key was ever processed."""
 
 
 def at_rest(target: TargetHistory) -> list[bool | None]:
-    """Return for each scrape whether nothing was being worked on and nothing waited; None where it does not tell.
+    """Return for each scrape whether the controller was idle; None where its metrics do not show it.
 
-    Workers or work in progress have to be served for that, by controller-runtime or by client-go's queues.
+    That needs active workers or unfinished work to be served, by controller-runtime or by client-go's queues.
     """
     gauges = [[target.values(series) for series in gauge.of(target.series)] for gauge in _IN_HAND]
     columns = [[_sum(values) for values in zip(*rows, strict=True)] if rows else [] for rows in gauges]
@@ -36,7 +36,7 @@ def at_rest(target: TargetHistory) -> list[bool | None]:
 
 
 def workers(target: TargetHistory, controller: str = "") -> list[float]:
-    """Return how many reconciles may run at once at each scrape, of a controller or of all; 0 where it is not told."""
+    """Return the maximum concurrent reconciles at each scrape, of a controller or of all; 0 where not served."""
     chosen = [
         target.values(series)
         for series, parts in WORKERS.of(target.series).items()
@@ -47,7 +47,7 @@ def workers(target: TargetHistory, controller: str = "") -> list[float]:
 
 
 def _rest(active: float | None, depth: float | None, unfinished: float | None) -> bool | None:
-    # client-go renews its gauge of unfinished work only every half second: the count of workers is the better one.
+    # client-go updates its gauge of unfinished work only every half second: the count of workers is better.
     told = active if active is not None else unfinished
     return None if told is None else told == 0 and not depth
 
@@ -58,14 +58,14 @@ def _sum(values: tuple[float | None, ...]) -> float | None:
 
 
 def rests(target: TargetHistory) -> Iterator[int]:
-    """Yield the scrapes at which it was at rest; where it does not tell, those at the phases' edges."""
+    """Yield the scrapes at which it was idle; where its metrics do not show it, those at the phases' edges."""
     for scrape, (told, moment) in enumerate(zip(at_rest(target), target.moments, strict=True)):
         if told or (told is None and moment.edge):
             yield scrape
 
 
 def has_worked(target: TargetHistory, scrape: int) -> bool | None:
-    """Return whether anything had been taken up until a scrape, by its own counts; None where it does not count."""
+    """Return whether any key had been processed until a scrape, by its own counters; None where it serves none."""
     known = [
         value
         for counter in _TAKEN_UP

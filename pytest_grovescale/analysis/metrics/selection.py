@@ -1,7 +1,7 @@
-"""Selectors of series, as PromQL writes them: ``name{label="value",other!~"a.*"}``.
+"""Selectors of series in PromQL's syntax: ``name{label="value",other!~"a.*"}``.
 
-https://prometheus.io/docs/prometheus/latest/querying/basics/#time-series-selectors. As there, a regular expression
-has to fit the whole value, and a label that a series lacks is the same as an empty one.
+https://prometheus.io/docs/prometheus/latest/querying/basics/#time-series-selectors. As there, a regular expression has
+to match the whole value, and a label that a series lacks is the same as an empty one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 class ExpressionError(UsageError):
-    """A text that is no expression, with the place at which it stops being one."""
+    """An invalid expression, with the place of the error."""
 
     def __init__(self, text: str, at: int, problem: str, *, next_step: str = "") -> None:
         super().__init__(f"{text!r}, character {at + 1}: {problem}", next_step=next_step)
@@ -37,14 +37,14 @@ class ExpressionError(UsageError):
 
 
 class Matcher(NamedTuple):
-    """What one label has to be, or must not be."""
+    """Condition on one label's value."""
 
     label: str
     operator: Operator
     value: str
 
     def fits(self, value: str) -> bool:
-        """Return whether a label's value is let through; a missing label's is empty."""
+        """Return whether a label's value matches; a missing label's is empty."""
         same = _whole(self.value).fullmatch(value) is not None if "~" in self.operator else value == self.value
         return same is not self.operator.startswith("!")
 
@@ -53,19 +53,19 @@ class Matcher(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """Which series are meant: those of a name whose labels all matchers let through."""
+    """Selection of series: those of a name whose labels satisfy all matchers."""
 
     name: str
     matchers: tuple[Matcher, ...] = ()
 
     def fits(self, series: Series) -> bool:
-        """Return whether a series is one of them."""
+        """Return whether a series is selected."""
         return series.name == self.name and all(
             matcher.fits(series.labels.get(matcher.label, "")) for matcher in self.matchers
         )
 
     def of(self, series: Iterable[str]) -> dict[str, Series]:
-        """Return those of the series that are meant, with their parts."""
+        """Return the selected ones of the series, with their parts."""
         parsed = ((text, texts.parse(text)) for text in series if self.name in text)
         return {text: parts for text, parts in parsed if self.fits(parts)}
 
@@ -74,7 +74,7 @@ class Selector(NamedTuple):
 
 
 class Token(NamedTuple):
-    """One word of an expression and where it stands."""
+    """One token of an expression and its place."""
 
     kind: Kind
     text: str
@@ -82,15 +82,15 @@ class Token(NamedTuple):
 
 
 class Reader:
-    """Reads an expression word by word; whatever does not fit raises ExpressionError with its place."""
+    """Tokenizer of an expression; unexpected tokens raise ExpressionError with their place."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.next = _token(text, 0)
-        """The word that comes next; of kind ``end`` behind the last."""
+        """The next token; of kind ``end`` after the last."""
 
     def take(self, kind: Kind, *words: str) -> Token | None:
-        """Return the next word, and go on, if it is of a kind and, where words are given, one of them."""
+        """Return the next token and advance, if it is of a kind and, where words are given, one of them."""
         token = self.next
         if token.kind != kind or (words and token.text not in words):
             return None
@@ -98,12 +98,12 @@ class Reader:
         return token
 
     def need(self, kind: Kind, what: str, *words: str) -> Token:
-        """Return the next word, and go on; raises ExpressionError if it is another."""
+        """Return the next token and advance; raises ExpressionError if it is another."""
         token = self.take(kind, *words)
         return token if token is not None else self.wrong(f"{what} is needed here")
 
     def wrong(self, problem: str, *, at: int | None = None, next_step: str = "") -> NoReturn:
-        """Raise ExpressionError for the next word, or for the one at ``at``."""
+        """Raise ExpressionError for the next token, or for the one at ``at``."""
         raise ExpressionError(self.text, self.next.at if at is None else at, problem, next_step=next_step)
 
 
@@ -116,7 +116,7 @@ def selector(text: str) -> Selector:
 
 
 def read_selector(reader: Reader) -> Selector:
-    """Return the selector that comes next."""
+    """Return the selector at the reader's position."""
     name = reader.need("name", "the name of a metric").text
     matchers: list[Matcher] = []
     if reader.take("sign", "{"):
@@ -128,7 +128,7 @@ def read_selector(reader: Reader) -> Selector:
 
 
 def quoted(value: str) -> str:
-    """Return a label's value in quotes, as it stands in an expression."""
+    """Return a label's value in quotes, as in an expression."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -154,7 +154,7 @@ def _whole(expression: str) -> re.Pattern[str]:
 
 
 def _token(text: str, at: int) -> Token:
-    """Return the word that stands at a place, or behind the space there."""
+    """Return the token at a place, after any whitespace."""
     space = _SPACE.match(text, at)
     at = space.end() if space else at
     if at == len(text):

@@ -1,4 +1,4 @@
-"""What each endpoint served in a run, in a few figures: series, families, and how well it answered."""
+"""Summary of each endpoint in a run: number of series and families, and its scrape success."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..result import FamilySummary, RetypedFamily, TargetSummary
 from .history import OPERATOR, MetricsHistory, TargetHistory, TypeChange
 
 MAX_OWN = 40
-"""Families of its own that a summary lists of one target; it tells how many there are in all."""
+"""Own families that a summary lists for one target; it has the total number of them, too."""
 
 
 MAX_RETYPED = 20
-"""Changes of families' types that a summary lists of one target; it tells how many there are in all."""
+"""Changes of families' types that a summary lists for one target; it has the total number of them, too."""
 
 
 def summaries(history: MetricsHistory) -> tuple[TargetSummary, ...]:
@@ -27,7 +27,7 @@ def summaries(history: MetricsHistory) -> tuple[TargetSummary, ...]:
 
 
 def summary(target: TargetHistory) -> TargetSummary:
-    """Return what one target served, and how well it answered."""
+    """Return the summary of one target: what it served, and its scrape success."""
     by_family = series_by_family(target)
     served = [sum(counts) for counts in zip(*by_family.values(), strict=True)] or [0] * len(target.moments)
     took = sorted(moment.took_ns for moment in target.moments)
@@ -76,7 +76,7 @@ def _counted(changes: Mapping[int, int], scrapes: int) -> list[int]:
 
 
 def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[FamilySummary]:
-    """Return the families that no library brings, the one with most series first."""
+    """Return the families that no library defines, the one with most series first."""
     found = [
         FamilySummary(
             family=family,
@@ -92,9 +92,9 @@ def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[Fami
 
 
 def _up_share(target: TargetHistory) -> float:
-    """Return the share of time that was up: from each attempt to the next it is as the first of them found it.
+    """Return the share of time that was up: from each scrape to the next, the result of the first of them.
 
-    So a failure counts for as long as it lasted, however often the recording tells of it.
+    So a failure counts for as long as it lasted, however often the recording has it.
     """
     attempts = sorted(_attempts(target))
     if not attempts:

@@ -1,4 +1,4 @@
-"""What one endpoint serves at one moment: its families and their series, all that a check without history needs."""
+"""Snapshot of one endpoint: its families and their series, the input of checks without history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the harness knows: names that have no business on an operator's endpoint."""
+"""Names that only the harness knows, and that must not appear on an operator's endpoint."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...recording import records as rec
 from .surface import Surface
 
 UNTRACKED = "untracked"
-"""The pass without tracking: label of the marks around it."""
+"""Label of the marks around the pass without tracking."""
 
 _NAMESPACE = re.compile(r"/namespaces/([^/]+)/")
 _OURS = re.compile(r"-[0-9a-f]{6}$")
-"""How the names of the namespaces end that the harness makes; a test may watch others too, such as ``default``."""
+"""Suffix of namespaces that the harness creates; a test may watch others too, such as ``default``."""
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -38,9 +38,9 @@ class Tracking:
     """The names in a recording; feed it every record."""
 
     ids: dict[str, str] = field(default_factory=dict)
-    """Run id and namespaces → what they are. Nobody else has made them."""
+    """Run id and namespaces → description. Only the harness creates these names."""
     words: dict[str, str] = field(default_factory=dict)
-    """Phases and milestones → what they are. Words like ``delete``, that an operator may well use too."""
+    """Phases and milestones → description. Words like ``delete``, which an operator may well use too."""
 
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
@@ -58,9 +58,9 @@ class Tracking:
 
 
 def traces(surface: Surface, words: Iterable[str]) -> Iterator[Trace]:
-    """Yield where one of the words stands on an endpoint: in names, help texts, labels or their values.
+    """Yield where one of the words occurs on an endpoint: in names, help texts, labels or their values.
 
-    Upper case and the signs between parts of a word make no difference: ``pods_ready_total`` has ``pods-ready``.
+    Upper case and the separators of a word's parts make no difference: ``pods_ready_total`` has ``pods-ready``.
     """
     wanted = {word: f"_{plain}_" for word in words if (plain := _plain(word))}
     for text, place in _texts(surface).items():
@@ -69,7 +69,7 @@ def traces(surface: Surface, words: Iterable[str]) -> Iterator[Trace]:
 
 
 def _texts(surface: Surface) -> dict[str, str]:
-    """Return every text on an endpoint → the first place where it stands."""
+    """Return every text on an endpoint → its first place."""
     found: dict[str, str] = {}
     for name, family in surface.families.items():
         found.setdefault(name, f"name {name}")

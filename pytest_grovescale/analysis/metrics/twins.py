@@ -1,10 +1,10 @@
-"""Families of the program's own that say the same as another of its own.
+"""Families of the program's own that duplicate another of its own.
 
-Two counts that a program keeps of one thing are equal at every scrape, to the last one, while work is under way too:
-there an attempt and its success, a start and an end are apart. So the sides are held together more strictly than a
-family and a built-in one, which count the same event at two moments; only whole families are compared, reduced to the
-labels that they share; and they have to have changed together several times in the midst of work. What remains is no
-proof: attempts and successes of a run in which nothing failed, and quickly, look the same.
+Two counts of one thing are equal at every scrape, exactly, also while work is in progress: there an attempt and its
+success, a start and an end differ. So the comparison is stricter than between a family and a built-in one, which count
+the same event at two moments; only whole families are compared, reduced to the labels that they share; and they have to
+have changed together several times while work was in progress. That is no proof: attempts and successes of a run
+without failures, with short work, look the same.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .projection import Column, Group, Measure, project, query, shared_labels
 from .rest import at_rest
 
 LEAST_CHANGES = 3
-"""Scrapes at work at which both have changed."""
+"""Scrapes during work at which both have changed."""
 
 _Key = tuple[bool, tuple[float | None, ...]]
-"""Whether it counts, and its sum at each scrape: what two families have to have in common to be compared at all."""
+"""Whether it counts, and its sum at each scrape: two families must share both to be compared at all."""
 
 
 class Twin(NamedTuple):
@@ -29,15 +29,15 @@ class Twin(NamedTuple):
 
     family: str
     other: str
-    """Says as much, or more."""
+    """The family that has the same information, or more."""
     query: str
     """PromQL that gives the same from the other."""
     at_work: int
-    """Scrapes at work at which both have changed."""
+    """Scrapes during work at which both have changed."""
 
 
 def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[Twin]:
-    """Yield the families that say what another says, or less; of two that say the same, the later one by name."""
+    """Yield the families that another one duplicates or contains; of two duplicates, the later one by name."""
     rest = at_rest(target)
     alike: dict[_Key, list[list[Measure]]] = defaultdict(list)
     for _, of_family in sorted(own.items()):
@@ -46,7 +46,7 @@ def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[T
     for families in alike.values():
         for position, family in enumerate(families):
             found = [other for other in families if other is not family and _says_no_more(family, other)]
-            # The first of those that say the same is kept.
+            # The first of several duplicates is kept.
             kept = [other for other in found if other in families[:position] or not _says_no_more(other, family)]
             if kept:
                 at_work = sum(rest[scrape] is not True for scrape in family[0].changed)
@@ -59,7 +59,7 @@ def _key(measure: Measure) -> _Key:
 
 
 def _says_no_more(family: Sequence[Measure], other: Sequence[Measure]) -> bool:
-    """Return whether all that a family tells can be had from another: each of its series, and a histogram's sum too."""
+    """Return whether another family contains all of a family: each of its series, and a histogram's sum too."""
     by_suffix = {one.suffix: one for one in other}
     pairs = [(one, by_suffix.get(one.suffix)) for one in family] if family[0].suffix else [(family[0], other[0])]
     return all(theirs is not None and _equal(ours, theirs) for ours, theirs in pairs)
@@ -72,7 +72,7 @@ def _equal(ours: Measure, theirs: Measure) -> bool:
 
 
 def _columns(groups: Mapping[Group, Column], *, zero: bool) -> dict[Group, Column]:
-    """Return the columns of groups; ``zero``: what is not there has not counted yet, and what never did is left out."""
+    """Return the columns of groups; ``zero``: missing values count as 0, and columns that are always 0 are left out."""
     if not zero:
         return dict(groups)
     counted = {group: [value or 0.0 for value in column] for group, column in groups.items()}

@@ -1,1 +1,1 @@
-"""Profiles: what py-spy and Go's pprof wrote, as stacks, function tables and differences."""
+"""Profiles by py-spy and Go's pprof: as stacks, function tables and differences."""

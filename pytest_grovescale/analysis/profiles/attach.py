@@ -1,4 +1,4 @@
-"""The one place that reads profile files: raw files in, function tables, folded stacks and speedscope JSON out."""
+"""The only reader of profile files: raw files in, function tables, folded stacks and speedscope JSON out."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .speedscope import speedscope
 from .stacks import StackCounter, Stacks
 
 PROFILED = "[profiled]"
-"""What a profiled pass's name has after the name of the test that it repeats."""
+"""Suffix of a profiling pass's name, after the name of its test."""
 
 
 def with_tables(result: Result, folder: Path) -> Result:
-    """Return a run's result with what its profile files tell; writes folded and speedscope files beside them.
+    """Return a run's result with the tables of its profile files; writes folded and speedscope files beside them.
 
     A file that is missing or damaged becomes its profile's `problem`; one that cannot be written, a warning.
     """
@@ -32,7 +32,7 @@ def with_tables(result: Result, folder: Path) -> Result:
 
 
 def _measured(result: Result, test: TestResult) -> TestResult | None:
-    """Return the pass without a profiler that a profiled one repeats."""
+    """Return the pass without a profiler that a profiling pass repeats."""
     name = test.test.removesuffix(PROFILED)
     return next((other for other in last(result.tests) if other.test == name and not other.profiled), None)
 
@@ -114,7 +114,7 @@ def exact_cpu_s(phase: PhaseResult | None, process: str) -> float | None:
 
 
 def _incomplete(profile: ProfileResult, stacks: Stacks) -> str:
-    """Say whether the file lacks samples that py-spy says it wrote: it was cut at the end of a line."""
+    """Return a problem where the file lacks samples that py-spy reports: it was truncated at the end of a line."""
     found = stacks.total + stacks.waiting
     if profile.kind != "pyspy" or profile.samples is None or found >= (1 - MAX_UNREADABLE) * profile.samples:
         return ""
@@ -122,7 +122,7 @@ def _incomplete(profile: ProfileResult, stacks: Stacks) -> str:
 
 
 def profiles_in(folder: Path) -> Callable[[ProfileResult], Stacks]:
-    """Return what reads the profiles of the run in ``folder``, as `read_stacks` does."""
+    """Return a function that reads the profiles of the run in ``folder``, as `read_stacks` does."""
     return functools.partial(read_stacks, folder)
 
 
@@ -147,7 +147,7 @@ def read_stacks(folder: Path, profile: ProfileResult) -> Stacks:
 
 
 def _derived_files(folder: Path, profile: ProfileResult, stacks: Stacks, title: str) -> dict[str, str]:
-    """Write what is missing of the folded and speedscope files; return the names of both. Raises OSError."""
+    """Write the missing folded and speedscope files; return the names of both. Raises OSError."""
     names = {"folded": f"{profile.file}.folded", "speedscope": f"{profile.file}.speedscope.json"}
     if profile.kind == "pyspy" and not profile.more_files:
         names["folded"] = profile.file
@@ -165,6 +165,6 @@ def folded_lines(stacks: Stacks) -> Iterable[str]:
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file whole or not at all; xdist's workers may analyse a run at the same time."""
+    """Write a file atomically; xdist's workers may analyse a run at the same time."""
     with replacing(path) as file:
         file.writelines(parts)

@@ -1,4 +1,4 @@
-"""The CPU profiles of a finished run that a reader asks for, with whole function tables, and pairs of them."""
+"""Selection of a finished run's CPU profiles, with whole function tables, and pairs of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROFILE = "profile:"
 
 
 class PhaseProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """A CPU profile, and what it is of."""
+    """A CPU profile with its test and phase."""
 
     test: str
     phase: str
@@ -24,9 +24,9 @@ class PhaseProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cpu_profiles(result: Result, *, phase: str = "", process: str = "") -> tuple[PhaseProfile, ...]:
-    """Return a run's CPU profiles in the order of its phases; of one phase or one process where that is asked for.
+    """Return a run's CPU profiles in the order of its phases; only those of ``phase`` or ``process`` where given.
 
-    Raises UsageError when there is none, and says which there are.
+    Raises UsageError when there is none; the message lists those available.
     """
     every = every_cpu_profile(result)
     found = tuple(one for one in every if phase in ("", one.phase) and process in ("", one.profile.process))
@@ -56,7 +56,7 @@ def every_cpu_profile(result: Result) -> tuple[PhaseProfile, ...]:
 
 
 def failures(missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (process, why with the remedy) of profiles that could not be taken, of what a phase's result lacks."""
+    """Yield (process, why with the remedy) for profiles that could not be taken, from a phase's `missing`."""
     for what, why in missing.items():
         if what.startswith(_PROFILE):
             yield what.removeprefix(_PROFILE), why
@@ -88,7 +88,7 @@ def matched(
 ) -> tuple[tuple[PhaseProfile, PhaseProfile], ...]:
     """Return the profiles of the same process in the same phase of the same test in both runs, in their order.
 
-    When the runs have no test in common, tests are not told apart. A phase that several share is taken in order.
+    When the runs have no test in common, the test is ignored. Several phases of one name are matched in order.
     """
     common = {one.test for one in before} & {one.test for one in after}
     waiting: dict[tuple[str, ...], list[PhaseProfile]] = {}
@@ -105,7 +105,7 @@ def matched(
 def paired(
     before: Sequence[PhaseProfile], after: Sequence[PhaseProfile]
 ) -> tuple[tuple[PhaseProfile, PhaseProfile], ...]:
-    """Return the same as `matched`; raises UsageError when no two belong together."""
+    """Return the same as `matched`; raises UsageError when there are no pairs."""
     pairs = matched(before, after)
     if not pairs:
         left, right = ([f"{one.profile.process} in {one.phase}" for one in run] for run in (before, after))

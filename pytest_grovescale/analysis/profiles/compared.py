@@ -1,4 +1,4 @@
-"""What profiles of two variants say: functions before and after, phase by phase, and why where there is no profile."""
+"""Comparison of two variants' profiles: functions before and after, phase by phase, and missing profiles."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SCHEMA_VERSION = 1
 
 
 class ProfiledSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One of two profiles: what its shares are shares of, and what the profiler cost."""
+    """One of two profiles: the base of its shares, and the profiler's cost."""
 
     samples: int | None
     cpu_s: float | None
     """Exact CPU seconds of the pass without a profiler."""
     profiled_cpu_s: float | None
-    """The same of the pass with it, which made `repeated` times the triggers."""
+    """The same of the profiling pass, which made `repeated` times the triggers."""
     repeated: float = 1.0
     problem: str = ""
     """Why it has no table, with what to do about it."""
@@ -40,7 +40,7 @@ class FunctionsCompared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotProfiled(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile of a comparison that is not there."""
+    """A missing profile of a comparison."""
 
     variant: str
     why: str
@@ -52,14 +52,14 @@ class NotProfiled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProfilesCompared(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the profiles of a comparison say. Both empty: none were asked for."""
+    """All profiles of a comparison. Both empty: no profile was requested."""
 
     functions: tuple[FunctionsCompared, ...] = ()
     missing: tuple[NotProfiled, ...] = ()
 
 
 class ProfilesFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``grovescale profile --json`` prints."""
+    """Output of ``grovescale profile --json``."""
 
     schema_version: int = SCHEMA_VERSION
     profiles: tuple[PhaseProfile, ...] = ()
@@ -71,7 +71,7 @@ class ProfilesFile(msgspec.Struct, frozen=True, kw_only=True):
 def functions_compared(
     pairs: Iterable[tuple[PhaseProfile, PhaseProfile]], *, module: str = "", top: int | None = None
 ) -> tuple[FunctionsCompared, ...]:
-    """Return the function tables of pairs of profiles beside each other; ``module`` and ``top`` as of `difference`."""
+    """Return the function tables of pairs of profiles side by side; ``module`` and ``top`` as in `difference`."""
     return tuple(
         FunctionsCompared(
             phase=one.phase,
@@ -96,7 +96,7 @@ def _side(profile: ProfileResult) -> ProfiledSide:
 
 
 def failed(variant: str, result: Result) -> tuple[NotProfiled, ...]:
-    """Return what a run's recordings say of profiles that could not be taken."""
+    """Return the profiles of a run that could not be taken, with the reasons in its recordings."""
     return tuple(
         NotProfiled(variant=variant, phase=phase.name, process=process, why=why)
         for test in result.tests
@@ -111,7 +111,7 @@ def alone(
     after: Sequence[PhaseProfile],
     known: Sequence[NotProfiled],
 ) -> tuple[NotProfiled, ...]:
-    """Return the profiles that one of two runs lacks and the other has, but for those ``known`` to have failed."""
+    """Return the profiles that only one of two runs has, except for those ``known`` to have failed."""
     pairs = matched(before, after)
     lacking = (
         *_lacking(names[1], before, [one for one, _ in pairs]),
@@ -133,7 +133,7 @@ def _lacking(variant: str, there: Sequence[PhaseProfile], found: Sequence[PhaseP
 
 
 def _tells(known: NotProfiled, one: NotProfiled) -> bool:
-    """Return whether a known reason says why a profile is not there; one of the whole run does so for all."""
+    """Return whether a known reason explains a missing profile; a reason for the whole run explains all."""
     return known.variant == one.variant and (
         not known.phase or (known.phase, known.process) == (one.phase, one.process)
     )

@@ -1,4 +1,4 @@
-"""Two profiles beside each other: which functions cost more or less."""
+"""Difference of two profiles: which functions cost more or less."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class _Side:
 
 
 def _most_unseen(profile: ProfileResult) -> int:
-    """Return in how many samples a function may be that the table lacks: a result keeps the first `TOP` of them."""
+    """Return the maximum samples of a function that is missing in the table: a result keeps the first `TOP`."""
     return profile.functions[-1].samples if len(profile.functions) == TOP else 0
 
 

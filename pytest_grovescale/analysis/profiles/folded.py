@@ -14,14 +14,14 @@ from typing import BinaryIO
 from .stacks import Function, StackCounter
 
 MAX_LINE = 1 << 20
-"""Bytes of the longest line that is read: 20,000 frames. A longer one is damaged."""
+"""Bytes of the longest line that is read: 20,000 frames. A longer one counts as damaged."""
 
 _DIGITS = 18
 _LINES = 4
-"""Lines of a function that are remembered, on average."""
+"""Lines of a function that are kept, on average."""
 
 _PIECES = 50
-"""Into which one frame may have been split."""
+"""Maximum number of parts that one frame may have been split into."""
 
 _FRAME = re.compile(r"(.*?) \((.*?)(?::-?\d+)?\)", re.DOTALL)
 _LABEL = re.compile(r"thread \((?:0x)?[0-9A-Fa-f]+\)|process \d+:")
@@ -37,10 +37,9 @@ WAITS = frozenset(
 )
 """Innermost functions that only wait: (name, file), the class before the name left out.
 
-py-spy leaves sleeping threads out by their state in /proc, but a thread that has just been woken, and now waits for
-a core or for the GIL, is runnable. Measured on an asyncio program that wakes 550 times a second: 13 % of its main
-thread's samples stood in ``EpollSelector.select``, which used 1 % of its CPU time.
-"""
+py-spy leaves sleeping threads out by their state in /proc, but a thread that has just been woken, and now waits for a
+core or for the GIL, is runnable. Measured on an asyncio program that wakes 550 times a second: 13 % of its main
+thread's samples were in ``EpollSelector.select``, which used 1 % of its CPU time."""
 
 ROOTS = frozenset(
     {
@@ -79,7 +78,7 @@ def _ends_later(file: BinaryIO) -> bool:
 
 
 class _Reader:
-    """Knows the frames that it has seen: a profile repeats the same few thousand."""
+    """Parser of lines with a cache of frames: a profile repeats the same few thousand."""
 
     def __init__(self, counter: StackCounter) -> None:
         self._counter = counter
@@ -131,7 +130,7 @@ class _Reader:
 
 
 def _without_labels(parts: list[str]) -> list[str]:
-    """Drop the process's and the thread's name, in as many pieces as they were split into."""
+    """Remove the process's and the thread's name, which may consist of several parts."""
     for index, part in enumerate(parts):
         if not _LABEL.match(part) and _FRAME.fullmatch(part):
             return parts[index:]
@@ -139,7 +138,7 @@ def _without_labels(parts: list[str]) -> list[str]:
 
 
 def _frames(parts: list[str]) -> Iterator[str]:
-    """Yield frames, putting together again what a ``;`` in a name has split: a frame ends with its file."""
+    """Yield frames, rejoining parts that a ``;`` in a name has split: a frame ends with its file."""
     if not _FRAME.fullmatch(parts[-1]):
         yield from parts  # not by py-spy: frames without files
         return
@@ -163,6 +162,6 @@ def _function(frame: str) -> Function:
     if not file:
         return Function(name, "", name)
     if file.startswith("/"):
-        file = "/".join(file.split("/")[-2:])  # of whose machine it was says nothing
+        file = "/".join(file.split("/")[-2:])  # the machine's path prefix means nothing elsewhere
     short = "/".join(file.split("/")[-2:])
     return Function(f"{name} ({short})", file, f"{name} ({file})")

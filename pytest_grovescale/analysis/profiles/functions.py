@@ -19,10 +19,10 @@ PYSPY_HZ = 100
 """py-spy's samples a second and thread, as the recorder asks for them."""
 
 WAIT_SAMPLES = 5
-"""Samples in a row that a wait for a core takes, where waits are weighted by their length. Measured on 2 cores with a
-load of 4 to 6, 150 captures of 2 CPU seconds: true shares were in 78 % of the plain intervals of captures with 1.4
-samples and more for each that fits into their CPU time, in 98 % of those with one; with 5 fitted to the first 60
-captures, in 97 % of the intervals of the other 90."""
+"""Consecutive samples of one wait for a core, where waits are weighted by their length. Measured on 2 cores with a load
+of 4 to 6, 150 captures of 2 CPU seconds: true shares were in 78 % of the plain intervals of captures with 1.4 samples
+and more for each that fits into their CPU time, in 98 % of those with one; with 5 fitted to the first 60 captures, in
+97 % of the intervals of the other 90."""
 
 TRUNK = frozenset(
     {
@@ -33,18 +33,18 @@ TRUNK = frozenset(
         *(("main", "runtime"), ("goexit", "runtime"), ("mcall", "runtime")),
     }
 )
-"""(name without its class, module) of what every stack begins with, and which does nothing but call the next."""
+"""(name without its class, module) of the functions that every stack begins with and that only call the next one."""
 
 TOP = 40
 """Rows that a result keeps of a profile."""
 
 
 def independent(samples: int, on_cpu: float | None) -> float:
-    """Return how many independent samples py-spy's are worth; ``on_cpu``: samples that fit into the CPU time used.
+    """Return the number of independent samples that py-spy's are worth; ``on_cpu``: samples that fit into the CPU time.
 
-    py-spy samples threads that are runnable, and a thread that waits for a core is: where all cores are busy it is
-    caught in the same place again and again. With ``WAIT_SAMPLES`` in a row, the variance of a share is that of so
-    many fewer samples (a cluster sample's design effect). pprof's clock stands still in a wait: None.
+    py-spy samples runnable threads, including those that wait for a core: where all cores are busy it samples the same
+    place again and again. With ``WAIT_SAMPLES`` in a row, the variance of a share is that of so many fewer samples (a
+    cluster sample's design effect). pprof's clock stands still in a wait: None.
     """
     if on_cpu is None or not samples > on_cpu > 0:
         return float(samples)
@@ -91,7 +91,7 @@ def _row(stacks: Stacks, index: int, cpu_s: float | None, worth: float) -> Funct
 
 
 def is_trunk(row: FunctionRow | Function) -> bool:
-    """Return whether a function only leads to others, so that a short table does without it."""
+    """Return whether a function only leads to others; a short table omits it."""
     name = (row.name if isinstance(row, Function) else row.function).partition(" (")[0]
     return name == "<module>" or (name.rpartition(".")[2], row.module) in TRUNK
 
@@ -123,7 +123,7 @@ def _path(module: str) -> list[str]:
 
 
 def problem_of(stacks: Stacks, *, errors: int = 0) -> str:
-    """Return why a CPU profile makes no table, and what to do; empty when it does.
+    """Return why a CPU profile has no table, and what to do; empty when it has one.
 
     ``errors``: stacks that the profiler counted as unreadable and left out of its file.
     """

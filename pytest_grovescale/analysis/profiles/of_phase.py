@@ -1,4 +1,4 @@
-"""The profiles of a phase, as far as the recording tells: which files, and how much of the phase they cover."""
+"""The profiles of a phase in the recording: their files, and the share of the phase that they cover."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..result import ProfileResult
 
 _SOURCE = "profile:"
 _SNAPSHOTS: frozenset[ProfileKind] = frozenset({"heap", "goroutines"})
-"""Kinds that show one moment, not a time."""
+"""Kinds that show one moment, not an interval."""
 
 
 def profiles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ProfileResult, ...], dict[str, str]]:
-    """Return a profile per process and kind, and why there is none or not all of one (``profile:<process>``).
+    """Return a profile per process and kind, and why one is missing or incomplete (``profile:<process>``).
 
     Several captures of one process (it was restarted, or its profile came in slices) are one profile.
     """
@@ -34,7 +34,7 @@ def profiles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[Profi
 
 
 def _is_of(contents: Contents, phase: PhaseSpan, started: int, ended: int) -> bool:
-    """Return whether a time is of this phase, not of another one of the same name: it ends before the next one."""
+    """Return whether an interval is of this phase, not of another one of the same name: it ends before the next one."""
     later = [other.start for other in contents.phases if other.name == phase.name and other.start > phase.start]
     return ended >= phase.start and started < min(later, default=started + 1)
 

@@ -16,7 +16,7 @@ UNKNOWN = Function("[unknown]", "", "[unknown]")
 """Code without a symbol."""
 
 _LOST = ("runtime._Lost", "runtime/pprof.lostProfileEvent")
-"""Beginnings of the names under which Go counts samples whose stack it could not take."""
+"""Prefixes of the names under which Go counts samples whose stack it could not take."""
 
 
 class _Wanted(NamedTuple):

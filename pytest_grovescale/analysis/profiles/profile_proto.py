@@ -16,7 +16,7 @@ from ...errors import RecordingError
 from ...wire import WireError, fields, signed, varints
 
 MAX_BYTES = 1 << 29
-"""Of a profile unpacked. A CPU profile of a minute at 1000 pods has 2 MB."""
+"""Maximum size of a profile unpacked. A CPU profile of a minute at 1000 pods has 2 MB."""
 
 
 class Sample(NamedTuple):
@@ -37,7 +37,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     functions: dict[int, str]
 
     def column(self, wanted: tuple[str, str]) -> int | None:
-        """Return which of a sample's values is of a type and unit."""
+        """Return the index of a sample's value with a type and unit."""
         return self.types.index(wanted) if wanted in self.types else None
 
 
@@ -116,7 +116,7 @@ def _location(data: bytes) -> tuple[int, tuple[int, ...]]:
 
 
 def _pair(data: bytes) -> tuple[int, int]:
-    """Return the integer fields 1 and 2 of a message; one that is not there is 0, as the format says."""
+    """Return the integer fields 1 and 2 of a message; a missing one is 0, as the format says."""
     found = dict(fields(data))
     return found.get(0x08, 0), found.get(0x10, 0)
 
@@ -128,7 +128,7 @@ def _string(strings: Sequence[str], index: int) -> str:
 
 
 def damaged(why: str) -> RecordingError:
-    """Return what to raise for a profile that cannot be read."""
+    """Return the error to raise for an unreadable profile."""
     return RecordingError(
         f"no Go profile can be read: {why}", next_step="Profile the phase again; `go tool pprof FILE` may tell more."
     )

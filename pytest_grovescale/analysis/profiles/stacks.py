@@ -1,4 +1,4 @@
-"""Call stacks with a weight each: the one form that every profile takes before anything is derived from it."""
+"""Call stacks with a weight each: the common form of all profiles."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MAX_FRAMES = 4_000_000
 """Frames of all kept stacks together, so that deep stacks are bounded as well."""
 
 MAX_FUNCTIONS = 100_000
-"""Distinct functions that are kept; further ones are added up as `OTHER_FUNCTIONS`."""
+"""Distinct functions that are kept; further ones are summed as `OTHER_FUNCTIONS`."""
 
 Unit = Literal["samples", "bytes", "goroutines"]
 
 
 class Function(NamedTuple):
-    """What samples are added up by: all lines of one function are one, two functions of one name are two."""
+    """Key by which samples are summed: all lines of one function are one, two functions of one name are two."""
 
     name: str
     """As a table shows it: ``reconcile (podclique/reconciler.py)``, ``podclique.(*Reconciler).Reconcile``."""
     module: str
     """Python: the file as the profiler names it. Go: the package's path."""
     full: str
-    """The name with nothing left out."""
+    """The full name."""
 
 
 OTHER_FUNCTIONS = Function("[other functions]", "", "[other functions]")
@@ -51,13 +51,13 @@ class Stacks(msgspec.Struct, frozen=True, kw_only=True):
     within: tuple[int, ...] = ()
     """Of each function: the weight of the stacks that it is anywhere on, once each."""
     total: int = 0
-    """The whole weight; what waited is no part of it."""
+    """The whole weight, without `waiting`."""
     waiting: int = 0
     """Left out: threads that the profiler caught in a call that waits."""
     rootless: int = 0
     """Stacks that do not reach down to where their thread began: torn, or deeper than the profiler looks."""
     lost: int = 0
-    """Whose stack the profiler could not tell, as it says itself. No part of `total`."""
+    """Samples whose stack the profiler reports as lost. Not part of `total`."""
     damaged: int = 0
     """Lines or entries of the file that could not be read."""
     entries: int = 0
@@ -66,7 +66,7 @@ class Stacks(msgspec.Struct, frozen=True, kw_only=True):
     """The file ends in the middle of an entry: what came after it is unknown."""
 
     def items(self) -> Iterable[tuple[tuple[Function, ...], int]]:
-        """Yield (functions, outermost first; weight), the rest as a stack of its own that is named as such."""
+        """Yield (functions, outermost first; weight), with `rest` as a stack of its own."""
         for stack, weight in self.counts.items():
             yield tuple(self.functions[index] for index in stack), weight
         if self.rest:
@@ -74,10 +74,10 @@ class Stacks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StackCounter:
-    """Adds stacks up in bounded memory, however many different ones there are.
+    """Sums stacks in bounded memory, however many different ones there are.
 
     Several captures of one process are fed into one counter. The attributes without an underscore are those of
-    `Stacks` and are counted by whoever reads the file.
+    `Stacks`; the reader of the file increments them.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class StackCounter:
             self._rest += weight
 
     def stacks(self) -> Stacks:
-        """Return what was added so far."""
+        """Return the stacks added so far."""
         return Stacks(
             unit=self.unit,
             functions=tuple(self._index),

@@ -9,11 +9,11 @@ Z_95 = 1.959963984540054
 
 
 def wilson(hits: float, samples: float, z: float = Z_95) -> tuple[float, float]:
-    """Return the interval of the true share of which ``hits`` of ``samples`` independent samples are an estimate.
+    """Return the interval of the true share that ``hits`` of ``samples`` independent samples estimate.
 
     E. B. Wilson (1927), "Probable inference, the law of succession, and statistical inference": unlike the normal
-    approximation it holds near 0 and 1. ``samples`` may be fewer than were taken, and no whole number, where some say
-    nothing that others did not; ``hits`` is then as much less. Raises ValueError unless 0 ≤ hits ≤ samples > 0.
+    approximation it holds near 0 and 1. ``samples`` may be fewer than were taken, and not an integer, where some are
+    redundant; ``hits`` is then reduced in proportion. Raises ValueError unless 0 ≤ hits ≤ samples > 0.
     """
     if not 0 <= hits <= samples or samples <= 0:
         raise ValueError(f"{hits} of {samples} samples is no share")

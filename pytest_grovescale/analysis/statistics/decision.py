@@ -1,4 +1,4 @@
-"""From evidence to verdicts: the rule of a comparison, for one or for thousands at a time."""
+"""Verdicts from evidence: the rule of a comparison, for one or for thousands at a time."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from .paired import Evidence, Flags, Floats
 
 
 class Decision(NamedTuple):
-    """By metric. At most one of the first two holds; `ok` may hold besides either."""
+    """By metric. At most one of the first two holds; `ok` may hold beside either."""
 
     regression: Flags
     improvement: Flags
     ok: Flags
     low_level: Floats
-    """Level of the adjusted lower bound, which `regression` is about."""
+    """Level of the adjusted lower bound, which `regression` uses."""
     high_level: Floats
-    """Level of the adjusted upper bound, which `improvement` is about."""
+    """Level of the adjusted upper bound, which `improvement` uses."""
 
     @property
     def settled(self) -> Flags:
-        """Whether more pairs are needed for no metric of a comparison, or for none at all: a regression is there."""
+        """Whether a comparison needs no more pairs: one metric is a regression, or all are ok or improvements."""
         return np.asarray(self.regression.any(axis=-1) | (self.ok | self.improvement).all(axis=-1))
 
 
 class Levels(NamedTuple):
-    """One-sided levels of one look."""
+    """One-sided levels of one interim analysis."""
 
     alone: float
     """Of a metric by itself, and of every ``ok``: all must be ok, which makes a false one rarer, not more frequent."""
@@ -38,9 +38,9 @@ class Levels(NamedTuple):
 
 
 def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int) -> Levels:
-    """Return the levels of a look (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
+    """Return the levels of an interim analysis (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
 
-    Each of Holm's steps spends its own share of alpha over the looks (Maurer and Bretz, Statistics in
+    Each of Holm's steps spends its own share of alpha over the analyses (Maurer and Bretz, Statistics in
     Biopharmaceutical Research 5, 2013).
     """
     steps = tuple(nominal_levels(alpha / (metrics - step), fractions)[look] for step in range(metrics))
@@ -48,6 +48,6 @@ def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metric
 
 
 def decide(found: Evidence, levels: Levels) -> Decision:
-    """Return what the evidence (…, metrics) for the gated metrics amounts to at one look."""
+    """Return the decisions that follow from the evidence (…, metrics) for the gated metrics at one interim analysis."""
     regression, improvement = holm(found.regression, levels.steps), holm(found.improvement, levels.steps)
     return Decision(regression.holds, improvement.holds, found.ok < levels.alone, regression.level, improvement.level)

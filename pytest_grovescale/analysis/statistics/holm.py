@@ -15,7 +15,7 @@ from .paired import Flags, Floats
 
 
 class Stepped(NamedTuple):
-    """What the procedure says of each claim, in the order given."""
+    """The procedure's result for each claim, in the order given."""
 
     holds: Flags
     level: Floats

@@ -1,4 +1,4 @@
-"""Planned looks at data that still grow: how much of alpha each may spend, so that all of them spend no more.
+"""Planned interim analyses: how much of alpha each may spend, so that together they spend no more than alpha.
 
 The spending function is that of Lan and DeMets (Biometrika 70, 1983) that comes close to O'Brien and Fleming's bounds:
 almost nothing early, almost all of alpha at the end. Alpha is one-sided throughout.
@@ -14,7 +14,7 @@ import scipy
 
 from .paired import Floats
 
-# Beyond so many standard deviations nothing is left of a normal distribution at double precision.
+# Beyond so many standard deviations a normal distribution is 0 at double precision.
 _FAR = 9.0
 _HIGHEST = 35.0
 """A bound that no p-value above 1e-250 clears."""
@@ -23,18 +23,18 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
 
 
 def spent(alpha: float, fraction: float) -> float:
-    """Return how much of alpha is spent when this fraction of all pairs is there."""
+    """Return how much of alpha is spent when this fraction of all pairs is complete."""
     return float(2 * scipy.special.ndtr(scipy.special.ndtri(alpha / 2) / np.sqrt(fraction)))
 
 
 @lru_cache(maxsize=256)
 def nominal_levels(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the level that each look tests at, as if it were the only one.
+    """Return the level of each interim analysis, as if it were the only one.
 
-    ``fractions`` of all pairs at the looks, rising, the last one 1. With these levels a claim that is false is found
-    at any of the looks with probability alpha. They are those of a normal statistic; applied to Student's t of as many
-    pairs as there are, they are a good approximation from five pairs on (Jennison and Turnbull, Group Sequential
-    Methods, 2000, 3.3), which a simulation in the tests says too.
+    ``fractions`` of all pairs at the analyses, rising, the last one 1. With these levels a claim that is false is
+    accepted at any of them with probability alpha. They are those of a normal statistic; applied to Student's t of as
+    many pairs as there are, they are a good approximation from five pairs on (Jennison and Turnbull, Group Sequential
+    Methods, 2000, 3.3), which a simulation in the tests confirms.
     """
     levels: list[float] = []
     before: Callable[[Floats], Floats] | None = None

@@ -13,7 +13,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Moments(NamedTuple):
-    """Of values that belong to pairs, along the last axis."""
+    """Moments of values that belong to pairs, along the last axis."""
 
     mean: Floats
     error: Floats
@@ -72,7 +72,7 @@ def p_below(of: Moments, limit: float = 0.0) -> Floats:
 
 
 def never_varies(a: Floats, b: Floats) -> Flags:
-    """Return where A has one figure in all pairs, and B has one in all pairs. A single pair does not tell."""
+    """Return where A has one figure in all pairs, and B has one in all pairs. False for a single pair."""
     if a.shape[-1] == 1:
         return np.zeros(a.shape[:-1], dtype=np.bool_)
     return np.asarray((a == a[..., :1]).all(axis=-1) & (b == b[..., :1]).all(axis=-1))
@@ -81,9 +81,9 @@ def never_varies(a: Floats, b: Floats) -> Flags:
 def evidence(a: Floats, b: Floats, *, counts: npt.ArrayLike, regression: float, ok: float) -> Evidence:
     """Return the evidence for each metric by the method that fits it.
 
-    ``a`` and ``b`` are (…, metrics, pairs); ``counts`` tells by metric whether it is counted. The logarithm of the
-    ratio where all figures are above zero; else B - bound × A, whose mean lies on the same side of zero as the ratio
-    of the means on its bound's; and for a count that never varies within a variant the comparison itself.
+    ``a`` and ``b`` are (…, metrics, pairs); ``counts`` marks the metrics that are counts. The logarithm of the ratio
+    where all figures are above zero; else B - bound × A, whose mean lies on the same side of zero as the ratio of the
+    means on its bound's; and for a count that never varies within a variant the comparison itself.
     """
     found = _where(
         np.asarray(np.isfinite(log_ratio(a, b)).all(axis=-1)),

@@ -1,4 +1,4 @@
-"""How many pairs a comparison needs: the power of the paired t test, by the noncentral t distribution."""
+"""Sample size of a comparison in pairs: the power of the paired t test, by the noncentral t distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def power(distance: float, sd: float, pairs: int, *, level: float) -> float:
         return float(distance > 0)
     critical = -scipy.special.stdtrit(pairs - 1, level)
     missed = float(scipy.special.nctdtr(pairs - 1, distance / sd * math.sqrt(pairs), critical))
-    # Far from the limit the noncentral distribution underflows to NaN: nothing is missed there.
+    # Far from the limit the noncentral distribution underflows to NaN: the probability of a miss is 0 there.
     return 1.0 if math.isnan(missed) else 1.0 - missed
 
 

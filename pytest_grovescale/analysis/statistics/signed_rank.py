@@ -1,4 +1,4 @@
-"""Wilcoxon's signed-rank test, exact for any number of ties: a t test that no outlier can make or break."""
+"""Wilcoxon's signed-rank test, exact for any number of ties: a check of the t test that is robust to outliers."""
 
 from __future__ import annotations
 

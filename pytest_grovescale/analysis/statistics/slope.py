@@ -1,4 +1,4 @@
-"""A straight line through points, and how sure its slope is."""
+"""A straight line through points, and the interval of its slope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Student's t, for a spread that was itself measured on a few runs."""
+"""Student's t, for a spread that was itself estimated from a few runs."""
 
 from __future__ import annotations
 

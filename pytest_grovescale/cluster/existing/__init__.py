@@ -1,1 +1,1 @@
-"""A cluster that somebody else made and others may use: only what is ours is touched, and all of it goes at the end."""
+"""Backend ``existing``: a cluster not created by grovescale. It changes only its own objects and removes them all."""

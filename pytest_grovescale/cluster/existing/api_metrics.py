@@ -1,7 +1,7 @@
-"""Where the API server of a cluster that is there serves its metrics, if these can be told from another one's.
+"""Metrics endpoint of an existing cluster's API server, if exactly one API server is behind its address.
 
-Behind one address several API servers may stand, each with counters of its own: read in turn they would look like
-restarts. How many there are they say themselves, each by a Lease in kube-system
+Several API servers behind one address have counters of their own: alternating scrapes would look like restarts. Each
+API server announces itself with a Lease in kube-system
 (https://kubernetes.io/docs/concepts/architecture/leases/#api-server-identity).
 """
 
@@ -26,7 +26,7 @@ _NAMESPACE = "kube-system"
 
 
 async def servers(client: Client) -> int:
-    """Return how many API servers there are; 0 where that is not told, or not to us."""
+    """Return the number of API servers; 0 if undetermined or not permitted."""
     try:
         leases = await client.list(await client.resource("Lease"), _NAMESPACE, label_selector=_LEASES)
     except ApiError:
@@ -35,9 +35,9 @@ async def servers(client: Client) -> int:
 
 
 def endpoint(folder: Path, access: Access) -> Address:
-    """Return where metrics are served, for programs that read their credentials from files: the cluster's, here made.
+    """Return the metrics endpoint, for programs that read credentials from files; writes these files.
 
-    The recorder goes its own way there (``session/targets.py``).
+    The recorder uses another way (``session/targets.py``).
     """
     files = state.access_files(folder)
     access_files.write(access, files)
@@ -45,7 +45,7 @@ def endpoint(folder: Path, access: Access) -> Address:
 
 
 def is_held(spec: dict[str, Any]) -> bool:
-    """Return whether a Lease is renewed: one that an API server left stays for an hour."""
+    """Return whether a Lease is still renewed: that of a stopped API server stays for an hour."""
     renewed = datetime.datetime.fromisoformat(spec["renewTime"])
     age = datetime.datetime.now(datetime.UTC) - renewed
     return age < datetime.timedelta(seconds=spec["leaseDurationSeconds"])

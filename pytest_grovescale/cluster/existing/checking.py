@@ -1,4 +1,4 @@
-"""Checks of a definition for a cluster that is there: nothing in it may ask for what only its maker can set."""
+"""Validation of a definition for an existing cluster: it must not set what only the cluster's creator can set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEEPS_OFF = ("NoSchedule", "NoExecute")
 
 
 def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-    """Return the definition with the path of its kubeconfig absolute. Raises what ``fail`` makes of a wrong value."""
+    """Return the definition with an absolute kubeconfig path. Raises ``fail(…)`` for an invalid value."""
     if written.backend != "existing":
         if written.existing is not None:
             raise fail(

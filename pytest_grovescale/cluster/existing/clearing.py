@@ -1,4 +1,4 @@
-"""``grovescale down NAME --context CONTEXT``: clears a cluster of others of a run that can no longer do so itself."""
+"""``grovescale down NAME --context CONTEXT``: removes the objects of a lost run from a shared cluster."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Say = Callable[[str], None]
 
 
 def clear(name: str, *, context: str, dry_run: bool, allowed_contexts: Sequence[str], say: Say, write: Say) -> int:
-    """Tell what carries the labels of cluster ``name`` at a context, and remove it; return 0.
+    """Write the list of objects labeled with cluster ``name`` at a context, and remove them; return 0.
 
-    Raises UsageError for a context that may not be used, and where no name, or one of this machine's is given;
-    ClusterError where the cluster is in use, the rights of a run are not granted, or something does not go.
+    Raises UsageError for a context that is not allowed, a missing name, or the name of a cluster of this machine;
+    ClusterError if the cluster is in use, permissions are missing, or an object cannot be removed.
     """
     access = reaching.access(Existing(context=context), allowed=allowed_contexts)
     _check_not_here(name, access)
@@ -54,7 +54,7 @@ async def _look(client: Client, name: str, context: str) -> Left:
 
 
 def _check_not_here(name: str, access: Access) -> None:
-    """Raise UsageError for a cluster that this machine knows: its folder knows more than labels tell."""
+    """Raise UsageError for a cluster of this machine: its folder has more information than labels."""
     if not name:
         return
     facts = state.facts(state.directory(name))

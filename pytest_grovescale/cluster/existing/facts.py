@@ -1,4 +1,4 @@
-"""What is told of a cluster that is there, once our nodes on it are Ready."""
+"""Facts about an existing cluster, for the recording, once its simulated nodes are Ready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .surroundings import Found
 
 
 def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: int, taken_s: float) -> state.Facts:
-    """Return what is noted of the cluster with every recording, and kept for those who join it."""
+    """Return the facts that every recording stores, kept for processes that join the cluster."""
     definition = plan.definition
     prefixes = nodes.prefixed(definition, plan.name)
     flat: limits.Flat = {

@@ -1,8 +1,8 @@
-"""Who plays the kubelets of our nodes on a cluster that is there: a kwok that runs in it already, or one of ours.
+"""Simulated kubelets on an existing cluster: a kwok that already runs in it, or grovescale's own.
 
-Told by its deeds: wherever somebody's kwok runs, and whatever it is called, it makes a node Ready that carries kwok's
-annotation. One of ours takes on the nodes of this cluster's label and no others; they do not carry the annotation, so
-that no second kwok has a hand in them.
+A kwok in the cluster is detected by its effect, wherever it runs and whatever its name: it makes a node with kwok's
+annotation Ready. grovescale's own kwok takes only the nodes with this cluster's label; they lack the annotation, so
+that no second kwok changes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..ports import PortTaken
 from ..protocol import ProcessSpec
 
 ANNOTATION = "kwok.x-k8s.io/node"
-"""Nodes that carry it (value ``fake``) are taken on by a kwok that was installed as its own documentation says."""
+"""Annotation of nodes (value ``fake``) that a kwok takes on when it is installed as its documentation says."""
 
 Players = Literal["host", "there"]
 
@@ -30,7 +30,7 @@ NAME = "kwok"
 
 _GROUP = "kwok.x-k8s.io"
 _LOOK_S, _LOOK_LONGER_S = 5.0, 20.0
-"""How long a kwok that may be there has to take on the first node; longer where its CRDs say that there is one."""
+"""Time limit for a kwok in the cluster to take on the first node, s; longer if its CRDs are installed."""
 _READY_S = 120.0
 _EVERY_S = 0.1
 _GRACE_S = 3.0
@@ -38,7 +38,7 @@ _TAIL_LINES = 20
 
 
 async def someone_plays(client: Client, cluster: str) -> bool:
-    """Return whether the one node that was made so far, with kwok's annotation on it, becomes Ready by itself."""
+    """Return whether the first node, which has kwok's annotation, becomes Ready by a kwok in the cluster."""
     groups = {resource.group for resource in await client.resources()}
     patience = _LOOK_LONGER_S if _GROUP in groups else _LOOK_S
     try:
@@ -49,13 +49,13 @@ async def someone_plays(client: Client, cluster: str) -> bool:
 
 
 async def let_alone(client: Client, name: str) -> None:
-    """Take kwok's annotation off a node: it is ours to play."""
+    """Remove kwok's annotation from a node: our own kwok takes it."""
     body = {"metadata": {"annotations": {ANNOTATION: None}}}
     await client.patch(await client.resource("Node", "v1"), name, body=body)
 
 
 def annotated(manifest: dict[str, Any], players: Players) -> dict[str, Any]:
-    """Return a node's manifest with kwok's annotation where a kwok that is there shall see it, else without it."""
+    """Return a node's manifest, with kwok's annotation if a kwok in the cluster simulates its kubelet."""
     metadata = manifest["metadata"]
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != ANNOTATION}
     if players == "there":
@@ -64,7 +64,7 @@ def annotated(manifest: dict[str, Any], players: Players) -> dict[str, Any]:
 
 
 def start(folder: Path, definition: ClusterDefinition, binary: Binary, *, port: int, whole_environment: bool) -> None:
-    """Start our kwok under the supervisor. ``whole_environment``: a plugin gives its credentials, and may want it."""
+    """Start our kwok under the supervisor. ``whole_environment``: for an exec plugin that provides the credentials."""
     (folder / kwok.CONFIG).write_text(kwok.configuration(definition), encoding="utf-8")
     arguments = kwok.arguments(
         definition.kwok,
@@ -85,7 +85,7 @@ def start(folder: Path, definition: ClusterDefinition, binary: Binary, *, port: 
 
 
 async def wait_ready(client: Client, folder: Path, count: int, players: Players) -> None:
-    """Return when all nodes are Ready. Raises ClusterError with our kwok's last words, PortTaken."""
+    """Return when all nodes are Ready. Raises ClusterError with the end of our kwok's log, PortTaken."""
     waiting = asyncio.create_task(
         nodes.wait_ready(client, count, timeout_s=_READY_S, selector=nodes.selector(folder.name))
     )
@@ -110,7 +110,7 @@ async def wait_ready(client: Client, folder: Path, count: int, players: Players)
 
 
 def _has_ended(folder: Path) -> bool:
-    """Return whether our kwok, if there is one, has ended: during the start that is never right."""
+    """Return whether our kwok, if there is one, has ended: always an error during the start."""
     info = state.process_list(folder).get(NAME)
     return info is not None and (info.restarts > 0 or not info.running)
 

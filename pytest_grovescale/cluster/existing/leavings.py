@@ -1,8 +1,7 @@
-"""What tests have put on a cluster of others, and its removal, once all of their own processes have ended.
+"""Removal of the objects of a run from a shared cluster, after all processes of the run have ended.
 
-Nothing is searched for: namespaces and nodes are known by their labels, all else by the ledger (``ownership.py``).
-What does not go within a limit is named, with what holds it, and keeps nothing else from going. Done again, it finds
-what is left.
+No search: labels identify namespaces and nodes, the ledger (``ownership.py``) lists all other objects. An object that
+is not gone within a limit is reported with the reason and does not block the others. Another call removes the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ..ownership import Made, Owner
 
 _NAMESPACE_S = 60.0
 _NAMESPACE_AGAIN_S = 3.0
-"""How long a namespace has to go, and one that had its time before."""
+"""Minimum time for a namespace whose deletion began more than `_NAMESPACE_S` ago, s."""
 _GONE_S = 30.0
 _EVERY_S = 0.3
 _TRIES = 5
@@ -36,16 +35,16 @@ _CRD = "CustomResourceDefinition"
 
 
 class Removal(msgspec.Struct, kw_only=True):
-    """What became of it, in words."""
+    """Outcome of a removal, as text."""
 
     removed: list[str] = []
     kept: list[str] = []
-    """What somebody else needs."""
+    """Objects that others still use."""
     stuck: list[str] = []
 
 
 async def remove(client: Client, owner: Owner) -> Removal:
-    """Remove namespaces, then noted objects, the last one first, then nodes; return what went and what did not."""
+    """Remove namespaces, then noted objects in reverse order, then nodes; return what was removed and what was not."""
     found = Removal()
     await _namespaces(client, owner, found)
     for made in ownership.noted(owner):
@@ -55,7 +54,7 @@ async def remove(client: Client, owner: Owner) -> Removal:
 
 
 async def _told(work: Awaitable[None], what: str, found: Removal) -> None:
-    """Do one part; what goes wrong with it keeps nothing else from going."""
+    """Run one part of the removal; record its error instead of raising it, so that the others run too."""
     try:
         await work
     except ServerUnavailable:
@@ -82,7 +81,7 @@ async def _namespace(client: Client, resource: Resource, item: Object, found: Re
     metadata = item["metadata"]
     name = str(metadata["name"])
     with contextlib.suppress(NotFound, Conflict):
-        # Conflict: it is going already.
+        # Conflict: the namespace is already being deleted.
         await client.delete(resource, name, uid=metadata["uid"])
     await _kill_pods(client, name)
     await sweep.empty(client, resource, name, timeout_s=_patience(metadata))
@@ -98,26 +97,26 @@ def _patience(metadata: Object) -> float:
 
 
 async def _kill_pods(client: Client, namespace: str) -> None:
-    """Delete the pods of a namespace without the grace in which their kubelet, which is gone, would end them."""
+    """Delete the pods of a namespace without grace period: their kubelet is gone."""
     pods = await client.resource("Pod", "v1")
     try:
         await contents.clear(client, pods, namespace, grace_seconds=0)
     except Forbidden:
-        # Asked of nobody, since single deletions do. Who may not do these either has no kwok of ours: another one plays
-        # their kubelets to the end.
+        # No preflight asks for deletecollection, since single deletions do as well. An identity without that permission
+        # has no kwok of its own: another kwok ends these pods.
         with contextlib.suppress(Forbidden):
             await contents.clear_singly(client, pods, namespace, grace_seconds=0)
 
 
-# ---- what was noted
+# ---- noted objects
 
 
 async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> None:
-    """Remove one object, if it is still ours; where others own it too, only our name comes off it."""
+    """Remove one object if this cluster still owns it; if others own it too, remove only this cluster's label."""
     try:
         resource = await client.resource(made.kind, made.api_version)
     except UnknownResource:
-        # Its CRD went, and it with that.
+        # Its CRD was removed, and the object with it.
         return
     namespace = made.namespace or None
     for _ in range(_TRIES):
@@ -134,7 +133,7 @@ async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> No
         except NotFound:
             return
         except Conflict:
-            # Changed between our look and our word: it may be somebody else's, too, by now.
+            # Changed since it was read: by now, another cluster may use it too.
             continue
         found.removed.append(made.title)
         return
@@ -146,13 +145,13 @@ async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> No
 
 
 async def _users(client: Client, made: Made, owner: Owner, labels: Object, found: Removal) -> str:
-    """Return who else needs an object, in words; empty: nobody."""
+    """Return the other users of an object, as text; empty: none."""
     if others := ownership.others(labels, owner):
         return f"cluster {', '.join(others)} uses it too"
     if made.kind != _CRD or not (held := await _custom_object(client, made)):
         return ""
     if found.stuck:
-        # It may be one of ours: next time tells.
+        # The object may be our own: the next call decides.
         raise ClusterError(
             f"waits for what does not go; objects of it are left, as {held}",
             next_step="Once the rest is gone: grovescale down --all",
@@ -161,7 +160,7 @@ async def _users(client: Client, made: Made, owner: Owner, labels: Object, found
 
 
 async def _custom_object(client: Client, made: Made) -> str:
-    """Return the name of an object of a CRD's kind, wherever one is left; empty: none."""
+    """Return the name of one object of a CRD's kind, in any namespace; empty: none."""
     crd = (await client.get(await client.resource(made.kind, made.api_version), made.name))["spec"]
     version = next((version["name"] for version in crd["versions"] if version["served"]), "")
     path = f"/apis/{crd['group']}/{version}/{crd['names']['plural']}"
@@ -170,7 +169,7 @@ async def _custom_object(client: Client, made: Made) -> str:
     except NotFound:
         return ""
     except Forbidden:
-        # With a CRD go all its objects: not where there may be some that are not ours.
+        # Deleting a CRD deletes all its objects: keep it if some may belong to others.
         return "may be, where we may not look"
     for item in answer.get("items") or []:
         metadata = item["metadata"]
@@ -179,7 +178,7 @@ async def _custom_object(client: Client, made: Made) -> str:
 
 
 def _disowned(metadata: Object, owner: Owner) -> Object:
-    """Return the patch that takes our name off an object, and with the last name that it is a harness' at all."""
+    """Return the patch that removes this cluster's label from an object, with its last owner also ``_MANAGED``."""
     labels: dict[str, str | None] = {owner.label: None}
     if not ownership.others(metadata.get("labels") or {}, owner):
         labels[_MANAGED] = None

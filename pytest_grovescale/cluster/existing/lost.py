@@ -1,7 +1,7 @@
-"""What a run has left on a cluster of others whose own machine is gone, and its state folder with it: by labels.
+"""Orphaned objects on a shared cluster: left by a run whose machine and state folder are gone, found by label.
 
-The ledger that says where to look is lost, so that every kind is asked for the label of that cluster's name. What we
-may not list is named: there may be more of it.
+The ledger is lost, so every kind is listed by the label of the cluster's name. Kinds without list permission are
+reported, since they may have more.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ _LOOK_S = 1.0
 _NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 _LATE = ("CustomResourceDefinition", "Namespace")
-"""Kinds that go after all others, the first one last."""
+"""Kinds that are removed after all others, the first one last."""
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of a lost cluster."""
+    """Objects of a lost cluster."""
 
     cluster: str
     nodes: list[str]
     namespaces: list[str]
-    """Of its tests."""
+    """Namespaces of its tests."""
     made: list[Made]
-    """All else that carries its name, in the order in which it could have been made."""
+    """All other objects with its label, in an order in which they could have been created."""
     unseen: list[str]
-    """Kinds that runs make some of, and that we may not list."""
+    """Kinds that runs may create and that this identity cannot list."""
 
     @property
     def lines(self) -> list[str]:
-        """In words, a line for each thing."""
+        """Return one line of text for each object."""
         count = [f"{len(self.nodes)} nodes, as {self.nodes[0]}"] if self.nodes else []
         return [*count, *(f"Namespace {name}" for name in self.namespaces), *(made.title for made in self.made)]
 
 
 async def names(client: Client) -> list[str]:
-    """Return the names of all clusters of which there is a node or a test's namespace, those that are in use too."""
+    """Return the names of all clusters with a node or test namespace, those in use included."""
     found = set()
     for kind in ("Node", "Namespace"):
         listing = await client.list(await client.resource(kind, "v1"), label_selector=ownership.CLUSTER_LABEL)
@@ -62,7 +62,7 @@ async def names(client: Client) -> list[str]:
 
 
 async def find(client: Client, cluster: str) -> Left:
-    """Return all that carries the labels of a cluster's name."""
+    """Return all objects with the labels of a cluster's name."""
     owner = Owner(cluster=cluster, ledger="")
     kinds = {
         kind.qualified: kind
@@ -83,32 +83,32 @@ async def find(client: Client, cluster: str) -> Left:
 
 
 async def in_use(client: Client, cluster: str) -> str:
-    """Return who uses a cluster of that name at this moment, in words; empty: nobody does.
+    """Return who currently uses a cluster of that name, as text; empty: not in use.
 
-    Told by claims for turns that are renewed, and by the leases of its nodes where a kwok beside the tests plays them:
-    that one ends with them. Takes as long as a claim lasts (30 s) where one stands.
+    Evidence: renewed claims in the lock's Lease, and renewed leases of nodes that a kwok beside the tests simulates,
+    since that kwok ends with the tests. If there is a claim, this takes as long as the claim is valid (30 s).
     """
     return await _claimed(client, cluster) or await _played(client, cluster)
 
 
 async def remove(client: Client, left: Left) -> Removal:
-    """Remove it; return what went, what stays, and what does not go."""
+    """Remove the objects; return which are gone, which are kept, and which could not be removed."""
     with tempfile.TemporaryDirectory() as folder:
         owner = Owner(cluster=left.cluster, ledger=str(Path(folder) / ownership.LEDGER))
         owner.note(_object(made) for made in left.made)
         return await leavings.remove(client, owner)
 
 
-# ---- what there is
+# ---- listing
 
 
 async def _of_kind(client: Client, kind: Resource, label: str, gate: asyncio.Semaphore) -> list[Made] | None:
-    """Return the objects of a kind that carry a label; None where we may not look."""
+    """Return the objects of a kind that have a label; None without permission to list them."""
     async with gate:
         try:
             listing = await client.list(kind, label_selector=label)
         except ApiError:
-            # Forbidden, or an aggregated API that nobody serves.
+            # Forbidden, or an aggregated API whose server is down.
             return None
     return [_made(kind, item) for item in listing.items]
 
@@ -138,7 +138,7 @@ async def _names(client: Client, kind: str, selector: str) -> list[str]:
     return sorted(str(item["metadata"]["name"]) for item in listing.items)
 
 
-# ---- whether somebody uses it
+# ---- use by others
 
 
 async def _claimed(client: Client, cluster: str) -> str:
@@ -156,7 +156,7 @@ async def _claimed(client: Client, cluster: str) -> str:
 
 
 def _renewed(claims: Iterable[Claim], first: dict[str, str]) -> Claim | None:
-    """Return a claim that was renewed since it was first seen; ``first`` keeps what was seen."""
+    """Return a claim that was renewed since it was first seen; ``first`` keeps the first values."""
     return next((claim for claim in claims if first.setdefault(claim.id, claim.renewed) != claim.renewed), None)
 
 
@@ -165,7 +165,7 @@ async def _played(client: Client, cluster: str) -> str:
     for item in listing.items:
         metadata = item["metadata"]
         if kubelets.ANNOTATION in (metadata.get("annotations") or {}):
-            # Somebody's kwok plays it, whatever became of the tests.
+            # A kwok in the cluster renews it, whether or not the tests still run.
             continue
         try:
             body = await client.request("GET", f"{_NODE_LEASES}/{metadata['name']}")

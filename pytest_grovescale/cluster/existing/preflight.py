@@ -1,7 +1,7 @@
-"""What an identity may and may not do on a cluster, asked of its API server before anything is made there.
+"""Preflight check of an identity's permissions on a cluster, before anything is created there.
 
-One SelfSubjectAccessReview for each right that ``fixtures/rbac/harness.yaml`` names (see ``cluster/rights.py``): the
-answers come from whoever decides there, RBAC or not, and asking changes nothing.
+One SelfSubjectAccessReview for each permission in ``fixtures/rbac/harness.yaml`` (see ``cluster/rights.py``): the
+answer comes from the cluster's authorizer, RBAC or not, and the request changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHO_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Whether a right is granted."""
+    """Whether a permission is granted."""
 
     right: Right
     allowed: bool
@@ -50,7 +50,7 @@ class _SelfReview(msgspec.Struct):
 
 
 async def identity(client: Client) -> str:
-    """Return the name that the API server knows us by; empty where it does not tell (Kubernetes before 1.28)."""
+    """Return the user name of this identity at the API server; empty if not reported (Kubernetes before 1.28)."""
     body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     try:
         answer = await client.request("POST", _WHO_PATH, body=body)
@@ -60,7 +60,7 @@ async def identity(client: Client) -> str:
 
 
 async def ask(client: Client, wanted: Iterable[Right]) -> list[Answer]:
-    """Return the API server's answers, in order. Raises ClusterError where it lets nobody ask."""
+    """Return the API server's answers, in order. Raises ClusterError if it rejects the requests."""
     gate = asyncio.Semaphore(_AT_A_TIME)
 
     async def one(right: Right) -> Answer:
@@ -80,7 +80,7 @@ async def ask(client: Client, wanted: Iterable[Right]) -> list[Answer]:
 
 
 def table(answers: Sequence[Answer]) -> list[str]:
-    """Return what may and may not be done: a line for each ClusterRole of the file, and what it is needed for."""
+    """Return the table of permissions: a line for each ClusterRole of the file, with its purpose."""
     by_role: dict[str, list[Answer]] = {}
     for answer in answers:
         by_role.setdefault(answer.right.role, []).append(answer)
@@ -99,7 +99,7 @@ def _line(role: str, group: Sequence[Answer]) -> str:
 
 
 def _in_words(answers: Sequence[Answer]) -> str:
-    """Return rights as ``get, list nodes, pods; create serviceaccounts/token``."""
+    """Return permissions as ``get, list nodes, pods; create serviceaccounts/token``."""
     return "; ".join(
         f"{', '.join(rule['verbs'])} {', '.join(rule.get('resources') or rule['nonResourceURLs'])}"
         for rule in rules_of(answers)
@@ -107,9 +107,9 @@ def _in_words(answers: Sequence[Answer]) -> str:
 
 
 def demand(answers: Sequence[Answer], *, identity: str, also: Collection[str] = ()) -> None:
-    """Raise ClusterError where a needed right is refused, with the rules that are missing, ready to be pasted.
+    """Raise ClusterError if a required permission is missing, with the RBAC rules to add, as YAML.
 
-    ``also``: ClusterRoles of the file that this run needs, too.
+    ``also``: further ClusterRoles of the file that this run requires.
     """
     missing = [answer for answer in answers if not answer.allowed and _is_needed(answer.right, also)]
     if not missing:
@@ -126,12 +126,12 @@ def demand(answers: Sequence[Answer], *, identity: str, also: Collection[str] = 
 
 
 def refused(answers: Sequence[Answer]) -> list[str]:
-    """Return, for each right that is refused and can be done without, what does not work, each once."""
+    """Return the effect of each missing optional permission, without duplicates."""
     return list(dict.fromkeys(answer.right.without for answer in answers if not answer.allowed))
 
 
 def rules_of(answers: Sequence[Answer]) -> list[dict[str, list[str]]]:
-    """Return RBAC rules that grant just these rights; resources with the same verbs in one rule."""
+    """Return RBAC rules that grant exactly these permissions; resources with the same verbs share a rule."""
     verbs: dict[tuple[str, str, bool], list[str]] = {}
     for answer in answers:
         right = answer.right

@@ -1,4 +1,4 @@
-"""Which cluster is meant, and whether it may be used: decided once, before anything is sent to it."""
+"""Context policy: which cluster a definition selects, and whether it may be used; decided before the first request."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from ..definition import ClusterDefinition, Existing
 
 
 def settled(definition: ClusterDefinition) -> ClusterDefinition:
-    """Return the definition with the kubeconfig and the context named that it means by naming none.
+    """Return the definition with its default kubeconfig and context filled in. Raises ClusterError.
 
-    So two starts mean the same cluster only if they do, whatever became the current context in between. Raises
-    ClusterError.
+    So definitions of two starts differ if the current context changed in between.
     """
     settings = definition.existing or Existing()
     if settings.in_cluster:
@@ -30,7 +29,7 @@ def settled(definition: ClusterDefinition) -> ClusterDefinition:
 
 
 def access(settings: Existing, *, allowed: Collection[str]) -> Access:
-    """Return the access to the cluster that a definition means: one context's, whatever becomes the current one.
+    """Return the access to the definition's cluster: a fixed context, even if the current one changes.
 
     Raises UsageError for a context that is neither on loopback nor among the ``allowed`` ones; ClusterError for one
     that cannot be resolved.
@@ -40,13 +39,13 @@ def access(settings: Existing, *, allowed: Collection[str]) -> Access:
 
 
 def permitted(settings: Existing, *, allowed: Collection[str]) -> Access:
-    """Return where the cluster is that a definition means, without credentials: it may be used. Sends it nothing.
+    """Return the address of the definition's cluster, without credentials, if it may be used. Sends no request.
 
     Raises as `access`.
     """
     if settings.in_cluster:
         return in_cluster()
-    # Without its credentials: an exec plugin of a cluster that is not to be used is not even run.
+    # Without credentials: the exec plugin of a cluster that may not be used does not run either.
     meant = from_kubeconfig(settings.kubeconfig or None, settings.context or None, credentials=False)
     if not on_loopback(meant) and meant.context not in allowed:
         name = meant.context
@@ -61,11 +60,11 @@ def permitted(settings: Existing, *, allowed: Collection[str]) -> Access:
 
 
 def on_loopback(access: Access) -> bool:
-    """Return whether an API server is on this machine: each address that its name has is a loopback one."""
+    """Return whether an API server is on this machine: its name resolves to loopback addresses only."""
     parts = urlsplit(access.server)
     host = parts.hostname or ""
     if access.proxy:
-        # Whose loopback that is, the proxy decides.
+        # Behind a proxy, loopback is the proxy's.
         return False
     if proxy.is_loopback(host):
         return True

@@ -1,6 +1,6 @@
-"""Takes off a cluster all that was put there: ``python -m pytest_grovescale.cluster.existing.remove DIRECTORY``.
+"""Removes a run's objects from its cluster: ``python -m pytest_grovescale.cluster.existing.remove DIRECTORY``.
 
-The end of a cluster runs it, and after a kill the next start or ``grovescale down``. Exit code 0: nothing is left.
+Runs at the end of a cluster and, after a kill, from the next start or ``grovescale down``. Exit code 0: all removed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .. import ownership, state
 from .leavings import Removal, remove
 
 TIMEOUT_S = 600.0
-"""Of all of it; what can hang has limits of its own."""
+"""Limit for the whole removal, s; steps that can hang have limits of their own."""
 
 _ANSWER_S = 30.0
 _ANSWER_AGAIN_S = 2.0
-"""How long the API server is waited for, and where it did not answer in an earlier run of this."""
+"""Time to wait for the API server if an earlier call got no answer, s; otherwise `_ANSWER_S`."""
 
 _SILENT = "removal.silent"
-"""File in the cluster's folder: the API server did not answer the last time."""
+"""Marker file in the cluster's folder: the API server did not answer the last time."""
 
 
 async def main(folder: Path) -> int:
-    """Remove all that the cluster of a folder put on its API server; return 0 when nothing of it is left."""
+    """Remove all objects that the cluster of a folder created; return 0 when none is left."""
     owner = ownership.of(folder)
     silent = folder / _SILENT
     async with Client(state.access(folder, "harness"), user_agent="grovescale-cluster") as client:
@@ -36,7 +36,7 @@ async def main(folder: Path) -> int:
             try:
                 found = await remove(client, owner)
             except ServerUnavailable as error:
-                # It may be on its way back.
+                # The API server may be restarting.
                 if time.monotonic() > deadline:
                     silent.touch()
                     _say(f"the API server does not answer: {error.message}")

@@ -1,4 +1,4 @@
-"""The start on a cluster that is there: who we are, what we may do, then our nodes and who plays their kubelets."""
+"""Start on an existing cluster: identity, permissions, then simulated nodes and their kubelets."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "USER", "SSL_CERT_FILE", "SSL_CE
 
 
 def start(plan: Plan, progress: Progress) -> state.Facts:
-    """Put our nodes on the cluster that the definition means, and return once they are Ready.
+    """Create the simulated nodes on the definition's cluster and return once they are Ready.
 
-    Raises UsageError for a context that may not be used, ClusterError with what is missing or refused, BinaryError.
+    Raises UsageError for a context that may not be used, ClusterError with the missing or rejected permission,
+    BinaryError.
     """
     began = time.monotonic()
     settings = plan.definition.existing or Existing()
@@ -54,11 +55,11 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
     return facts(plan, access, found, players, port=port, taken_s=taken_s)
 
 
-# ---- before anything is made
+# ---- before anything is created
 
 
 def _check_names(plan: Plan) -> None:
-    """Raise UsageError where a node could not be called after the cluster and its pool."""
+    """Raise UsageError if the cluster's and the pool's name do not make a valid node name."""
     for pool in plan.definition.nodes:
         name = f"{plan.name}-{pool.prefix}-{max(pool.count - 1, 0)}"
         if len(name) > _LABEL_BYTES or not _NODE_NAME.fullmatch(name):
@@ -68,11 +69,11 @@ def _check_names(plan: Plan) -> None:
             )
 
 
-# ---- what is made
+# ---- creation
 
 
 def _begin(plan: Plan, access: Access) -> int:
-    """Start the supervisor, write credentials and what undoes the rest meanwhile; return the port of our kwok."""
+    """Start the supervisor, write credentials and the teardown command meanwhile; return the port of our kwok."""
     leased = ports.lease(1)
     try:
         with launch.supervisor(plan.folder, ports.descriptors(leased)):
@@ -85,13 +86,13 @@ def _begin(plan: Plan, access: Access) -> int:
             ownership.claimed(plan.folder)
             at_end.plan(plan.folder, removal(plan.folder, whole_environment=plugin is not None))
     finally:
-        # The supervisor holds it from here on.
+        # The supervisor holds the port from here on.
         ports.release(leased)
     return leased[0].number
 
 
 def removal(folder: Path, *, whole_environment: bool) -> at_end.Command:
-    """Return what undoes it all. ``whole_environment``: a plugin gives the credentials, and may want it then, too."""
+    """Return the teardown command. ``whole_environment``: for an exec plugin that provides the credentials."""
     kept = os.environ if whole_environment else {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return at_end.Command(
         argv=[sys.executable, "-m", remove.__name__, str(folder)],
@@ -131,7 +132,7 @@ def _labelled(manifest: dict[str, Any], labels: Mapping[str, str]) -> dict[str, 
 
 
 async def _claim(client: Client, cluster: str, first: dict[str, Any]) -> None:
-    """Make the first node: whoever comes second with a cluster of this name is refused here."""
+    """Create the first node: a second cluster of the same name fails here."""
     try:
         await client.create(first)
     except AlreadyExists as error:
@@ -160,7 +161,7 @@ def _start_kwok(plan: Plan, port: int, progress: Progress) -> None:
 
 @contextmanager
 def _clear_refusals() -> Iterator[None]:
-    """Turn what the API server, or a webhook of the cluster, refused into an error that says so."""
+    """Turn a rejection by the API server or an admission webhook into a clear error."""
     try:
         yield
     except ApiError as error:

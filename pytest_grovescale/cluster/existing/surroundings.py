@@ -1,4 +1,4 @@
-"""What a cluster that is there tells before anything is made: what it is, who we are, what we may do."""
+"""Discovery of an existing cluster before anything is created: version, identity, permissions."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from .preflight import Answer
 Progress = Callable[[str], None]
 
 KWOK_ROLE = "grovescale-harness-kwok"
-"""ClusterRole of ``fixtures/rbac/harness.yaml`` without which a kwok of ours cannot work."""
+"""ClusterRole of ``fixtures/rbac/harness.yaml`` that our kwok requires."""
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster tells of itself and of us."""
+    """Result of the discovery."""
 
     kubernetes: str
     identity: str
-    """Empty where it does not tell."""
+    """User name; empty if the API server does not report it."""
     lacking: list[str]
-    """What will not work, in words, since we may not do what it takes."""
+    """Features that do not work because of missing permissions, as text."""
     may_play: bool
-    """Whether a kwok of ours may do its work."""
+    """Whether our kwok has its permissions."""
     api_metrics: bool
-    """Whether the API server's metrics may be read, and there is one of it."""
+    """Whether the API server's metrics are readable and it is the only one."""
 
 
 async def look(client: Client, access: Access, settings: Existing, progress: Progress) -> Found:
-    """Ask the cluster what it is, who we are, and what we may do; tell it, and raise where it is not enough."""
+    """Discover version, identity and permissions; report them as progress, and raise if they are not sufficient."""
     try:
         version = msgspec.json.decode(await client.request("GET", "/version"), type=dict[str, Any])
         identity = await preflight.identity(client)

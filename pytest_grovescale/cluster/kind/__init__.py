@@ -1,1 +1,1 @@
-"""A control plane in a container of this machine, made or joined with kind; its nodes simulated as elsewhere."""
+"""Backend ``kind``: a control plane in a container on this machine, created or joined; its nodes are simulated."""

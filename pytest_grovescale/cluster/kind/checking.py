@@ -1,4 +1,4 @@
-"""What may not stand in a cluster definition of the backend kind, nor in the kind configuration that it names."""
+"""Validation of cluster definitions of the backend kind, and of the kind configuration that they name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IN_DEFINITION = "Leave it out; limits are set in the cluster definition: api_se
 
 
 def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-    """Return the definition with the path of its kind configuration absolute; raises what ``fail`` makes of a value."""
+    """Return the definition with an absolute path of its kind configuration; raises ``fail(…)`` for a wrong value."""
     if written.backend != "kind":
         if written.kind is not None:
             raise fail(("kind",), f"is for the backend kind; this one is {written.backend}", "Write backend: kind.")
@@ -84,9 +84,9 @@ def _check_joined(written: ClusterDefinition, settings: Kind, fail: Fail) -> Non
 
 
 def own(path: Path) -> dict[str, Any]:
-    """Return a user's kind configuration. Raises DefinitionError for what contradicts the harness's own.
+    """Return a user's kind configuration. Raises DefinitionError if it contradicts the harness's own.
 
-    kind itself checks the rest when it makes the cluster.
+    kind itself validates the rest when it creates the cluster.
     """
     with readable(path):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -156,7 +156,7 @@ def _check_patches(patches: Any, keys: tuple[str | int, ...], fail: Fail) -> Non
 
 
 def _flags(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (section, flag) of a patch: a mapping in older versions of kubeadm's configuration, a list in the newer."""
+    """Yield (section, flag) of a patch: kubeadm's older configuration versions use a mapping, the newer a list."""
     if document.get("kind") != "ClusterConfiguration":
         return
     for section in _SECTIONS:
@@ -172,4 +172,4 @@ def _reserved(component: str) -> set[str]:
 
 
 _BARE = ClusterDefinition(name="bare", nodes=[], stages=[])
-"""A definition that says nothing: the flags that are set for it are set for every one."""
+"""A minimal definition: the flags set for it are set for every definition."""

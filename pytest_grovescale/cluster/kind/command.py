@@ -1,4 +1,4 @@
-"""kind's own commands, but for ``create``, which the supervisor runs."""
+"""Commands of kind, except ``create``, which the supervisor runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .engine import Engine
 
 
 def call(kind: str, engine: Engine, *arguments: str, timeout_s: float) -> str:
-    """Run one command of kind and return its output. Raises ClusterError with kind's own words."""
+    """Run one command of kind and return its output. Raises ClusterError with kind's error output."""
     argv = [kind, *arguments]
     try:
         done = subprocess.run(

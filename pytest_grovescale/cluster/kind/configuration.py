@@ -1,4 +1,4 @@
-"""The configuration that kind makes a cluster from: ours, and the user's own merged in."""
+"""kind configuration of a new cluster: grovescale's own, merged with the user's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import static_pods
 API_VERSION = "kind.x-k8s.io/v1alpha4"
 
 _NODES_OF_DEFAULT_SUBNET = 250
-"""kind's own pod network is a /16, and each node is given a /24 of it."""
+"""kind's default pod network is a /16, and each node gets a /24 of it."""
 
 _WIDE_SUBNET = "10.192.0.0/10"
 _SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
@@ -22,20 +22,20 @@ _LOOPBACK = "127.0.0.1"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration is made from."""
+    """Input of a configuration."""
 
     name: str
     image: str
     addons: bool
     """Whether the image can start kube-proxy, CNI and DNS."""
     node_count: int
-    """Simulated nodes; each needs a pod network as long as a controller hands them out."""
+    """Number of simulated nodes; each needs a pod network as long as a controller assigns them."""
     files: Path
     """Folder of ``static_pods.write``."""
     audit: Path
     """Folder of the audit log."""
     api_port: int
-    """On loopback."""
+    """Port of the API on loopback."""
     metrics_ports: Mapping[str, int]
     """Component → port on loopback, for those of ``static_pods.METRICS_PORTS``."""
     own: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configuration(wanted: Wanted) -> str:
-    """Return the file (YAML). What the user says of the network, of nodes and by patches stays as it is."""
+    """Return the configuration file (YAML). The user's network settings, nodes and patches stay unchanged."""
     nodes = [dict(node) for node in wanted.own.get("nodes") or [{"role": "control-plane"}]]
     merged = {
         **wanted.own,
@@ -52,7 +52,7 @@ def configuration(wanted: Wanted) -> str:
         "name": wanted.name,
         "networking": _networking(wanted),
         "nodes": [_node(node, wanted) for node in nodes],
-        # Ours first: of what both patch, the later one counts.
+        # grovescale's patches first: where two patches set the same field, the later one applies.
         "kubeadmConfigPatches": [yaml.safe_dump(_init(wanted)), *(wanted.own.get("kubeadmConfigPatches") or [])],
     }
     return yaml.safe_dump(merged, sort_keys=False)
@@ -93,6 +93,6 @@ def _init(wanted: Wanted) -> dict[str, Any]:
         "patches": {"directory": f"{static_pods.IN_NODE}/{static_pods.PATCHES}"},
     }
     if not wanted.addons:
-        # The list replaces kind's own, which holds preflight alone.
+        # This list replaces kind's own, which contains preflight only.
         patch["skipPhases"] = _SKIPPED
     return patch

@@ -1,11 +1,11 @@
-"""Processes in containers, seen from this host: those of a pod's container, and the control plane's in a kind node.
+"""Host processes of containers: those of a pod's container, and the control plane's in a kind node.
 
-A container's processes are processes of the host that runs the engine; their cgroup's path names the container. So
-their CPU clocks can be read as exactly as those of any other. Not where the engine runs in a virtual machine, or where
-this process is itself confined to a pid namespace of its own: then nothing is found, and nothing is made up.
+A container's processes are processes of the host that runs the engine; their cgroup's path contains the container id.
+So their CPU clocks are as exact as those of any other process. If the engine runs in a virtual machine, or this process
+is in a pid namespace of its own, no process is found, and none is guessed.
 
-``python -m pytest_grovescale.cluster.kind.container_processes FOLDER`` is what the cluster's supervisor runs: it writes
-``container_processes.json``, of the form of ``processes.json``, and follows restarts of components and of the node.
+The cluster's supervisor runs ``python -m pytest_grovescale.cluster.kind.container_processes FOLDER``: it writes
+``container_processes.json``, in the format of ``processes.json``, and follows restarts of components and of the node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from . import engine, environment
 
 FILE = "container_processes.json"
 NAME = "container-processes"
-"""Its name at the supervisor."""
+"""Process name at the supervisor."""
 
 COMPONENTS = (
     "kube-apiserver",
@@ -41,25 +41,25 @@ COMPONENTS = (
 )
 
 _COMM = 15
-"""The kernel keeps so much of a program's name, proc_pid_comm(5)."""
+"""Maximum length of a program's name in the kernel, proc_pid_comm(5)."""
 _AGAIN_S = 0.5
 _PATIENCE_S = 30.0
-"""A component that is not seen for so long is not there."""
+"""Time limit for a component to appear, s; then it counts as missing."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A process, for certain."""
+    """An identified process."""
 
     pid: int
     started_ticks: int
 
     def info(self, name: str, *, log: str = "") -> ProcessInfo:
-        """Return it as the recorder reads it."""
+        """Return it in the recorder's format."""
         return ProcessInfo(name=name, pid=self.pid, started_ticks=self.started_ticks, log=log, running=True)
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's container; what the program is told."""
+    """A node's container; input of the program."""
 
     executable: str
     name: str
@@ -68,9 +68,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -> dict[str, Found]:
-    """Return the first process of each container, by the container's id; those that are not seen are left out.
+    """Return the first process of each container by container id; containers without a visible process are omitted.
 
-    The first process is the one whose parent is not in the container.
+    The first process is the one whose parent is outside the container.
     """
     members: dict[str, set[int]] = {}
     for pid in _pids(proc):
@@ -99,21 +99,21 @@ def components(init: int, names: Collection[str] = COMPONENTS, proc: Path = Path
 
 
 def init_of(node: Node, proc: Path = Path("/proc")) -> int | None:
-    """Return the first process of a node's container; None when it is not one of this host's, or does not run.
+    """Return the first process of a node's container; None if it runs on another host, or not at all.
 
-    Raises ClusterError when the engine does not answer.
+    Raises ClusterError if the engine does not answer.
     """
     told = engine.call(of_node(node), "container", "inspect", "--format", "{{.Id}} {{.State.Pid}}", node.name)
     container_id, _, pid = told.strip().partition(" ")
-    # An engine in a virtual machine tells that machine's pids, which here may be anybody's.
+    # An engine in a virtual machine reports pids of that machine, which may be unrelated processes here.
     seen = pid not in ("", "0") and container_id in _read(proc / pid / "cgroup")
     return int(pid) if seen else None
 
 
 def spec(folder: Path, container: state.Container, log: Path, more: Collection[str] = ()) -> ProcessSpec:
-    """Return what the supervisor of a cluster is to run so that the node's components are followed.
+    """Return the process that a cluster's supervisor runs to follow the node's components.
 
-    ``more``: programs that run in the node besides.
+    ``more``: further programs in the node to follow.
     """
     node = Node(executable=container.engine, name=container.name, followed=(*COMPONENTS, *more))
     state.write(folder / _TASK, node)
@@ -130,7 +130,7 @@ _TASK = "container_processes_of.json"
 
 
 def follow(node: Node, file: Path) -> Iterator[str]:
-    """Write the components' processes whenever they change; yield, in words, what cannot be seen. Without end."""
+    """Write the components' processes whenever they change; yield each reason why one is not visible. Never returns."""
     known: dict[str, Found] = {}
     while True:
         try:
@@ -147,7 +147,7 @@ def follow(node: Node, file: Path) -> Iterator[str]:
 
 
 def _settled(init: int, awaited: set[str], followed: Collection[str], file: Path) -> dict[str, Found]:
-    """Return the components once all that are awaited are there, or their time is over."""
+    """Return the components once all awaited ones are there, or after the time limit."""
     deadline = time.monotonic() + _PATIENCE_S
     known: dict[str, Found] = {}
     while True:
@@ -175,7 +175,7 @@ def _until_one_ends(pids: Iterable[int]) -> None:
 
 
 def of_node(node: Node) -> engine.Engine:
-    """Return the engine that runs a node's container, to be asked; what it says of itself is left out."""
+    """Return the engine that runs a node's container, without its version and properties."""
     name: Literal["docker", "podman"] = "podman" if Path(node.executable).name.startswith("podman") else "docker"
     return engine.Engine(name=name, executable=node.executable, version="", cgroup_version="", rootless=False)
 
@@ -190,21 +190,21 @@ def _root(pid: int, members: set[int], proc: Path) -> Found | None:
 
 
 def _stat(pid: int, proc: Path) -> tuple[int, int] | None:
-    """Return parent and start time of a process that runs, fields 4 and 22 of proc_pid_stat(5)."""
+    """Return parent and start time of a running process, fields 4 and 22 of proc_pid_stat(5)."""
     text = _read(proc / str(pid) / "stat")
     fields = text[text.rfind(")") + 2 :].split()
     return (int(fields[1]), int(fields[19])) if fields and fields[0] not in "ZX" else None
 
 
 def _read(file: Path) -> str:
-    # Processes end while we look.
+    # Processes may end meanwhile.
     with contextlib.suppress(OSError):
         return file.read_text(encoding="utf-8", errors="replace")
     return ""
 
 
 def main(folder: Path) -> None:
-    """Follow the node of a cluster's folder until ended; what cannot be seen is said once."""
+    """Follow the node of a cluster's folder until terminated; print each problem once."""
     node = msgspec.json.decode((folder / _TASK).read_bytes(), type=Node)
     said = ""
     for text in follow(node, folder / FILE):

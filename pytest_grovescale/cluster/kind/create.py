@@ -1,4 +1,4 @@
-"""``kind create cluster``, run by the cluster's supervisor: it ends with whoever asked for it, however that ends."""
+"""``kind create cluster``, run by the cluster's supervisor: it ends with the starting process, however that ends."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _EVERY_S = 0.1
 _TAIL_LINES = 20
 _STEP = re.compile(r"^ (?P<state>[•✓✗]) (?P<step>[ -~]*[A-Za-z0-9)])", re.MULTILINE)
 _FRAME = re.compile(r"^\S+\n\t\S+:\d+\n?", re.MULTILINE)
-"""A function and, below it, its place in a file."""
+"""A stack frame: a function and, in the next line, its source position."""
 
 _PORT_TAKEN = ("address already in use", "port is already allocated")
 
 
 def plan_deletion(folder: Path, *, kind: str, engine: Engine, name: str) -> None:
-    """Write down how the cluster is deleted, before anything of it is there."""
+    """Store the teardown command of the cluster before any part of it exists."""
     command = at_end.Command(
         argv=[kind, "delete", "cluster", "--name", name, "--kubeconfig", str(folder / "pki" / "kind.kubeconfig")],
         env=environment.to_delete(engine, os.environ),
@@ -46,17 +46,17 @@ def plan_deletion(folder: Path, *, kind: str, engine: Engine, name: str) -> None
 
 
 def create(folder: Path, *, kind: str, engine: Engine, name: str, configuration: str, progress: Progress) -> None:
-    """Make the cluster that a configuration describes and return when kind has done its part.
+    """Create the cluster of a configuration and return when kind has finished.
 
-    Raises PortTaken when a port was taken meanwhile; else ClusterError with the end of kind's log. The containers are
-    there still: ``plan_deletion`` is what removes them, after ``logs_kept`` has saved what they say.
+    Raises PortTaken if another process took a port meanwhile; else ClusterError with the end of kind's log. The
+    containers stay on an error: ``plan_deletion`` removes them, after ``logs_kept`` has saved their logs.
     """
     file = folder / "kind.yaml"
     file.write_text(configuration, encoding="utf-8")
     log = folder / "logs" / f"{PROCESS}.log"
     spec = ProcessSpec(
         name=PROCESS,
-        # Retained when it fails: its logs are what tells why.
+        # Keep the nodes of a failed creation: their logs show the reason.
         argv=[
             *(kind, "create", "cluster", "--name", name, "--config", str(file), "--retain"),
             *("--kubeconfig", str(folder / "pki" / "kind.kubeconfig")),
@@ -75,15 +75,15 @@ def create(folder: Path, *, kind: str, engine: Engine, name: str, configuration:
 
 @contextlib.contextmanager
 def logs_kept(folder: Path, *, kind: str, engine: Engine, name: str) -> Iterator[None]:
-    """Save the logs of a cluster that fails in the block, once kind has begun with it; the error says where they are.
+    """Save the logs of a cluster if the block fails after kind has begun; the error names their location.
 
-    Whatever fails: kind, its end that does not come, or the cluster that it has made. All else of it goes.
+    Whatever fails: kind, its timeout, or the cluster that it created. All else of the cluster is removed.
     """
     log = folder / "logs" / f"{PROCESS}.log"
     try:
         yield
     except PortTaken:
-        # Tried again at once, with others.
+        # Retried at once, with other ports.
         raise
     except GrovescaleError as error:
         if not log.exists():
@@ -94,9 +94,9 @@ def logs_kept(folder: Path, *, kind: str, engine: Engine, name: str) -> Iterator
 
 
 def _follow(supervision: Supervision, started: ProcessInfo, log: Path, tell: Progress) -> ProcessInfo:
-    """Tell each step of kind as it is done, and return how it ended.
+    """Report each step of kind as progress, and return how kind ended.
 
-    Raises ClusterError when it takes too long, and when the supervisor, whose child it is, has ended or is stopped.
+    Raises ClusterError when it takes too long, and when the supervisor, its parent process, has ended or is stopped.
     """
     told = 0
     deadline = time.monotonic() + _CREATE_S
@@ -114,13 +114,13 @@ def _follow(supervision: Supervision, started: ProcessInfo, log: Path, tell: Pro
                 next_step="A machine that is very busy may need a second try.",
             )
         supervision.check(f"cluster {supervision.folder.name} ended while it was starting")
-        # It has ended, but not everybody knows: its exit code comes from the supervisor.
+        # kind has ended; the supervisor reports its exit code a moment later.
         if processes.wait_gone(info.pid, info.started_ticks, _EVERY_S):
             time.sleep(_EVERY_S)
 
 
 def steps_done(text: str) -> Iterator[str]:
-    """Yield the steps that kind's output says are done, in plain words: ``Preparing nodes``."""
+    """Yield the completed steps from kind's output, without markup: ``Preparing nodes``."""
     for match in _STEP.finditer(text):
         if match["state"] == "✓":
             yield match["step"].strip()
@@ -134,14 +134,14 @@ def _failed(name: str, log: Path) -> ClusterError:
 
 
 def _keep_logs(kind: str, engine: Engine, name: str, log: Path) -> Path:
-    """Save kind's output and the logs of the node out of the cluster's folder, which goes; return where."""
+    """Save kind's output and the node's logs outside the cluster's folder, which is removed; return their location."""
     kept = state.root() / "logs" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     (kept / log.name).write_bytes(log.read_bytes())
     try:
         told = command.call(kind, engine, "export", "logs", str(kept), "--name", name, timeout_s=_EXPORT_S)
     except ClusterError as error:
-        # Where there is no node yet, or no engine any more.
+        # No node yet, or the engine no longer runs.
         told = str(error)
     (kept / "export.log").write_text(redaction.text(told), encoding="utf-8")
     return kept
@@ -153,5 +153,5 @@ def _tail(log: Path) -> str:
 
 
 def told(text: str) -> str:
-    """Return kind's output without the call stack that kubeadm adds to each error: longer than all there is to say."""
+    """Return kind's output without the call stacks that kubeadm adds to each error, which are longer than the rest."""
     return _FRAME.sub("", text)

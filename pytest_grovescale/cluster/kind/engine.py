@@ -1,4 +1,4 @@
-"""The container engine that kind works with: Docker, or Podman; found, and asked about containers and images."""
+"""The container engine that kind uses, Docker or Podman: detection, and queries about containers and images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..definition import EngineName
 T = TypeVar("T")
 
 PROVIDER = "KIND_EXPERIMENTAL_PROVIDER"
-"""Environment variable by which kind is told which engine to use."""
+"""Environment variable that sets kind's engine."""
 
 CLUSTER_LABEL = "io.x-k8s.kind.cluster"
 """Label that kind puts on its containers; its value is the cluster's name."""
@@ -38,7 +38,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     executable: str
     version: str
     cgroup_version: str
-    """``1`` or ``2``; empty: it does not say."""
+    """``1`` or ``2``; empty: not reported."""
     rootless: bool
 
 
@@ -82,7 +82,7 @@ class _ContainerState(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Mount(msgspec.Struct, frozen=True, rename="pascal"):
-    """A folder of this machine in a container."""
+    """A folder of this machine that is mounted in a container."""
 
     source: str
     destination: str
@@ -94,7 +94,7 @@ class _ContainerConfig(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Inspected(msgspec.Struct, frozen=True, rename="pascal"):
-    """A container, as far as it is of interest here."""
+    """The fields of ``inspect`` that grovescale uses."""
 
     state: _ContainerState
     config: _ContainerConfig = _ContainerConfig()
@@ -103,22 +103,22 @@ class Inspected(msgspec.Struct, frozen=True, rename="pascal"):
 
     @property
     def address(self) -> str:
-        """Its address in the engine's own network; empty where it has none, or does not run."""
+        """Address in the engine's own network; empty if it has none, or does not run."""
         return next((network.address for network in self.network_settings.networks.values() if network.address), "")
 
 
 def find(wanted: EngineName = "auto") -> Engine:
-    """Return the engine to use: the one that is asked for, else the environment's, else Docker, else Podman.
+    """Return the engine to use: the requested one, else the environment's, else Docker, else Podman.
 
-    Raises ClusterError, with the way out, where there is none, it does not run, this user may not use it, or it runs
-    its containers on another machine; UsageError for one that kind is told to use and that is none of the two.
+    Raises ClusterError, with a next step, if there is none, it does not run, this user may not use it, or it runs its
+    containers on another machine; UsageError if the environment names an unsupported engine.
     """
     name, executable = _chosen(wanted)
     return _docker(executable) if name == "docker" else _podman(executable)
 
 
 def call(engine: Engine, *arguments: str, timeout_s: float = _ASK_S) -> str:
-    """Run one command of the engine and return what it says. Raises ClusterError with the engine's own words."""
+    """Run one command of the engine and return its output. Raises ClusterError with the engine's error output."""
     done = _run([engine.executable, *arguments], timeout_s)
     if done.returncode != 0:
         _refused(engine.name, done.stderr or done.stdout, f"{engine.name} {' '.join(arguments[:2])}")
@@ -126,33 +126,33 @@ def call(engine: Engine, *arguments: str, timeout_s: float = _ASK_S) -> str:
 
 
 def containers(engine: Engine, kind_cluster: str) -> list[str]:
-    """Return the containers of a kind cluster by name, stopped ones too; empty: there is no such cluster."""
+    """Return the names of a kind cluster's containers, stopped ones included; empty: no such cluster."""
     listed = call(engine, "ps", "-a", "--filter", f"label={CLUSTER_LABEL}={kind_cluster}", "--format", "{{.Names}}")
     return sorted(listed.split())
 
 
 def inspect(engine: Engine, container: str) -> Inspected:
-    """Return what the engine knows of a container. Raises ClusterError where there is none."""
+    """Return a container's properties. Raises ClusterError if it does not exist."""
     return msgspec.json.decode(call(engine, "container", "inspect", container), type=list[Inspected])[0]
 
 
 def read(engine: Engine, container: str, path: str) -> str:
-    """Return a text file out of a running container."""
+    """Return the content of a text file in a running container."""
     return call(engine, "exec", container, "cat", path)
 
 
 def has_image(engine: Engine, reference: str) -> bool:
-    """Return whether the engine holds an image."""
+    """Return whether the engine has an image."""
     return _run([engine.executable, "image", "inspect", reference], _ASK_S).returncode == 0
 
 
 def image_labels(engine: Engine, reference: str) -> dict[str, str]:
-    """Return the labels of an image that the engine holds."""
+    """Return the labels of an image of the engine."""
     told = call(engine, "image", "inspect", "--format", "{{json .Config.Labels}}", reference)
     return msgspec.json.decode(told, type=dict[str, str] | None) or {}
 
 
-# ---- which one
+# ---- selection
 
 
 def _chosen(wanted: EngineName) -> tuple[Literal["docker", "podman"], str]:
@@ -175,7 +175,7 @@ def _chosen(wanted: EngineName) -> tuple[Literal["docker", "podman"], str]:
 
 
 def _is_podman(executable: str) -> bool:
-    """Return whether a ``docker`` is Podman under that name: kind has to be told which of the two it speaks to."""
+    """Return whether ``docker`` is Podman under that name: kind must know which of the two it calls."""
     return "podman" in _run([executable, "--version"], _ASK_S).stdout.lower()
 
 

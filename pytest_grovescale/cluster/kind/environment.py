@@ -1,4 +1,4 @@
-"""What kind and the container engine get of this process' environment."""
+"""The environment variables that kind and the container engine get from this process."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 def to_create(engine: Engine, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of ``kind create``: with proxies, which the node needs to pull images.
 
-    kind hands them to the node and to everything in it, and adds the node's name and the networks to what does not go
-    through them; loopback it leaves out, where the components of a control plane talk to each other.
+    kind passes them to the node and all its processes, and adds the node's name and the networks to the proxy
+    exceptions; it omits loopback, which the components of a control plane use among themselves.
     """
     return to_delete(engine, environ) | _proxies(environ)
 
 
 def to_delete(engine: Engine, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of ``kind delete``, which is written down: how to reach the engine, and no proxies.
+    """Return the environment of ``kind delete``, which is stored on disk: engine settings, no proxies.
 
-    They may hold a password, and there is nothing to be fetched.
+    Proxy settings may contain a password, and a deletion downloads nothing.
     """
     found = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith(_ENGINES_OWN)}
     return found | {PROVIDER: engine.name}
 
 
 def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    # Who asks for the lower case name must not be told otherwise than who asks for the upper case one.
+    # Programs that read the lower-case name must get the same value as those that read the upper-case one.
     values = {name: environ.get(name) or environ.get(name.lower(), "") for name in _PROXIES}
     if not values["HTTP_PROXY"] and not values["HTTPS_PROXY"]:
         return {}

@@ -1,4 +1,4 @@
-"""What is told of a kind cluster that is ready: versions, engine, limits in force, and where its metrics are."""
+"""Facts about a running kind cluster, for the recording: versions, engine, limits in force, metrics endpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def facts(
         binaries={name: binary.path for name, binary in found.items()},
         metrics=_metrics(plan.folder / "pki", wanted, ports),
         others_use_it=not ground.made,
-        # What listens on loopback here is not on the loopback of the container that the API server runs in.
+        # Loopback of this machine is not the loopback of the container that the API server runs in.
         on_loopback=False,
         container=state.Container(engine=wanted.engine.executable, name=ground.container),
         pools={prefixes[pool.prefix]: pool.count for pool in definition.nodes},
@@ -71,7 +71,7 @@ def _flat(wanted: Populating, done: Populated, found: Mapping[str, Binary]) -> F
 
 
 def _limits(definition: ClusterDefinition) -> Flat:
-    """Return the limits in force on a cluster of our own making."""
+    """Return the limits in force on a cluster that grovescale created."""
     flat = limits.of_control_plane(definition, controllers="all") | {"etcd_fsync": False, "data_on_tmpfs": False}
     if definition.api_server.gomaxprocs:
         flat["apiserver_gomaxprocs"] = definition.api_server.gomaxprocs
@@ -79,7 +79,7 @@ def _limits(definition: ClusterDefinition) -> Flat:
 
 
 def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[str, Address]:
-    """Return where components serve their metrics; of a joined cluster the API server alone, and a kwok of ours."""
+    """Return the metrics endpoints of the components; of a joined cluster only the API server's, and our kwok's."""
 
     def authenticated(url: str) -> Address:
         return Address(

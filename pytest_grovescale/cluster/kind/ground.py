@@ -1,4 +1,4 @@
-"""A kind cluster as it is found or made, before anything of the harness is in it."""
+"""`Ground`: a kind cluster, created or joined, before grovescale adds anything to it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import msgspec
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rest is built on."""
+    """A kind cluster without nodes and objects of grovescale."""
 
     cluster: str
-    """Its name for kind."""
+    """Name of the kind cluster."""
     container: str
-    """Of its control plane."""
+    """Container of its control plane."""
     server: str
     """Address of the API on this machine's loopback."""
     audit_log: str
-    """File on this machine; empty: none can be read."""
+    """Audit log file on this machine; empty: none is readable."""
     image: str
     addons: bool
-    """Whether it has kube-proxy, and a DNS of its own."""
+    """Whether it has kube-proxy and a DNS."""
     made: bool
-    """It was made by the harness, and is deleted at the end."""
+    """Whether grovescale created it and deletes it at the end."""

@@ -1,4 +1,4 @@
-"""Who speaks to a kind cluster: certificates of its own authority, one for each role, told apart in the audit log."""
+"""Client certificates for a kind cluster, signed by its own authority: one per role, so that the audit log shows it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from . import engine as engines
 from .engine import Engine
 
 ROLES = ("harness", "recorder", "kwok")
-"""Client certificates; user names in the audit log are these words."""
+"""Roles with client certificates; these are their user names in the audit log."""
 
 COMPONENTS = {
     "kube-apiserver": "system:apiserver",
     "kube-controller-manager": "system:kube-controller-manager",
     "kube-scheduler": "system:kube-scheduler",
 }
-"""Component → user name, as kubeadm sets them up. The controllers themselves are ServiceAccounts of kube-system."""
+"""Component → user name that kubeadm assigns. The controllers themselves are ServiceAccounts of kube-system."""
 
 _PKI = "/etc/kubernetes/pki"
 
 
 class Authority(msgspec.Struct, frozen=True):
-    """A cluster's certificate authority. ``key_pem`` is a secret: it is used and not kept."""
+    """A cluster's certificate authority. ``key_pem`` is a secret: never stored."""
 
     cert_pem: str
     key_pem: str
@@ -37,7 +37,7 @@ class Authority(msgspec.Struct, frozen=True):
 
 
 def authority(engine: Engine, container: str) -> Authority:
-    """Return the authority of the cluster whose control plane runs in a container; kubeadm keeps it there."""
+    """Return the certificate authority from the control plane's container, where kubeadm keeps it."""
     return Authority(
         engines.read(engine, container, f"{_PKI}/ca.crt"), engines.read(engine, container, f"{_PKI}/ca.key")
     )
@@ -68,5 +68,5 @@ def write(folder: Path, *, name: str, server: str, by: Authority) -> dict[str, A
 
 
 def access(server: str, by: Authority, pair: pki.Pair) -> Access:
-    """Return the access of who has a certificate."""
+    """Return the access with a client certificate."""
     return Access(server=server, ca_pem=by.cert_pem, client_cert_pem=pair.cert_pem, client_key_pem=pair.key_pem)

@@ -1,4 +1,4 @@
-"""Images brought into a kind cluster: from an archive, or built for it."""
+"""Loading of images into a kind cluster, from an archive or a build."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Progress = Callable[[str], None]
 
 _LOAD_S = 300.0
 _BUILD_S = 1800.0
-"""A build may have to fetch what it is made from."""
+"""A build may have to download its base images."""
 _TAIL_LINES = 20
 
 
 def load(archive: Path, container: Container, *, kubernetes: str, given: Mapping[str, str], progress: Progress) -> None:
-    """Bring the images of an archive (``docker save``) to all nodes of the cluster that a container is a node of.
+    """Load the images of an archive (``docker save``) into all nodes of the cluster that ``container`` is a node of.
 
-    ``given``: binaries by name that are used as they are. Raises ClusterError, BinaryError.
+    ``given``: binaries by name that override all other sources. Raises ClusterError, BinaryError.
     """
     kind = binaries.find(("kind",), kubernetes, given=given, progress=progress)["kind"].path
     node = of_node(Node(executable=container.engine, name=container.name))
@@ -38,9 +38,9 @@ def load(archive: Path, container: Container, *, kubernetes: str, given: Mapping
 def build(
     image: str, dockerfile: Path, context: Path, arguments: Mapping[str, str], container: Container, archive: Path
 ) -> None:
-    """Build an image with the engine that runs a container, and write it to an archive. Raises ClusterError."""
+    """Build an image with the engine of a container, and write it to an archive. Raises ClusterError."""
     node = of_node(Node(executable=container.engine, name=container.name))
-    # With proxies: what it is made from may have to be fetched.
+    # With proxies: a build may have to download its base images.
     environ = environment.to_create(node, os.environ)
     given = [text for name, value in arguments.items() for text in ("--build-arg", f"{name}={value}")]
     _run([node.executable, "build", "-t", image, "-f", str(dockerfile), *given, str(context)], environ, _BUILD_S)

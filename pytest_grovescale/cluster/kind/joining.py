@@ -1,4 +1,4 @@
-"""A kind cluster that is there already: joined, used, and left as it was."""
+"""Joins an existing kind cluster, and removes only grovescale's objects from it at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ASK_S = 30.0
 
 
 def join(cluster: str, engine: Engine, kind: str) -> Ground:
-    """Return a kind cluster by its name. Raises ClusterError where there is none, or its node does not run."""
+    """Return a kind cluster by its name. Raises ClusterError if there is none, or its node does not run."""
     container = _control_plane(cluster, engine)
     found = engines.inspect(engine, container)
     if not found.state.running:
@@ -46,7 +46,7 @@ def join(cluster: str, engine: Engine, kind: str) -> Ground:
 
 
 def removal(folder: Path) -> at_end.Command:
-    """Return what takes off a joined cluster all that was put there: its nodes, its namespaces, what was noted."""
+    """Return the teardown command for a joined cluster: removes nodes, namespaces and noted objects."""
     return at_end.Command(
         argv=[sys.executable, "-m", remove.__name__, str(folder)],
         env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(Path(__file__).parents[3])},
@@ -56,9 +56,9 @@ def removal(folder: Path) -> at_end.Command:
 
 
 def audit_log(manifest: Mapping[str, Any], mounts: Iterable[Mount]) -> str:
-    """Return where the API server's audit log lies on this machine; empty: it writes none, or into the node alone.
+    """Return the path of the API server's audit log on this machine; empty: none, or one inside the node only.
 
-    From the API server's pod (its flag, its volumes) to the node, and from there by the node's own mounts to here.
+    Follows the API server's pod (its flag, its volumes) to the node, and the node's mounts to this machine.
     """
     container = manifest["spec"]["containers"][0]
     given = [flag.partition("=") for flag in container["command"]]
@@ -72,7 +72,7 @@ def audit_log(manifest: Mapping[str, Any], mounts: Iterable[Mount]) -> str:
 
 
 def _behind(path: str, mounted: Mapping[str, str]) -> str:
-    """Return what a path is on the other side of the mount that it lies in, the innermost one; empty: in none."""
+    """Return the path on the other side of the innermost mount that contains a path; empty: in no mount."""
     for inside in sorted(mounted, key=len, reverse=True):
         if PurePosixPath(path).is_relative_to(inside):
             return str(Path(mounted[inside]) / PurePosixPath(path).relative_to(inside))

@@ -1,4 +1,4 @@
-"""kwok as a pod of the cluster itself, with the certificate and the configuration that it has as a process."""
+"""kwok as a pod of the cluster, with the same certificate and configuration as the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .real_nodes import TAINT
 NAME = "kwok"
 
 OWN = f"grovescale-kwok:{versions.KWOK}"
-"""What an image is called that was built on this machine."""
+"""Name of an image that was built on this machine."""
 
 PUBLISHED = f"registry.k8s.io/kwok/kwok:v{versions.KWOK}"
 
@@ -31,20 +31,20 @@ _NAMESPACE_CHARS = 63
 
 
 def image(settings: Kind, engine: Engine) -> str:
-    """Return the image of kwok: the definition's, else one that was built here, else the published one."""
+    """Return kwok's image: the definition's, else one built on this machine, else the published one."""
     built = OWN if engines.has_image(engine, OWN) else PUBLISHED
     return settings.kwok_image or built
 
 
 def namespace(cluster: str) -> str:
-    """Return the namespace of a cluster's kwok: of its own, as several may share one kind cluster."""
+    """Return the namespace of a cluster's kwok: one per cluster, as several may share one kind cluster."""
     return re.sub(r"[^a-z0-9-]", "-", f"grovescale-kwok-{cluster}")[:_NAMESPACE_CHARS].rstrip("-")
 
 
 def manifests(definition: ClusterDefinition, *, cluster: str, image: str, access: Access) -> Iterator[dict[str, Any]]:
-    """Yield what is to be applied. ``access``: kwok's own, from outside of the node.
+    """Yield the objects to apply. ``access``: kwok's own, from outside the node.
 
-    The pod shares the network of the control plane's node: it needs neither CNI, nor Services, nor DNS.
+    The pod uses the host network of the control plane's node: it needs neither CNI, nor Services, nor DNS.
     """
     place = namespace(cluster)
     metadata = {"name": NAME, "namespace": place, "labels": {"app": NAME}}
@@ -54,7 +54,7 @@ def manifests(definition: ClusterDefinition, *, cluster: str, image: str, access
         client_cert_pem=access.client_cert_pem,
         client_key_pem=access.client_key_pem,
     )
-    # By this label it is found and removed at the end, where the cluster stays.
+    # The removal at the end finds it by this label, if the cluster stays.
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place, "labels": nodes.labels(cluster)}}
     yield {
         "apiVersion": "v1",
@@ -82,7 +82,7 @@ def _deployment(definition: ClusterDefinition, cluster: str, image: str) -> dict
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "args": arguments,
-        # Its configuration is named by a relative path.
+        # Its configuration is a relative path.
         "workingDir": _FOLDER,
         "volumeMounts": [{"name": "files", "mountPath": _FOLDER, "readOnly": True}],
         "securityContext": {"runAsUser": _NOBODY, "runAsNonRoot": True, "allowPrivilegeEscalation": False},
@@ -106,7 +106,7 @@ def _deployment(definition: ClusterDefinition, cluster: str, image: str) -> dict
 
 
 async def wait_ready(client: Client, count: int, *, cluster: str) -> None:
-    """Return when all nodes are Ready. Raises ClusterError with what keeps the pod from it."""
+    """Return when all nodes are Ready. Raises ClusterError with the reason why the pod is not running."""
     try:
         await nodes.wait_ready(client, count, timeout_s=_READY_S, selector=nodes.selector(cluster))
     except ClusterError as error:
@@ -118,7 +118,7 @@ async def wait_ready(client: Client, count: int, *, cluster: str) -> None:
 
 
 async def _pod_trouble(client: Client, place: str) -> str:
-    """Return in words what is the matter with kwok's pod."""
+    """Return the reason why kwok's pod is not running, as text."""
     pods = (await client.list(await client.resource("Pod", "v1"), place)).items
     if not pods:
         return "is not there"

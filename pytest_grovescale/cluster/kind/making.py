@@ -1,4 +1,4 @@
-"""A kind cluster made anew: its files, its ports, itself; with everything planned that undoes it."""
+"""Creation of a kind cluster: configuration files, ports, the cluster, and its teardown commands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .ground import Ground
 Progress = Callable[[str], None]
 
 _NAME = re.compile(r"[a-z0-9.-]{1,49}")
-"""kind's own rule, and short enough to be a host name with ``-control-plane`` behind it."""
+"""kind's own rule, and short enough for a host name with the suffix ``-control-plane``."""
 
 
 def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progress: Progress) -> Ground:
-    """Make the cluster of a plan and return it; the supervisor must run.
+    """Create the kind cluster of a plan and return it; the supervisor must run.
 
-    ``kind``: its executable; ``ports``: of kube-apiserver and of what serves metrics, on loopback.
+    ``kind``: its executable; ``ports``: of kube-apiserver and the metrics endpoints, on loopback.
     """
     definition = plan.definition
     settings = definition.kind or Kind()
@@ -61,7 +61,7 @@ def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progre
 
 
 def _demand_free(plan: Plan, engine: Engine) -> None:
-    """Raise before anything is planned that would delete somebody else's cluster of that name."""
+    """Raise if a kind cluster of that name exists: the teardown would delete another user's cluster."""
     if not _NAME.fullmatch(plan.name):
         raise UsageError(
             f"{plan.name!r} cannot name a kind cluster",
@@ -81,7 +81,7 @@ def _demand_free(plan: Plan, engine: Engine) -> None:
 
 
 def _open_log(folder: Path) -> Path:
-    """Make the audit log before the API server does, which opens what is there: so it belongs to this user."""
+    """Create the audit log before the API server, which opens an existing file: so it belongs to this user."""
     folder.mkdir(mode=0o700)
     log = folder / static_pods.AUDIT_LOG
     log.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""The container of a kind node: whether it runs, in words for those to whom the cluster no longer answers."""
+"""State of a kind node's container, as text, for errors after the cluster stops answering."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .container_processes import Node, of_node
 
 
 def trouble(container: Container) -> str:
-    """Return what is wrong with a node's container, or with its engine; empty: it runs."""
+    """Return the fault of a node's container, or of its engine; empty: it runs."""
     engine = of_node(Node(executable=container.engine, name=container.name))
     try:
         state = engines.inspect(engine, container.name).state

@@ -1,4 +1,4 @@
-"""The image of a kind node: which one, whether it is there, and what it lacks."""
+"""The image of a kind node: selection, presence, and missing addons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .engine import Engine
 Progress = Callable[[str], None]
 
 ADDONS_LABEL = "grovescale.io/addons"
-"""Label of an image. ``none``: it holds no images of kube-proxy, CNI, DNS and storage, and brings a CNI of its own."""
+"""Label of an image. ``none``: it lacks the images of kube-proxy, CNI, DNS and storage, and has a CNI of its own."""
 
 _OWN = "grovescale-node"
 _PULL_S = 1200.0
@@ -26,26 +26,26 @@ _WAYS_OUT = (
 
 
 class NodeImage(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that the engine holds."""
+    """A node image that the engine has."""
 
     reference: str
     addons: bool
-    """Whether kube-proxy, CNI and DNS can be started from it."""
+    """Whether it can start kube-proxy, CNI and DNS."""
 
 
 def own(kubernetes: str) -> str:
-    """Return what an image is called that was built on this machine for a full Kubernetes version."""
+    """Return the name of a node image built on this machine for a full Kubernetes version."""
     return f"{_OWN}:v{kubernetes}"
 
 
 def published(kubernetes: str) -> str:
-    """Return what kind's authors publish for a version: pinned where the default patch is meant, else by its tag."""
+    """Return the image that kind publishes for a version: pinned for the default patch version, else by its tag."""
     minor = versions.minor(kubernetes)
     return versions.NODE_IMAGES[minor] if kubernetes == versions.KUBERNETES[minor] else f"kindest/node:v{kubernetes}"
 
 
 def ensure(definition: ClusterDefinition, engine: Engine, progress: Progress) -> NodeImage:
-    """Return the image that a definition means, pulled if it is not there. Raises ClusterError where it cannot be."""
+    """Return the image of a definition, pulled if missing. Raises ClusterError if that fails."""
     settings = definition.kind or Kind()
     reference = settings.image or _of_version(definition.kubernetes, engine)
     if not engines.has_image(engine, reference):
@@ -55,7 +55,7 @@ def ensure(definition: ClusterDefinition, engine: Engine, progress: Progress) ->
 
 
 def _of_version(kubernetes: str, engine: Engine) -> str:
-    # One that was built here was built because nothing else could be had: no registry is asked first.
+    # An image was built here because no registry was available: use it without a pull.
     built = own(kubernetes)
     return built if engines.has_image(engine, built) else published(kubernetes)
 

@@ -1,4 +1,4 @@
-"""What is put on a kind cluster: kwok, simulated nodes; and what keeps those apart from the real ones."""
+"""Bootstrap of a kind cluster: kwok, simulated nodes, and taints that keep pods off the real nodes."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
 class Populated(msgspec.Struct, frozen=True, kw_only=True):
-    """How it went. Seconds count from the start of it all."""
+    """Result of the bootstrap. Seconds count from the start of the cluster."""
 
     kubernetes: str
-    """Version that the API server says it is."""
+    """Version that the API server reports."""
     api_server_ready_s: float
     nodes_ready_s: float
 
 
 class Populating(msgspec.Struct, frozen=True, kw_only=True):
-    """What is put where."""
+    """Input of the bootstrap."""
 
     name: str
     folder: Path
@@ -47,11 +47,11 @@ class Populating(msgspec.Struct, frozen=True, kw_only=True):
     ground: Ground
     engine: Engine
     kwok: Binary | None
-    """The host's; None: it runs as a pod."""
+    """The host's binary; None: kwok runs as a pod."""
     kwok_access: Access
     kwok_port: int
     began: float
-    """``time.monotonic``."""
+    """``time.monotonic`` at the start."""
 
 
 async def populate(client: Client, wanted: Populating, progress: Progress) -> Populated:
@@ -74,7 +74,7 @@ async def populate(client: Client, wanted: Populating, progress: Progress) -> Po
 
 
 def prefixes(definition: ClusterDefinition, cluster: str, *, made: bool) -> dict[str, str]:
-    """Return what the names of each pool's nodes begin with: on a cluster that others use, with this one's name."""
+    """Return the name prefix of each pool's nodes: it contains the cluster's name if others use the cluster."""
     return {pool.prefix: pool.prefix for pool in definition.nodes} if made else nodes.prefixed(definition, cluster)
 
 
@@ -107,7 +107,7 @@ async def _start_kwok(client: Client, wanted: Populating, progress: Progress) ->
 
 
 def load(wanted: Populating, image: str, progress: Progress) -> None:
-    """Put an image of the engine into the node."""
+    """Load an image of the engine into the node."""
     archive = wanted.folder / "image.tar"
     try:
         engines.call(wanted.engine, "save", "--output", str(archive), image, timeout_s=_LOAD_S)

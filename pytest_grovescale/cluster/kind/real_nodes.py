@@ -57,7 +57,7 @@ class _Nodes(msgspec.Struct, frozen=True):
 async def until_usable(client: Client, *, timeout_s: float) -> None:
     """Return when the API answers, a namespace has its ServiceAccount, and all real nodes are Ready.
 
-    kind is done before that: the controllers may be a moment late. Raises ClusterError with what was missing.
+    kind returns before that: the controllers may need a moment longer. Raises ClusterError with what is missing.
     """
     missing = "an answer of the API server"
     try:
@@ -82,7 +82,7 @@ async def _missing(client: Client) -> str:
 
 
 async def keep_workloads_off(client: Client) -> list[str]:
-    """Taint all real nodes that are not tainted; return their names."""
+    """Taint all real nodes without a taint; return their names."""
     nodes = await _real(client)
     for node in nodes:
         await _taint(client, node)
@@ -94,7 +94,7 @@ async def _taint(client: Client, node: _Node) -> None:
     for attempt in range(_ATTEMPTS):
         if any(taint.get("key") == TAINT["key"] for taint in node.spec.taints):
             return
-        # The list of taints is replaced as a whole: only as long as it is the one that was read.
+        # The patch replaces the whole list of taints: it requires the list to be unchanged since it was read.
         body = {
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "spec": {"taints": [*node.spec.taints, TAINT]},
@@ -112,7 +112,7 @@ async def _taint(client: Client, node: _Node) -> None:
 
 
 async def keep_daemons_on(client: Client) -> list[str]:
-    """Let the DaemonSets of kube-system (kube-proxy, CNI) run on real nodes alone; return their names.
+    """Restrict the DaemonSets of kube-system (kube-proxy, CNI) to real nodes; return their names.
 
     They tolerate every taint, and would put two pods on each simulated node.
     """

@@ -1,4 +1,4 @@
-"""The start of a kind cluster: the engine, kind itself, identities, nodes."""
+"""Start of a kind cluster: the engine, kind, identities, nodes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PORTS = ("kube-apiserver", *static_pods.METRICS_PORTS, "kwok")
 
 
 def start(plan: Plan, progress: Progress) -> state.Facts:
-    """Make or join a kind cluster and return once all simulated nodes are Ready.
+    """Create or join a kind cluster and return once all simulated nodes are Ready.
 
-    Raises UsageError, PortTaken, and ClusterError: no engine, no image, or what kind or the cluster says.
+    Raises UsageError, PortTaken, and ClusterError: no engine, no image, or an error of kind or the cluster.
     """
     engine = engines.find((plan.definition.kind or Kind()).engine)
     with create.logs_kept(plan.folder, kind=plan.binaries["kind"].path, engine=engine, name=plan.name):
@@ -70,7 +70,7 @@ def _begin(plan: Plan) -> dict[str, int]:
             (plan.folder / "logs").mkdir(exist_ok=True)
             (plan.folder / "pki").mkdir(mode=0o700, exist_ok=True)
     finally:
-        # The supervisor holds them from here on.
+        # The supervisor holds the ports from here on.
         ports.release(leased)
     return dict(zip(_PORTS, (port.number for port in leased), strict=True))
 
@@ -87,11 +87,11 @@ def _ground(plan: Plan, engine: Engine, kind: Binary, numbers: dict[str, int], p
 
 
 def _follow_components(plan: Plan, told: state.Facts) -> None:
-    """Let the processes of the control plane be followed, as they are seen from this machine.
+    """Start the process that follows the control plane's processes, if they are visible on this machine.
 
-    A kwok in the cluster too, but not in a joined one: there it could be somebody else's.
+    It also follows a kwok pod, except in a joined cluster, where it could belong to others.
     """
-    assert told.container is not None  # a kind node is one
+    assert told.container is not None  # every kind cluster has one
     settings = plan.definition.kind or Kind()
     ours = ["kwok"] if settings.kwok == "cluster" and not settings.cluster else []
     log = plan.folder / "logs" / f"{container_processes.NAME}.log"

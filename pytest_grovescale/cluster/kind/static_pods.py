@@ -1,8 +1,8 @@
-"""What is changed of the control plane that kubeadm starts: files that lie in the node before it begins.
+"""Changes to the control plane that kubeadm starts: files that exist in the node before kubeadm runs.
 
-All of it goes through kubeadm's own patches of its static pods, and not through ``extraArgs``: those are a mapping in
-one version of its configuration and a list in the next, and they are the user's.
-Flags are appended, and of a flag that is given twice the last counts; volumes and variables are merged by name.
+All changes use kubeadm's patches of its static pods, not ``extraArgs``: those are a mapping in one version of its
+configuration and a list in the next, and they are left to the user. Flags are appended, and the last of repeated flags
+applies; volumes and variables are merged by name.
 
 Source: https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/control-plane-flags/ (patches directory).
 """
@@ -19,23 +19,23 @@ from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
 from ..definition import ClusterDefinition
 
 IN_NODE = "/etc/grovescale"
-"""Where the folder of these files is mounted in the node, read-only."""
+"""Mount point of the folder of these files in the node, read-only."""
 
 AUDIT_IN_NODE = "/var/log/grovescale"
-"""Where the folder of the audit log is mounted in the node."""
+"""Mount point of the audit log's folder in the node."""
 
 AUDIT_LOG = "audit.log"
 PATCHES = "patches"
 
 METRICS_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "etcd": 2381}
-"""In the node."""
+"""Metrics ports in the node."""
 
 _PKI = "/etc/kubernetes/pki"
 _FILES_VOLUME, _AUDIT_VOLUME, _PKI_VOLUME = "grovescale", "grovescale-audit", "grovescale-pki"
 
 
 def files(definition: ClusterDefinition) -> dict[str, str]:
-    """Return what lies in IN_NODE: path below it → content."""
+    """Return the files in IN_NODE: path below it → content."""
     return {
         "audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY),
         "scheduler.yaml": yaml.safe_dump(_scheduler_config(definition)),
@@ -43,7 +43,7 @@ def files(definition: ClusterDefinition) -> dict[str, str]:
 
 
 def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
-    """Return the flags that are set, by component: those of the harness, and the definition's own after them."""
+    """Return the flags by component: grovescale's, then the definition's."""
     api, manager = definition.api_server, definition.controller_manager
     return {
         "kube-apiserver": {
@@ -70,20 +70,20 @@ def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
             **definition.scheduler.extra_args,
         },
         "etcd": {
-            # As on the local backend: its data is thrown away at the end.
+            # As on the local backend: its data is deleted at the end.
             "unsafe-no-fsync": "true",
             "quota-backend-bytes": "8589934592",
-            # Metrics and health only; mapped to a port on this machine's loopback.
+            # Serves metrics and health only; mapped to a port on this machine's loopback.
             "listen-metrics-urls": f"http://0.0.0.0:{METRICS_PORTS['etcd']}",
         },
     }
 
 
-# There is one of each: no Lease to write every two seconds, and none to run out after the node was restarted.
+# One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
 _ONE_OF_ITS_KIND = {"leader-elect": "false"}
 
-# So that its metrics can be read from this machine, by whom the cluster's authority vouches for, and vice versa: by
-# itself it listens on the node's loopback, with a certificate that it has signed itself.
+# Makes its metrics readable from this machine with mutual TLS by the cluster's authority: by default it listens on the
+# node's loopback with a self-signed certificate.
 _SERVING = {
     "bind-address": "0.0.0.0",
     "tls-cert-file": f"{_PKI}/apiserver.crt",
@@ -92,7 +92,7 @@ _SERVING = {
 
 
 def _patches(definition: ClusterDefinition) -> dict[str, Any]:
-    """Return the patches by file name, which says to kubeadm what is patched, when and how."""
+    """Return the patches by file name; kubeadm reads target, type and order from the name."""
     found: dict[str, Any] = {
         f"{component}0+json.yaml": [
             {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--{flag}={value}"}
@@ -112,7 +112,7 @@ def _patches(definition: ClusterDefinition) -> dict[str, Any]:
 
 
 def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Mapping[str, str] = {}) -> dict[str, Any]:
-    """Return a patch: folders of the node (volume, path, read-only?), at the same path, and variables."""
+    """Return a patch: hostPath folders (volume, path, read-only?), mounted at the same path, and variables."""
     container: dict[str, Any] = {
         "name": component,
         "volumeMounts": [{"name": name, "mountPath": path, "readOnly": only} for name, path, only in mounts],

@@ -1,1 +1,1 @@
-"""A control plane as processes of this machine: etcd, kube-apiserver, controller-manager, scheduler, kwok."""
+"""Backend ``local``: a control plane as processes of this machine: etcd, kube-apiserver, kwok and others."""

@@ -1,4 +1,4 @@
-"""The start of a local control plane: which component when, until all nodes are Ready."""
+"""Start of a local control plane: the order of its components, until all nodes are Ready."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .components import PORTS, Start
 Progress = Callable[[str], None]
 
 _RANKS = {"etcd": 0, "kube-apiserver": 1}
-"""Stopping order, highest first: the API server hangs on its way down once etcd is gone."""
+"""Stopping order, highest first: the API server's shutdown hangs without etcd."""
 _OTHERS_RANK = 2
 _START_S = 120.0
 _EVERY_S = 0.02
@@ -36,12 +36,12 @@ class Timings(msgspec.Struct, kw_only=True):
     """Seconds since the first process was started."""
 
     answering_s: float = 0.0
-    """The API server has done its first write."""
+    """First successful list of nodes at the API server."""
     ready_s: float = 0.0
-    """``/readyz`` says ok."""
+    """First ``ok`` of ``/readyz``."""
     nodes_ready_s: float = 0.0
     all_s: float = 0.0
-    """All of it, and each component listens on its own port."""
+    """All checks of the API server have passed, and each component listens on its own port."""
 
 
 async def run(start: Start, progress: Progress) -> Timings:
@@ -67,7 +67,7 @@ async def run(start: Start, progress: Progress) -> Timings:
                 watchdog.cancel()
                 await asyncio.gather(watchdog, return_exceptions=True)
     except GrovescaleError:
-        # A watch that was cut off: its TLS connection needs a few more turns of the loop to be closed.
+        # A cancelled watch: its TLS connection needs a few more iterations of the event loop to close.
         await asyncio.sleep(_LET_GO_S)
         raise
     return timings
@@ -100,12 +100,12 @@ async def _bring_up(
         timings.all_s = time.monotonic() - began
     finally:
         ready.cancel()
-        # Its request must have let go of its connection before the client is closed.
+        # Its request must release its connection before the client is closed.
         await asyncio.gather(ready, return_exceptions=True)
 
 
 async def _until_answering(client: Client) -> None:
-    """Wait for the API server to list nodes: it does so before its own checks are all done."""
+    """Wait until the API server lists nodes: it does so before all its own checks have passed."""
     while True:
         if await _succeeds(client, "/api/v1/nodes?limit=1"):
             return
@@ -124,7 +124,7 @@ async def _until_ready(client: Client, begin: Callable[..., None], timings: Timi
 
 
 async def _until_listening(start: Start) -> None:
-    """Wait until each component itself listens on its port: whoever answers there is the process just started."""
+    """Wait until each component itself listens on its port, so that no other process answers there."""
     left = set(PORTS)
     while left:
         listed = state.process_list(start.folder)
@@ -142,7 +142,7 @@ async def _succeeds(client: Client, path: str) -> bool:
 
 
 async def _watch_processes(start: Start, plan: Mapping[str, ProcessSpec]) -> None:
-    """Raise as soon as a component ends; during the start that is never right."""
+    """Raise as soon as a component ends: always an error during the start."""
     while True:
         for info in state.process_list(start.folder).values():
             if info.name in plan and (info.restarts or not info.running):
@@ -152,7 +152,7 @@ async def _watch_processes(start: Start, plan: Mapping[str, ProcessSpec]) -> Non
 
 @contextlib.contextmanager
 def _named(what: str, start: Start) -> Iterator[None]:
-    """Turn a timeout into an error that shows the API server's log."""
+    """Turn a timeout into an error with the end of the API server's log."""
     try:
         yield
     except TimeoutError:
@@ -176,12 +176,16 @@ def _start_failed(info: ProcessInfo) -> ClusterError:
     return ClusterError(
         f"{info.name} ended while the cluster was starting; the end of its log:\n{_tail(log)}",
         next_step=log_files.what_to_do(text)
-        or "If a flag is refused, see extra_args in the cluster definition and the Kubernetes version.",
+        or (
+            "If a flag is refused, see extra_args in the cluster definition and the Kubernetes version."
+            if "flag" in text
+            else "Its log names the cause; the machine's limits and the cluster definition are what it depends on."
+        ),
     )
 
 
 async def _first(watchdog: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work`` to its end, unless the watchdog barks first."""
+    """Run ``work`` to its end, unless the watchdog raises first."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({watchdog, task}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The components of a local control plane: what each is started with, on the command line and in its files."""
+"""The components of a local control plane: command lines, files, and metrics endpoints."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from ..definition import ClusterDefinition
 from ..protocol import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
-"""Client certificates; user names in the audit log are these words."""
+"""Users with client certificates; these are their user names in the audit log."""
 
 SERVER_IDENTITY = "system:apiserver"
 """The API server's user name for requests to itself."""
 
 PORTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "etcd")
-"""Who needs a port; etcd's is for its metrics alone, its clients use a Unix socket."""
+"""Components that need a port; etcd's is for its metrics only, its clients use a Unix socket."""
 
 _AUTHENTICATING = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 _OPEN = ("kwok", "etcd")
-"""Whose ``/metrics`` asks for a client certificate, and whose does not."""
+"""Components whose ``/metrics`` requires no client certificate."""
 
 _SERVICE_RANGE, _SERVICE_IP = "10.0.0.0/16", "10.0.0.1"
-# Data and history are thrown away at the end: nothing is won by a long goodbye. The API server would take 1.1 s for
-# its own; the audit log is written before each request is answered.
+# Data and history are deleted at the end: a graceful shutdown saves nothing. The API server's would take 1.1 s; it
+# writes the audit log before it answers each request.
 _GRACE_S = 3.0
 _GRACES_S = {"kube-apiserver": 0.4}
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """What a control plane is started from."""
+    """Input of a control plane's start."""
 
     name: str
     folder: Path
@@ -78,11 +78,11 @@ def access(folder: Path, port: int, user: str) -> Access:
 
 
 def metrics_endpoints(start: Start) -> dict[str, Address]:
-    """Return where each component serves its metrics, by component.
+    """Return the metrics endpoint of each component.
 
-    A client certificate of ``system:masters`` is let in by the component itself: no TokenReview and no
-    SubjectAccessReview of a scrape burden the API server. etcd and kwok ask nobody who they are; they listen on
-    loopback, and etcd's listener serves nothing else.
+    A client certificate of ``system:masters`` is accepted by the component itself: a scrape costs the API server no
+    TokenReview and no SubjectAccessReview. etcd and kwok require no credentials; they listen on loopback, and etcd's
+    listener serves nothing else.
     """
     keys = start.folder / "pki"
     return {
@@ -97,7 +97,7 @@ def metrics_endpoints(start: Start) -> dict[str, Address]:
 
 
 def specs(start: Start) -> dict[str, ProcessSpec]:
-    """Return what to run, by component. Paths are relative to the cluster's folder, which is the working folder."""
+    """Return the processes to run, by component. Paths are relative to the working folder, the cluster's."""
     argv = {
         "etcd": _etcd(start),
         "kube-apiserver": _api_server(start),
@@ -122,7 +122,7 @@ def specs(start: Start) -> dict[str, ProcessSpec]:
 
 
 def _etcd(start: Start) -> list[str]:
-    # Its clients come through a Unix socket in the cluster's folder: no port, and no other user of the machine.
+    # Its clients use a Unix socket in the cluster's folder: no port, and no access for other users of the machine.
     metrics = f"http://127.0.0.1:{start.ports['etcd']}"
     return [
         "--unsafe-no-fsync",
@@ -143,7 +143,7 @@ def _api_server(start: Start) -> list[str]:
     return [
         "--etcd-servers=unix://etcd:0",
         "--bind-address=127.0.0.1",
-        # It ends at once on a machine without a default route unless it is told an address.
+        # Without an address it exits at once on a machine without a default route.
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",
         f"--secure-port={start.ports['kube-apiserver']}",
@@ -153,8 +153,8 @@ def _api_server(start: Start) -> list[str]:
         "--service-account-issuer=https://kubernetes.default.svc",
         "--api-audiences=https://kubernetes.default.svc",
         "--authorization-mode=RBAC",
-        # ServiceAccount would mount tokens into every pod; the other one would taint nodes that only the
-        # node-lifecycle controller, which does not run here, ever frees again.
+        # ServiceAccount would mount tokens into every pod; TaintNodesByCondition would taint nodes, and only the
+        # node-lifecycle controller, which does not run here, removes such taints.
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         f"--service-cluster-ip-range={_SERVICE_RANGE}",
         "--audit-policy-file=audit-policy.yaml",
@@ -202,7 +202,7 @@ def _serving() -> list[str]:
 
 
 def _delegated(name: str) -> list[str]:
-    # So that /metrics answers to those whom the API server lets in, and to client certificates at once.
+    # Clients that the API server authorizes, and client certificates, can read /metrics.
     kubeconfig = f"pki/{name}.kubeconfig"
     return [
         f"--authentication-kubeconfig={kubeconfig}",
@@ -226,7 +226,7 @@ def _scheduler_config(start: Start) -> dict[str, Any]:
 
 
 def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:
-    """Return a small environment: no proxy, no KUBECONFIG and no GO… of the user's reaches a component."""
+    """Return a minimal environment: the user's proxies, KUBECONFIG and GO… variables do not reach a component."""
     found = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
     if name == "kube-apiserver" and definition.api_server.gomaxprocs:
         found["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)

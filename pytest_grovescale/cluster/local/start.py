@@ -1,4 +1,4 @@
-"""The start of a local control plane: files, supervisor, components, nodes; and what is told of it afterwards."""
+"""Start of a local control plane: files, supervisor, components, nodes; then its facts for the recording."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
 
 
 def _begin(plan: Plan) -> components.Start:
-    """Start the supervisor and write what the components need meanwhile."""
-    # The supervisor holds the ports and the data's lock, too, from its start on.
+    """Start the supervisor and write the components' files meanwhile."""
+    # The supervisor holds the ports and the data folder's lock from its start on.
     with contextlib.ExitStack() as held:
         leased = ports.lease(len(components.PORTS))
         held.callback(ports.release, leased)

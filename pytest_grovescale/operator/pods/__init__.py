@@ -1,1 +1,1 @@
-"""The operator under test as pods of the cluster: a Deployment from its own manifests, followed and taken out again."""
+"""The operator under test as pods of the cluster: a Deployment from its own manifests, its start, state and removal."""

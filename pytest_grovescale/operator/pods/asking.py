@@ -1,4 +1,4 @@
-"""What the pods serve, asked by the process that tests: through the API server, with credentials that are renewed."""
+"""Metrics client of the test process for the operator's pods: through the API server, with renewed credentials."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _ACCEPT = "text/plain; version=0.0.4"
 
 
 class Asking:
-    """A client that is kept from the first question on: some are asked fifty times a second."""
+    """A client with a persistent connection: some endpoints are read fifty times a second."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._opened: tuple[Portal, Client] | None = None
 
     def metrics(self, path: str) -> bytes:
-        """Return what is served at a path of the API server as metrics. Raises ApiError."""
+        """Return the metrics at a path of the API server. Raises ApiError."""
         portal, client = self._client()
         return portal.run(client.request("GET", path, accept=_ACCEPT, timeout=_ANSWER_S))
 

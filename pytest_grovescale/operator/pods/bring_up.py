@@ -1,4 +1,4 @@
-"""The start of an operator as pods, from its manifests to the moment at which it works."""
+"""Start of an operator as pods, from its manifests until it is ready."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .readiness import wait_kept, wait_rolled_out, wait_seen
 
 
 def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress) -> OperatorPods:
-    """Start an operator as pods, as `start.start` says. Nothing of it may run there already."""
+    """Start an operator as pods, as `start.start` describes. No instance of it may run there."""
     with contextlib.ExitStack() as undo, Portal() as portal:
         client = portal.client(cluster.access_as("harness"))
         loaded = image.bring(definition, cluster, progress)
@@ -41,7 +41,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         access_files.write(cluster.access_as("harness"), clusters.access_files(cluster.directory))
         if checking.tokens_are_sent(definition):
             portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
-        # Before the Deployment is made: from its first moment on there is somebody who takes it out.
+        # Before the Deployment exists: from its first moment on, a process must be there to remove it.
         wait_kept(running)
         changes = portal.run(objects.changes_of(client, definition, cluster, loaded=loaded))
         obj = deployment.changed(parts.chosen, changes)

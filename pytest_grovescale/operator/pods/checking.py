@@ -1,4 +1,4 @@
-"""What a definition's ``pod:`` may say, beside its shape; and what its manifests add to the definition."""
+"""Validation of a definition's ``pod:`` beyond its schema; and the fields that its manifests add to the definition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Keys = tuple[str | int, ...]
 Fail = Callable[..., DefinitionError]
 
 PROVIDED = {"namespace": "namespace that the operator's pods run in"}
-"""Placeholders that the harness fills for pods, and what with."""
+"""Placeholders that the harness fills for pods → description."""
 
 _OF_A_PROCESS = {
     "env": "Write it under `pod.env`.",
@@ -40,7 +40,7 @@ _OF_A_PROCESS = {
 
 
 def check(written: OperatorFile, fail: Fail) -> None:
-    """Raise DefinitionError for what does not go together."""
+    """Raise DefinitionError for contradictory fields."""
     pod = written.pod
     if pod is None:
         return
@@ -96,7 +96,7 @@ def _check_image(pod: Pod, fail: Fail) -> None:
 
 
 def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
-    """Raise UsageError for an operator that runs as pods on a cluster whose nodes run none."""
+    """Raise UsageError for an operator that runs as pods on a cluster whose nodes cannot run pods."""
     if definition.pod is not None and backend == "local":
         raise UsageError(
             f"operator {definition.name} runs as pods, and all nodes of a local cluster are simulated: they run none",
@@ -105,7 +105,7 @@ def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
 
 
 def replicas(definition: OperatorDefinition) -> int | None:
-    """Return how many pods a definition asks for; None: as many as its Deployment says. Raises UsageError."""
+    """Return the number of pods in a definition; None: as in its Deployment. Raises UsageError."""
     asked = definition.pod.replicas if definition.pod is not None else None
     if asked is None:
         return None
@@ -118,7 +118,7 @@ def replicas(definition: OperatorDefinition) -> int | None:
 
 
 def archive(definition: OperatorDefinition) -> Path | None:
-    """Return the archive that a definition's image comes from; None: from none. Raises UsageError."""
+    """Return the archive of a definition's image; None: no archive. Raises UsageError."""
     text = fill(definition.pod.archive, single_values(definition)) if definition.pod is not None else ""
     if not text:
         return None
@@ -129,22 +129,22 @@ def archive(definition: OperatorDefinition) -> Path | None:
 
 
 def tokens_are_sent(definition: OperatorFile) -> bool:
-    """Return whether a reader of an endpoint sends the token of the operator's identity."""
+    """Return whether any endpoint of a definition requires the token of the operator's identity."""
     return any(part.token for part in admitted(definition).values())
 
 
 def endpoints(pod: Pod) -> dict[str, Served]:
-    """Return what is read from the pods themselves, by its name in the file."""
+    """Return the endpoints of the pods themselves, by field name."""
     metrics = pod.metrics if pod.metrics is not None and pod.metrics.service is None else None
     found = {"metrics": metrics, "pprof": pod.pprof, "stacks": pod.stacks}
     return {name: served for name, served in found.items() if served is not None}
 
 
 def resolved(written: OperatorFile, absolute: Callable[[Keys, str], str], fail: Fail) -> OperatorFile:
-    """Return a definition with absolute paths under ``pod:``, its ports as numbers, and the identity of its manifests.
+    """Return a definition with absolute paths under ``pod:``, ports as numbers, and the identity of its manifests.
 
-    ``absolute`` returns the absolute path of what a field names, which is there. Raises DefinitionError for manifests
-    without the Deployment that is meant.
+    ``absolute`` returns the absolute path of an existing file for a field. Raises DefinitionError for manifests without
+    the selected Deployment.
     """
     pod = written.pod
     if pod is None:

@@ -1,4 +1,4 @@
-"""The Deployment that is the operator: found among its manifests, and changed as the definition says. Pure."""
+"""The operator's Deployment: selected from its manifests, and changed by its definition. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ API_VERSION = "apps/v1"
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's Deployment, and what of it is asked for again and again."""
+    """The operator's Deployment, and its frequently used fields."""
 
     manifest: Manifest
     namespace: str
@@ -25,9 +25,9 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     container: str
     service_account: str
     selector: str
-    """Label selector of its pods, as the API takes it."""
+    """Label selector of its pods, in the API's syntax."""
     replicas: int
-    """How many pods it has, by its manifest or its definition."""
+    """Number of pods, by its manifest or its definition."""
 
     @property
     def title(self) -> str:
@@ -35,11 +35,11 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a start changes in the operator's container and pods."""
+    """Changes that a start makes to the operator's container and pods."""
 
     image: str = ""
     loaded: bool = False
-    """The image was brought into the cluster by us: nothing is to be pulled."""
+    """Whether grovescale loaded the image into the cluster, so that no pull is needed."""
     arguments: Sequence[str] = ()
     env: Mapping[str, str] = {}
     replicas: int | None = None
@@ -47,9 +47,9 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(found: Sequence[Manifest], pod: Pod, namespace: str, fail: Callable[[str, str], DefinitionError]) -> Chosen:
-    """Return the Deployment that a definition means. ``namespace``: of objects that name none.
+    """Return the Deployment that a definition selects. ``namespace``: of objects without one.
 
-    ``fail`` makes the error of a field of ``pod:``. Raises what it makes.
+    Raises ``fail(field, problem)`` for an error in a field of ``pod:``.
     """
     deployments = [
         manifest
@@ -100,7 +100,7 @@ def _chosen(manifest: Manifest, pod: Pod, namespace: str, fail: Callable[[str, s
 
 
 def port(chosen: Chosen, wanted: int | str) -> int | None:
-    """Return the number of a port of the operator's container; None for a name that it does not have."""
+    """Return the number of a port of the operator's container; None for an unknown name."""
     if isinstance(wanted, int):
         return wanted
     template = chosen.manifest.object["spec"]["template"]["spec"]
@@ -112,7 +112,7 @@ def port(chosen: Chosen, wanted: int | str) -> int | None:
 
 
 def changed(chosen: Chosen, changes: Changes) -> Object:
-    """Return the Deployment as it is applied: in its namespace, and kept off simulated nodes."""
+    """Return the Deployment to apply: in its namespace, and with an affinity that excludes simulated nodes."""
     obj = copy.deepcopy(chosen.manifest.object)
     obj["metadata"]["namespace"] = chosen.namespace
     if changes.replicas is not None:
@@ -122,7 +122,7 @@ def changed(chosen: Chosen, changes: Changes) -> Object:
     if changes.image:
         container["image"] = changes.image
     if changes.loaded:
-        # "Always" would ask a registry for what is there.
+        # "Always" would contact a registry for an image that is already loaded.
         container["imagePullPolicy"] = "IfNotPresent"
     if changes.arguments:
         container["args"] = [*(container.get("args") or []), *changes.arguments]
@@ -136,7 +136,7 @@ def changed(chosen: Chosen, changes: Changes) -> Object:
 
 
 def _keep_off_simulated_nodes(template: Object) -> None:
-    """Add to each of the alternatives that a pod's required node affinity gives; they are or-ed."""
+    """Extend each term of the pod's required node affinity, since the terms are or-ed."""
     rule = {"key": POOL_LABEL, "operator": "DoesNotExist"}
     affinity = template.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})

@@ -1,6 +1,6 @@
-"""Ports of this host that lead to a port of whichever pod works: for readers that no proxy may stand before.
+"""Local ports that forward to a port of the leader pod, for readers that cannot use the API server's proxy.
 
-The API server's proxy passes no credentials on; an endpoint that asks for some is reached in this way.
+The proxy does not pass credentials on; endpoints that require them are reached through a forward.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _BLOCK = 1 << 16
 
 
 class Forwarder:
-    """Listens on loopback; each connection there is one to the pod that works when it is made.
+    """Listens on loopback; forwards each connection to the pod that is leader at that time.
 
-    ``told`` gets, in words, what goes wrong.
+    ``told`` is called with the text of each error.
     """
 
     def __init__(
@@ -34,13 +34,13 @@ class Forwarder:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> int:
-        """Listen, and return the port that was taken for it."""
+        """Listen, and return the allocated port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         number: int = self._server.sockets[0].getsockname()[1]
         return number
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         if self._server is not None:
             self._server.close()
 
@@ -52,12 +52,12 @@ class Forwarder:
         except (GrovescaleError, OSError) as error:
             self._told(f"port {self._port}: {error}")
         finally:
-            # Nobody works, or all is said: the reader sees its connection end.
+            # No leader, or the exchange has ended: the reader sees its connection close.
             writer.close()
 
 
 async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: PortForward) -> None:
-    """Pass bytes both ways until one side closes."""
+    """Copy bytes in both directions until one side closes."""
     ways = [asyncio.create_task(_up(reader, connection)), asyncio.create_task(_down(writer, connection))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

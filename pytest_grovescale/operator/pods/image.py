@@ -1,4 +1,4 @@
-"""The operator's image, brought to the nodes of a kind cluster: out of an archive, or built for it."""
+"""The operator's image, loaded into the nodes of a kind cluster from an archive or a build."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..shape import OperatorDefinition
 from . import checking
 
 _LAST = "last_image"
-"""Name of the file in the cluster's folder that says which archive was brought there last."""
+"""Name of the file in the cluster's folder that identifies the archive loaded last."""
 
 
 def bring(definition: OperatorDefinition, cluster: Cluster, progress: Progress) -> bool:
-    """Bring the image to the cluster's nodes; return False where the definition has none to bring.
+    """Load the image into the cluster's nodes; return False if the definition has none to load.
 
-    Raises UsageError on other clusters than kind, ClusterError for what the engine or kind says.
+    Raises UsageError on clusters other than kind, ClusterError for errors of the engine or kind.
     """
     archive, dockerfile = checking.archive(definition), definition.as_pod.dockerfile
     if archive is None and not dockerfile:
@@ -61,12 +61,12 @@ def _build(definition: OperatorDefinition, container: Container, archive: Path, 
 
 
 def _is_the_last(cluster: Cluster, archive: Path) -> bool:
-    """Return whether this archive was brought there last: one before it may have had the same image's name."""
+    """Return whether this archive was loaded last: an earlier one may have had the same image name."""
     last = cluster.directory / _LAST
     return last.is_file() and last.read_text(encoding="utf-8") == _state(archive)
 
 
 def _state(archive: Path) -> str:
-    """Return what tells whether an archive is the one that it was."""
+    """Return a fingerprint that changes when an archive changes."""
     stat = archive.stat()
     return f"{archive} {stat.st_size} {stat.st_mtime_ns}"

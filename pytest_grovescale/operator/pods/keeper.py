@@ -1,9 +1,8 @@
-"""The process that stands for an operator's pods: ``python -m pytest_grovescale.operator.pods.keeper FOLDER``.
+"""Supervisor of an operator's pods: ``python -m pytest_grovescale.operator.pods.keeper FOLDER``.
 
-The cluster's supervisor owns it like any process. It follows the pods and the Lease by watch, keeps their logs, finds
-their processes where they are processes of this host, and tells all that in files. At its end, however that comes
-about, it deletes the Deployment and waits until the pods are gone: so pods end with the lease of those who started
-them, as a process does.
+The cluster's supervisor owns it like any process. It follows the pods and the Lease by watch, collects their logs,
+finds their processes if these run on this host, and writes all of this to files. At its end, for whatever reason, it
+deletes the Deployment and waits until the pods are gone: so pods end with the lease of their users, as a process does.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .replicas import FollowedPod, Replica, leader, replica_of
 from .state import Kept, Task
 
 NAME = "operator-pods"
-"""Its name at the supervisor."""
+"""Process name at the supervisor."""
 
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True)
 
@@ -59,9 +58,9 @@ class Keeper:
         self._task = task
         self._client = client
         self._replicas: dict[str, Replica] = {}
-        """By uid."""
+        """Replicas by uid."""
         self._leases: dict[str, str] = {}
-        """``namespace/name`` → holder, of those that may be the operator's."""
+        """``namespace/name`` → holder, of Leases that may be the operator's."""
         self._problem = ""
         self._forwards: dict[int, int] = {}
         self._live = False
@@ -69,7 +68,7 @@ class Keeper:
         self._changed = asyncio.Event()
 
     async def run(self, stop: asyncio.Event, log: BinaryIO) -> None:
-        """Follow until told to stop; then remove the operator. ``log`` gets what its pods say."""
+        """Follow until ``stop`` is set; then remove the operator. ``log`` receives the pods' output."""
         logs = Logs(self._client, self._task.namespace, self._task.container, log)
         forwarders = await self._forward()
         tasks = [asyncio.create_task(self._pods(logs))]
@@ -81,7 +80,7 @@ class Keeper:
         done, _ = await asyncio.wait([*tasks, ended], return_when=asyncio.FIRST_COMPLETED)
         try:
             for task in done - {ended}:
-                # None ends by itself: a defect of ours.
+                # None of these tasks ends by itself, except by a bug.
                 task.result()
             await self._remove()
         finally:
@@ -93,7 +92,7 @@ class Keeper:
             await logs.close()
 
     async def _forward(self) -> list[Forwarder]:
-        """Take a port of this host for each that is wanted."""
+        """Open a local port for each requested forward."""
         task = self._task
         opened = {
             port: Forwarder(self._client, task.namespace, port, lambda: self._told.leader, _say)
@@ -102,7 +101,7 @@ class Keeper:
         self._forwards = {port: await forwarder.open() for port, forwarder in opened.items()}
         return list(opened.values())
 
-    # ---- what is followed
+    # ---- inputs
 
     async def _pods(self, logs: Logs) -> None:
         while True:
@@ -159,7 +158,7 @@ class Keeper:
         self._tell()
         await asyncio.sleep(_AGAIN_S)
 
-    # ---- what is told
+    # ---- outputs
 
     def _tell(self) -> None:
         lease = self._lease_in_force()
@@ -176,14 +175,14 @@ class Keeper:
         if told != self._told:
             self._told = told
             state.write(self._folder, told)
-            # A new one for the next change: whoever waits for this one may be slow.
+            # A new event for the next change: tasks that wait for this one may be slow.
             self._changed, changed = asyncio.Event(), self._changed
             changed.set()
 
     def _lease_in_force(self) -> str:
-        """Return the Lease that says who works: the one that was named, or that one of the pods holds.
+        """Return the Lease that determines the leader: the configured one, or one that a pod holds.
 
-        One that was found is kept while nobody holds it: so a failover has a moment without a leader, as it really has.
+        A detected Lease stays selected without a holder: so a failover shows its moment without a leader.
         """
         if self._task.lease:
             return next(iter(self._leases), "")
@@ -194,7 +193,7 @@ class Keeper:
         return next(held, "")
 
     async def _processes(self) -> None:
-        """Find the pods' processes on this host, as they come and go."""
+        """Find the pods' processes on this host, as they start and end."""
         known: dict[str, container_processes.Found] = {}
         tries = 0
         while True:
@@ -209,7 +208,8 @@ class Keeper:
                 tries = 0
                 await changed.wait()
             else:
-                # The runtime's own program becomes the container's within milliseconds; one on another host never.
+                # The runtime's own program execs the container's within milliseconds; a process on another host never
+                # appears.
                 await asyncio.sleep(min(_LOOK_S * 2**tries, _LONGEST_LOOK_S))
                 tries += 1
 
@@ -219,7 +219,7 @@ class Keeper:
         if infos != state.processes(self._folder):
             state.write_processes(self._folder, infos)
 
-    # ---- the end
+    # ---- removal
 
     async def _remove(self) -> None:
         """Delete webhook configurations and Deployment; return when the pods are gone."""
@@ -249,7 +249,7 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Keep the operator of the folder that the command line names."""
+    """Keep the operator of the folder in the command line running until terminated; return the exit code."""
     folder = Path(sys.argv[1])
     try:
         task = state.task(folder)

@@ -1,4 +1,4 @@
-"""Handing an operator's pods to the process that keeps them."""
+"""Handover of an operator's pods to their supervisor process (``keeper``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PYTHON_ROOT = Path(__file__).parents[3]
 
 
 def hand_over(definition: OperatorDefinition, cluster: Cluster, parts: Parts, folder: Path, log: Path) -> RunningPods:
-    """Write down what the keeper keeps, and return what is known of the operator."""
+    """Write the keeper's task, and return the state of the operator."""
     chosen = parts.chosen
     configurations = [hook.object for hook in parts.webhooks]
     state.write_task(
@@ -65,7 +65,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lease(pod: Pod, chosen: Chosen) -> str | None:
-    """Return the Lease to follow, as `state.Task.lease` has it."""
+    """Return the Lease to follow, in the form of `state.Task.lease`."""
     if pod.lease:
         return pod.lease if "/" in pod.lease else f"{chosen.namespace}/{pod.lease}"
     return "" if chosen.replicas > 1 else None

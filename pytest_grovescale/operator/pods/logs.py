@@ -1,4 +1,4 @@
-"""The logs of an operator's pods in one file, each line behind its pod's name; across restarts and broken streams."""
+"""The logs of an operator's pods in one file, each line prefixed with its pod's name; across container restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LAST_WORDS_S = 5.0
 
 
 class Logs:
-    """Follows the container of each replica from when it starts until it has ended and said its last."""
+    """Follows the container of each replica from its start until it has ended and its log is complete."""
 
     def __init__(self, client: Client, namespace: str, container: str, file: BinaryIO) -> None:
         self._client = client
@@ -25,13 +25,13 @@ class Logs:
         self._container = container
         self._file = file
         self._current: dict[str, str] = {}
-        """Pod's uid → id of its container now."""
+        """Pod's uid → id of its current container."""
         self._running: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """Container id → who reads it."""
+        """Container id → task that reads it."""
 
     def see(self, replica: Replica) -> None:
-        """Take in how a replica is: a container that is new is followed."""
+        """Update a replica: follow a new container."""
         if not replica.container_id:
             return
         if replica.running:
@@ -49,11 +49,11 @@ class Logs:
         task.add_done_callback(lambda done: self._tasks.pop(replica.container_id, None))
 
     def gone(self, replica: Replica) -> None:
-        """Take in that a pod is gone."""
+        """Update after the end of a pod."""
         self._running.discard(replica.container_id)
 
     async def close(self) -> None:
-        """Return when the containers have said their last; those that go on are left."""
+        """Return when the logs of ended containers are complete; running ones are not awaited."""
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=_LAST_WORDS_S)
         tasks = list(self._tasks.values())
@@ -68,7 +68,7 @@ class Logs:
         def took(line: logs.Line) -> None:
             nonlocal last, broken
             broken = ""
-            # A stream that is taken up again repeats the second in which the last one broke.
+            # A resumed stream repeats the second in which the last one was disconnected.
             if line.moment > last:
                 last = line.moment
                 self._write(pod, line.text)
@@ -85,7 +85,7 @@ class Logs:
                 # It has not started yet; or it was replaced twice meanwhile, and the kubelet keeps one.
                 ended = replaced
             except ApiError as error:
-                # Tried twice a second: one line until the reason is another.
+                # Retried twice a second: one line per distinct reason.
                 if error.message != broken:
                     self._write(pod, f"--- its log broke off: {error.message}")
                 broken = error.message

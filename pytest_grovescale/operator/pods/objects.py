@@ -1,4 +1,4 @@
-"""What of an operator's manifests goes into the cluster, in which order, and with what changed."""
+"""The objects of an operator's manifests: order and changes of their creation in the cluster."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .removal import DEPLOYMENTS
 from .rendering import rendered
 
 _CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
-"""A kind cluster's one real node is tainted so that a workload's pods stay off it."""
+"""Toleration of the taint that keeps a workload's pods off a kind cluster's only real node."""
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """The manifests, in the order in which they are applied."""
+    """The manifests, in the order of their creation."""
 
     crds: list[Manifest]
     first: list[Manifest]
@@ -35,11 +35,11 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     others: list[Manifest]
     chosen: Chosen
     webhooks: list[Manifest]
-    """Last: while nobody answers them, they would keep the operator itself from being created."""
+    """Last: without a running webhook server they would block the operator's own creation."""
 
 
 def parts_of(definition: OperatorDefinition, owner: Owner) -> Parts:
-    """Return an operator's manifests, rendered and taken apart. Raises DefinitionError."""
+    """Return an operator's manifests, rendered and grouped. Raises DefinitionError."""
     pod = definition.as_pod
 
     def wrong(name: str, message: str) -> DefinitionError:
@@ -73,7 +73,7 @@ def _kind(manifest: Manifest) -> str:
 async def prepare(
     client: Client, definition: OperatorDefinition, parts: Parts, owner: Owner, progress: Progress
 ) -> list[Object]:
-    """Put all but the Deployment and the webhooks into the cluster; return what is ours."""
+    """Create all objects but the Deployment and the webhooks; return those to remove later."""
     install = functools.partial(installed.install, client, operator=definition.name, owner=owner, progress=progress)
     ours = await install(parts.crds)
     await installed.wait_established(client, [crd.object for crd in parts.crds])
@@ -82,14 +82,14 @@ async def prepare(
 
 
 async def _placed(client: Client, manifest: Manifest, namespace: str) -> Manifest:
-    """Return an object in the operator's namespace, where it names none and needs one."""
+    """Return an object with the operator's namespace, if it needs one and has none."""
     obj = manifest.object
     if obj["metadata"].get("namespace"):
         return manifest
     try:
         resource = await client.resource(obj["kind"], obj["apiVersion"])
     except UnknownResource:
-        # Told with file and line when it is applied.
+        # The later apply reports the error with file and line.
         return manifest
     metadata = {**obj["metadata"], "namespace": namespace}
     return Manifest({**obj, "metadata": metadata}, manifest.source) if resource.namespaced else manifest
@@ -98,7 +98,7 @@ async def _placed(client: Client, manifest: Manifest, namespace: str) -> Manifes
 async def apply(
     client: Client, definition: OperatorDefinition, chosen: Chosen, obj: Object, owner: Owner, progress: Progress
 ) -> int:
-    """Apply the Deployment and return its generation. Raises OperatorError where somebody else's is in its place."""
+    """Apply the Deployment and return its generation. Raises OperatorError if a foreign Deployment has its name."""
     manifest = Manifest(obj, chosen.manifest.source)
     if not await installed.install(client, [manifest], operator=definition.name, owner=owner, progress=progress):
         raise OperatorError(
@@ -110,7 +110,7 @@ async def apply(
 
 
 async def changes_of(client: Client, definition: OperatorDefinition, cluster: Cluster, *, loaded: bool) -> Changes:
-    """Return what a start changes in the Deployment; ``loaded``: its image was brought to the nodes by us."""
+    """Return the changes to the Deployment; ``loaded``: grovescale loaded its image into the nodes."""
     pod = definition.as_pod
     values = {**single_values(definition), "namespace": definition.identity.namespace}
     env = {name: fill(text, values) for name, text in pod.env.items()}
@@ -126,9 +126,9 @@ async def changes_of(client: Client, definition: OperatorDefinition, cluster: Cl
 
 
 async def _api_server(client: Client) -> dict[str, str]:
-    """Return where pods reach the API server by its own address: a kind cluster may do without Services.
+    """Return environment variables with the API server's own address: a kind cluster may lack working Services.
 
-    The address is that of the Service ``kubernetes``; kubeadm puts it into the server's certificate.
+    The address is that of the endpoint of the Service ``kubernetes``; kubeadm includes it in the server's certificate.
     """
     slices = await client.resource("EndpointSlice", "discovery.k8s.io/v1")
     found = await client.get(slices, "kubernetes", "default")

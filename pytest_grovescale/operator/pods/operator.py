@@ -1,4 +1,4 @@
-"""The operator under test as pods: what a test may know of it, and do with it."""
+"""`OperatorPods`: the operator under test as pods of the cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
 class OperatorPods(Operator):
-    """One operator under test, running as pods of the cluster."""
+    """An operator under test that runs as pods of the cluster."""
 
     def __init__(self, cluster: Cluster, running: RunningPods, hold: Hold) -> None:
         super().__init__(cluster, running, hold)
@@ -44,21 +44,21 @@ class OperatorPods(Operator):
 
     @property
     def processes_file(self) -> Path:
-        """Where its processes on this host are told, as they come and go; it may never be there."""
+        """File with its current processes on this host; it may never exist."""
         return self._folder / state.PROCESSES
 
     @property
     def lease(self) -> str:
-        """The Lease, ``namespace/name``, that says which replica works; empty: none does."""
+        """The Lease, ``namespace/name``, that determines the leader; empty: none does."""
         return state.read(self._folder).lease
 
     @property
     def leader(self) -> str:
-        """The pod that works, of one replica or of several; empty: none does now."""
+        """The leader pod, also with one replica; empty: there is none now."""
         return state.read(self._folder).leader
 
     def _reached(self, served: Served | None) -> Address | Served | None:
-        """Return an endpoint at the port of this host that leads there, where one does."""
+        """Return an endpoint's address at its local forward, if there is one."""
         if served is None or served.via != "forward":
             return served
         port = state.read(self._folder).forwards[served.number]
@@ -73,9 +73,9 @@ class OperatorPods(Operator):
         }
 
     def address(self, served: Address | Served) -> Address | None:
-        """Return where an endpoint of the pod that works is read from this host; None when none works now.
+        """Return the address on this host of an endpoint of the leader; None without a leader.
 
-        By a program that reads its credentials from files; `served_cpu_s` and the recorder ask for themselves.
+        For programs that read credentials from files; `served_cpu_s` and the recorder use clients of their own.
         """
         if isinstance(served, Address):
             return served
@@ -84,7 +84,7 @@ class OperatorPods(Operator):
         return access_files.address(self._cluster.access, files, path) if path else None
 
     def _path(self, served: Served) -> str:
-        """Return where an endpoint of the pod that works is read through the API server; empty when none works now."""
+        """Return the path at the API server of an endpoint of the leader; empty without a leader."""
         if not (leader := self.leader):
             return ""
         return api_proxy.path(
@@ -92,9 +92,9 @@ class OperatorPods(Operator):
         )
 
     def served_cpu_s(self) -> float | None:
-        """As `Operator.served_cpu_s`, of the replica that works. To be asked costs it some milliseconds.
+        """As `Operator.served_cpu_s`, of the leader. Each call costs the operator some milliseconds.
 
-        Raises OperatorError where nobody lets us ask.
+        Raises OperatorError if the endpoint rejects the request.
         """
         try:
             told = self._samples().get("process_cpu_seconds_total")
@@ -105,7 +105,7 @@ class OperatorPods(Operator):
                     next_step="See whether the credentials still are valid (kubectl auth whoami), and may get "
                     "pods/proxy: ClusterRole grovescale-harness-operator-pods of fixtures/rbac/harness.yaml.",
                 ) from error
-            # It is on its way out, or in.
+            # The pod is starting or ending.
             return None
         return None if told is None else float(told)
 
@@ -116,19 +116,19 @@ class OperatorPods(Operator):
         return Reader().read(self._asking.metrics(path)).samples if path else {}
 
     def info(self) -> ProcessInfo | None:
-        """Return the process of the replica that works; None where its pod does not run on this host."""
+        """Return the process of the leader; None if its pod does not run on this host."""
         return state.processes(self._folder).get(PROCESS)
 
     def alive(self) -> bool:
-        """Whether one of its containers runs."""
+        """Whether any of its containers runs."""
         return any(replica.running for replica in state.read(self._folder).replicas.values())
 
     def outlives(self, pid: int) -> bool:
-        """Return True, unless its container will not be started again: the kubelet does that."""
+        """Return True, since the kubelet restarts its container, unless it never will."""
         return not state.read(self._folder).stuck
 
     def describe_exit(self) -> str:
-        """Return how its containers ended, and why they are not started again."""
+        """Return how its containers ended, and why they do not restart."""
         kept = state.read(self._folder)
         ended = [f"{name}: {one.stuck or one.last_end}" for name, one in kept.replicas.items() if not one.running]
         return f"does not run: {'; '.join(ended) or 'it has no pods'}"
@@ -139,9 +139,9 @@ class OperatorPods(Operator):
         super().stop()
 
     def check(self) -> None:
-        """Raise OperatorError with its last log lines when none of its containers runs, or will be started again.
+        """Raise OperatorError with its last log lines if no container runs or will restart.
 
-        No pods at all are no failure: between the last of the old and the first of the new there are none.
+        Zero pods are no failure: a rollout may have a gap between the old and the new pods.
         """
         if state.read(self._folder).stuck:
             raise OperatorError(
@@ -150,7 +150,7 @@ class OperatorPods(Operator):
             )
 
     def restart(self, progress: Progress = lambda text: None) -> None:
-        """Roll its Deployment out anew, as ``kubectl rollout restart`` does; returns when no old pod is left."""
+        """Restart its Deployment, as ``kubectl rollout restart`` does; returns when no old pod is left."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: moment}}}}}
         old = [replica.uid for replica in state.read(self._folder).replicas.values()]

@@ -1,4 +1,4 @@
-"""Waiting until an operator's pods work: rolled out, and known to the process that keeps them."""
+"""Readiness of an operator's pods: rolled out, and known to their supervisor process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..running import PROCESS, RunningPods
 from . import rollout, state
 
 SEEN_S = 20.0
-"""For the keeper to see what the API server told us, and the processes of containers that run."""
+"""Time limit for the keeper to see the API server's state, and the processes of running containers, s."""
 _PROCESS_SEEN_S = 5.0
 _LOOK_S = 0.05
 
 
 def wait_kept(running: RunningPods) -> None:
-    """Return when the process that keeps the pods does. Raises OperatorError when it does not start to."""
+    """Return when the keeper follows the pods. Raises OperatorError if it does not start."""
     deadline = time.monotonic() + SEEN_S
     while not (kept := state.read(Path(running.folder))).live:
         if time.monotonic() > deadline:
@@ -45,7 +45,7 @@ def wait_rolled_out(
 ) -> None:
     """Return when the Deployment is rolled out in this generation; ``old``: uids of pods that are to be replaced.
 
-    Raises OperatorError as soon as it is clear that it will not be, with why, events and the last lines of its log.
+    Raises OperatorError as soon as the rollout cannot succeed, with the reason, events and the last lines of its log.
     """
     definition = running.definition
     began = time.monotonic()
@@ -62,9 +62,10 @@ def wait_rolled_out(
 
 
 def wait_seen(running: RunningPods, *, old: Collection[str] = ()) -> None:
-    """Return when the keeper knows which replica works: from here on readers of its files find it there.
+    """Return when the keeper knows the leader: from here on readers of its files find it.
 
-    ``old``: uids of pods that were to be replaced. Raises OperatorError when none does, as when none holds the Lease.
+    ``old``: uids of pods that were to be replaced. Raises OperatorError without a leader, for example if no pod holds
+    the Lease.
     """
     folder = Path(running.folder)
     deadline = time.monotonic() + SEEN_S
@@ -76,7 +77,7 @@ def wait_seen(running: RunningPods, *, old: Collection[str] = ()) -> None:
             raise _not_seen(running, kept)
         time.sleep(_LOOK_S)
     deadline = time.monotonic() + _PROCESS_SEEN_S
-    # Where the engine is on this very host, which only looking tells.
+    # Only if the engine runs on this host, which the presence of processes shows.
     while state.task(folder).node and PROCESS not in state.processes(folder) and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
 

@@ -1,4 +1,4 @@
-"""The operator's Deployment taken out of the cluster, if it is one that a start of ours made."""
+"""Removal of the operator's Deployment from the cluster, if a start of grovescale created it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..installed import MANAGED, OPERATOR
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)
 
 GONE_S = 90.0
-"""The pods may take so long to end."""
+"""Time limit for the pods to end, s."""
 
 
 async def remove(client: Client, namespace: str, name: str, *, operator: str) -> bool:
-    """Delete a Deployment; its pods end after that. Return False where none is there, or one of somebody else."""
+    """Delete a Deployment; its pods end after that. Return False if there is none, or one of another user."""
     try:
         metadata = (await client.get(DEPLOYMENTS, name, namespace))["metadata"]
         labels = metadata.get("labels") or {}
@@ -33,7 +33,7 @@ async def remove(client: Client, namespace: str, name: str, *, operator: str) ->
 
 
 async def wait_gone(client: Client, namespace: str, selector: str) -> None:
-    """Return when no pod is left that a selector finds. Raises OperatorError when some stay."""
+    """Return when no pod matches a selector. Raises OperatorError after the time limit."""
     left: list[str] = []
     live = False
     try:

@@ -1,6 +1,6 @@
-"""The manifests of an operator that runs as pods: plain files, and kustomize folders, built by the user's own tool.
+"""The manifests of an operator that runs as pods: plain files, and kustomize folders, built with the user's own tool.
 
-What Helm rendered (``helm template … > operator.yaml``) is a plain file.
+Output of Helm (``helm template … > operator.yaml``) is a plain file.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from .. import manifests
 from ..manifests import Manifest
 
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-"""Names that kustomize looks for, https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
+"""File names that kustomize reads, https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
 
 _BUILDERS = (("kustomize", "build"), ("kubectl", "kustomize"))
 _BUILD_S = 120.0
-"""A kustomization may name bases that are fetched."""
+"""Time limit, s. A kustomization may have remote bases to download."""
 
 
 def rendered(paths: Iterable[str | Path]) -> list[Manifest]:
     """Return the objects of files and folders, in order; a kustomize folder is built first.
 
-    Raises DefinitionError with ``file:line`` for a file that is wrong, and with the tool's own words for a
-    kustomization that cannot be built.
+    Raises DefinitionError with ``file:line`` for an invalid file, and with the tool's error output for a kustomization
+    that cannot be built.
     """
     found: list[Manifest] = []
     for path in map(Path, paths):

@@ -1,4 +1,4 @@
-"""The operator's pods, as far as following them needs: which runs, which works, what is wrong with one. Pure."""
+"""State of the operator's pods: which run, which is leader, what is wrong with one. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FATAL = (
     "PreCreateHookError",
     "PostStartHookError",
 )
-"""Reasons of a waiting container that do not pass by themselves. Not ErrImagePull: the kubelet tries once more."""
+"""Reasons of a waiting container that do not pass by themselves. Not ErrImagePull: the kubelet retries."""
 
 
 class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,7 +76,7 @@ class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FollowedPod(Followed, frozen=True):
-    """What of a pod is read."""
+    """The fields of a pod that are read."""
 
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
@@ -89,24 +89,24 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     node: str = ""
     container_id: str = ""
-    """Of the operator's container that runs, or ran last, without the runtime's name."""
+    """Id of the operator's current or last container, without the runtime's name."""
     running: bool = False
     ready: bool = False
     going: bool = False
-    """It is being deleted."""
+    """Whether it is being deleted."""
     started: str = ""
-    """When its container started, RFC 3339; empty: it does not run."""
+    """Start of its container, RFC 3339; empty: it does not run."""
     restarts: int = 0
     last_end: str = ""
-    """How its container ended before: ``OOMKilled, exit code 137``."""
+    """Reason of its container's last end: ``OOMKilled, exit code 137``."""
     stuck: str = ""
     """Why it will not run by itself."""
     unscheduled: str = ""
-    """Why no node has been found for it; may pass."""
+    """Why it is not scheduled; may pass."""
 
 
 def replica_of(pod: FollowedPod, container: str) -> Replica:
-    """Return a pod as one replica; ``container`` is the one that is the operator."""
+    """Return a pod as a replica; ``container``: the operator's container."""
     status = pod.status
     own = next((found for found in status.container_statuses if found.name == container), _ContainerStatus(container))
     running = own.state.running
@@ -132,7 +132,7 @@ def bare_id(container_id: str) -> str:
 
 
 def leader(replicas: Iterable[Replica], holder: str | None) -> Replica | None:
-    """Return the replica that works: the Lease's holder, or, where no Lease says (None), the one that runs longest."""
+    """Return the leader: the Lease's holder, or, without a Lease (None), the longest-running replica."""
     running = [replica for replica in replicas if replica.running]
     if holder is not None:
         return next((replica for replica in running if holds(replica.pod, holder)), None)

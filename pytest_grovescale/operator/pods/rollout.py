@@ -1,4 +1,4 @@
-"""Waiting until a Deployment is rolled out, by watch; told early where it never will be, and why."""
+"""Waits by watch until a Deployment is rolled out; fails early, with the reason, if it cannot succeed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .removal import DEPLOYMENTS
 from .replicas import FollowedPod, Replica, replica_of
 
 MAY_PASS_S = 15.0
-"""So long a quota that is full, or a pod that no node takes, is looked at as something that passes."""
+"""Time for which an exceeded quota or an unschedulable pod counts as temporary, s."""
 
 _EVENTS = Resource(group="", version="v1", plural="events", kind="Event", namespaced=True)
 _MOST_EVENTS = 10
@@ -44,14 +44,14 @@ class _DeploymentStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FollowedDeployment(Followed, frozen=True):
-    """What of a Deployment is read."""
+    """The fields of a Deployment that are read."""
 
     spec: _DeploymentSpec = _DeploymentSpec()
     status: _DeploymentStatus = _DeploymentStatus()
 
 
 class View(msgspec.Struct, frozen=True):
-    """A Deployment and its pods at a moment."""
+    """A Deployment and its pods at one point in time."""
 
     deployment: FollowedDeployment
     replicas: list[Replica]
@@ -68,7 +68,7 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def stuck(self) -> str:
-        """Why it will not be rolled out."""
+        """Why the rollout cannot succeed; empty: it may."""
         found = _grouped((replica.pod, replica.stuck) for replica in self.replicas)
         found += [
             f"{condition.reason}: {condition.message}"
@@ -80,7 +80,7 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def hindered(self) -> str:
-        """What keeps it from being rolled out, and may pass."""
+        """What blocks the rollout, and may pass."""
         found = _grouped((replica.pod, replica.unscheduled) for replica in self.replicas)
         found += [
             f"{condition.reason}: {condition.message}"
@@ -91,7 +91,7 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """How far it is."""
+        """Progress of the rollout, as text."""
         spec, status = self.deployment.spec, self.deployment.status
         going = sum(replica.going for replica in self.replicas)
         text = f"{status.available_replicas} of {spec.replicas} pods available"
@@ -99,14 +99,14 @@ class View(msgspec.Struct, frozen=True):
 
 
 class RolloutFailed(Exception):
-    """It will not be rolled out, or was not in time."""
+    """The rollout cannot succeed, or timed out."""
 
 
 async def wait(client: Client, chosen: Chosen, generation: int, *, timeout: float, old: Collection[str] = ()) -> None:
     """Return when a Deployment is rolled out in this generation or a later one.
 
-    ``old``: uids of pods that a restart replaces: what is wrong with those does not count. Raises RolloutFailed, with
-    the events of its pods, as soon as it is clear that it will not be, and after ``timeout`` seconds.
+    ``old``: uids of pods that a restart replaces, whose errors do not count. Raises RolloutFailed, with the events of
+    its pods, as soon as the rollout cannot succeed, and after ``timeout`` seconds.
     """
     state = _State(chosen, generation, old)
     follows = [
@@ -120,7 +120,7 @@ async def wait(client: Client, chosen: Chosen, generation: int, *, timeout: floa
         await asyncio.wait([*follows, verdict], return_when=asyncio.FIRST_COMPLETED)
         for followed in follows:
             if followed.done():
-                # They end with an error only.
+                # These tasks end with an error only.
                 followed.result()
         if problem := await verdict:
             told = await events(client, chosen.namespace, [replica.pod for replica in state.replicas()])
@@ -132,7 +132,7 @@ async def wait(client: Client, chosen: Chosen, generation: int, *, timeout: floa
 
 
 class _State:
-    """What the watches have told so far."""
+    """State from the watches so far."""
 
     def __init__(self, chosen: Chosen, generation: int, old: Collection[str]) -> None:
         self._chosen = chosen
@@ -171,7 +171,7 @@ class _State:
         return [replica_of(pod, self._chosen.container) for pod in self._pods.values()]
 
     async def verdict(self, timeout: float) -> str:
-        """Return when it is rolled out, or what keeps it from being."""
+        """Return an empty string when rolled out, else the reason why it cannot be."""
         deadline = time.monotonic() + timeout
         hindered_at: float | None = None
         while True:
@@ -194,7 +194,7 @@ class _State:
                 continue
 
     def _view(self) -> View | None:
-        """Return what is there, once all of it was seen."""
+        """Return the current view, once the initial state is complete."""
         if self._deployment is None or len(self._live) < 2:
             return None
         return View(self._deployment, self.replicas())
@@ -210,7 +210,7 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def events(client: Client, namespace: str, pods: Iterable[str]) -> list[str]:
-    """Return the last warnings about pods, in words."""
+    """Return the last warning events about pods, as text."""
     found: list[tuple[str, str]] = []
     for pod in sorted(pods):
         listing = await client.list(
@@ -222,7 +222,7 @@ async def events(client: Client, namespace: str, pods: Iterable[str]) -> list[st
 
 
 def _grouped(told: Iterable[tuple[str, str]]) -> list[str]:
-    """Return what is said of pods, each text once with all that it is said of."""
+    """Return the texts about pods, each once with all its pods."""
     pods: dict[str, list[str]] = {}
     for pod, text in told:
         if text and pod not in pods.setdefault(text, []):

@@ -1,4 +1,4 @@
-"""What all profilers have in common: a capture runs from when it is made, is stopped at once, and gives its file."""
+"""The interface of all profilers: a capture runs from its construction, stops at once, and writes its file."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import msgspec
 from ...errors import RecordingError
 
 ATTACH_S = 5.0
-"""How long a profiler may take to attach, s."""
+"""Time limit for a profiler to attach, s."""
 
 FINISH_S = 5.0
-"""How long one may take to hand over its profile after it was stopped, s."""
+"""Time limit for a stopped profiler to deliver its profile, s."""
 
 
 class ProfileFailed(RecordingError):
-    """There is no profile. It costs the run nothing else."""
+    """There is no profile. The run continues without it."""
 
     @property
     def line(self) -> str:
-        """Message and remedy in one line."""
+        """Return message and remedy as one line."""
         return f"{self.message}. {self.next_step}" if self.next_step else self.message
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What a profiler says of its profile; None where only the file tells."""
+    """A profiler's figures about its profile; None where only the file has them."""
 
     samples: int | None = None
     errors: int | None = None
@@ -35,10 +35,10 @@ class Capture(Protocol):
     """One profiler, attached to one process."""
 
     def stop(self) -> None:
-        """Take no sample after this one; returns at once, and does nothing the second time."""
+        """Stop sampling; returns at once. Further calls have no effect."""
 
     async def finish(self) -> Taken:
-        """Return when the file is written. Raises ProfileFailed within `FINISH_S` when it does not come.
+        """Return when the file is written. Raises ProfileFailed after `FINISH_S`.
 
-        Cancelled or not, nothing of the profiler is left afterwards.
+        Cleans up the profiler, also when cancelled.
         """

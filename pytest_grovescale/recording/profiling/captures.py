@@ -1,6 +1,6 @@
-"""The captures of the open phase: one for each process that is to be profiled, from the phase's begin to its end.
+"""The captures of the open phase: one per profiled process, from the phase's begin to its end.
 
-A profiler that does not work costs its profile, and is journaled with the remedy; it never raises into the phase.
+A profiler that fails is journaled with the remedy, and the phase has no such profile; it never raises into the phase.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .capture import Capture, ProfileFailed
 from .reach import ApiUrl, Reach, on_this_host
 
 _AGAIN_S = 10.0
-"""How long a process that was restarted in a phase may take until a profiler can attach to it, s."""
+"""Time limit for attaching a profiler to a process that restarted in a phase, s."""
 
 _AGAIN_EVERY_S = 0.2
 _LONGEST_STEM = 60
@@ -30,7 +30,7 @@ _LONGEST_STEM = 60
 
 @dataclass(eq=False)
 class _Ongoing:
-    """A capture that runs, or whose file is awaited."""
+    """A capture that runs, or whose file is pending."""
 
     target: ProfileTarget
     rounds: bool
@@ -42,10 +42,10 @@ class _Ongoing:
 
 
 class Captures:
-    """Attaches profilers, takes what they bring, and dumps stacks.
+    """Attaches profilers, collects their profiles, and dumps stacks.
 
-    ``process_of`` names the process that has a name now; ``reach`` tells where a target answers now. ``run_folder``
-    None: nothing is profiled.
+    ``process_of`` returns the current process of a name; ``reach`` returns the current endpoints of a target.
+    ``run_folder`` None: profiling is disabled.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class Captures:
         self._again: set[asyncio.Task[None]] = set()
         self._failures: list[tuple[str, ProfileFailed]] = []
         self._one_dump = asyncio.Lock()
-        """Held while stacks are dumped: only one may stop a process at a time, a profiler included."""
+        """Held while stacks are dumped: only one tool may stop a process at a time, profilers included."""
 
     def add(self, target: ProfileTarget) -> None:
-        """Profile a process from the next phase on; one of that name before is replaced."""
+        """Profile a process from the next phase on; replaces the target of the same name."""
         self._targets[target.process] = target
 
     @property
     def attached(self) -> frozenset[str]:
-        """Processes that a profiler is attached to now."""
+        """Processes with an attached profiler."""
         return frozenset(self._open)
 
     # ---- a phase
 
     async def begin(self, phase: str) -> None:
-        """Attach to every target. What fails is journaled by `report`, when the phase has begun."""
+        """Attach to every target; `report` journals the failures once the phase has begun."""
         if self._folder is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -101,8 +101,8 @@ class Captures:
             self._ledger.failed(f"profile:{process}", error.line)
 
     def stop(self) -> None:
-        """End all captures at this moment; their files are still to come."""
-        # No process is waited for any more.
+        """Stop all captures at this moment; their files follow later."""
+        # Do not wait for restarted processes any more.
         self._lives.clear()
         for again in self._again:
             again.cancel()
@@ -110,7 +110,7 @@ class Captures:
             self._stop(name)
 
     async def collect(self) -> None:
-        """Journal the profiles of the phase that `stop` has ended, and what its processes hold now."""
+        """Journal the profiles of the phase that `stop` has ended, with heap and goroutine snapshots."""
         phase, self._phase = self._phase, ""
         if not phase:
             return
@@ -127,20 +127,20 @@ class Captures:
         )
 
     async def close(self) -> None:
-        """Keep what the open phase has brought; no profiler is left afterwards."""
+        """Keep the profiles of the open phase; leaves no profiler running."""
         self.stop()
         self._targets.clear()
         await self.collect()
 
-    # ---- a process that comes and goes
+    # ---- processes that start and end
 
     def gone(self, process: str) -> None:
-        """Take in that a process has ended: its capture ends here."""
+        """End the capture of a process that has ended."""
         if process in self._open:
             self._stop(process)
 
     def seen(self, process: str) -> None:
-        """Take in that a process runs: one that was restarted in the phase is attached to again."""
+        """Attach again to a process that was restarted in the phase."""
         target = self._targets.get(process)
         if target is None or process not in self._lives or not self._phase:
             return
@@ -153,7 +153,7 @@ class Captures:
     # ---- stacks
 
     async def dump(self, process: str) -> None:
-        """Journal the stacks of a process, or that they could not be had."""
+        """Journal the stacks of a process, or why they are not available."""
         target, running = self._targets.get(process), self._process_of(process)
         if target is None:
             return
@@ -214,7 +214,7 @@ class Captures:
         self._open[target.process] = _Ongoing(target, rounds, kind, capture, file, started=self._ledger.now())
 
     def _round_over(self, process: str) -> None:
-        """Begin the next round of a profile: one that has failed, too, as when its pod has ended."""
+        """Begin the next round of a profile, also after a failed one (as when its pod has ended)."""
         if (ongoing := self._open.get(process)) is not None:
             over = self._ledger.now()
             self.seen(process)
@@ -222,7 +222,7 @@ class Captures:
 
     def _stop(self, process: str) -> None:
         ongoing = self._open.pop(process)
-        # A round goes on to its own end.
+        # A round runs to its own end.
         ongoing.ended = None if ongoing.rounds else self._ledger.now()
         ongoing.capture.stop()
         self._ending.append(ongoing)
@@ -253,7 +253,7 @@ class Captures:
 
     async def _snapshot(self, target: ProfileTarget, phase: str, kind: ProfileKind) -> None:
         if self._process_of(target.process) is None and not _in_pods(target):
-            # Of a process that has ended, its capture tells.
+            # The capture itself reports a process that has ended.
             return
         file, moment = self._file(phase, target.process, kind), self._ledger.now()
         try:
@@ -291,17 +291,17 @@ class Captures:
 
 
 def _in_pods(target: ProfileTarget) -> bool:
-    """Return whether it can be asked without a process of this host."""
+    """Return whether the target is reached in pods, without a process of this host."""
     return target.pprof_at is not None or target.stacks_at is not None
 
 
 def _plain(name: str) -> str:
-    """Return a name as part of a file's name; other characters than letters and digits of any script become ``-``."""
+    """Return a name for use in a file name; characters other than letters and digits of any script become ``-``."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:_LONGEST_STEM] or "phase"
 
 
 def _distinct(stem: str, others: Collection[str]) -> str:
-    """Return a stem that no other phase's files have: ``a/b`` and ``a b`` are both ``a-b``."""
+    """Return a file stem that no other phase uses: ``a/b`` and ``a b`` are both ``a-b``."""
     number, found = 1, stem
     while found in others:
         number += 1

@@ -1,8 +1,8 @@
-"""One GET over HTTP/1.1 whose sending side can be closed while the answer is still awaited.
+"""One GET over HTTP/1.1 whose sending side can be closed while the response is pending.
 
-No client library offers that. A Go server takes the closed side as the request's cancellation, which is what stops a
-CPU profile early, and still sends its answer: the profile so far. Over TLS the socket beneath is shut down, without a
-``close_notify``: asyncio offers none that leaves its reading side open, and Go needs none (measured, Go 1.26).
+No client library offers that. A Go server treats the closed side as the request's cancellation, which ends a CPU
+profile early, and still sends its response: the profile so far. Over TLS the socket below is shut down without a
+``close_notify``: asyncio offers none that keeps its reading side open, and Go needs none (measured, Go 1.26).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ERROR_BYTES = 500
 
 
 class Refused(ProfileFailed):
-    """The server answered with something other than 200."""
+    """The server answered with a status other than 200."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(f"HTTP {status}: {text}" if text else f"HTTP {status}")
@@ -32,7 +32,7 @@ class Refused(ProfileFailed):
 
 
 class Exchange:
-    """One request on a connection of its own; ``opened`` makes it, ``close`` ends it."""
+    """One request on its own connection; create it with ``opened``, end it with ``close``."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -41,7 +41,7 @@ class Exchange:
     @classmethod
     @contextlib.asynccontextmanager
     async def opened(cls, address: AnyAddress, path: str) -> AsyncIterator[Exchange]:
-        """Send ``GET <address.url><path>``. Raises OSError (ConnectionError, ssl.SSLError) when nobody listens."""
+        """Send ``GET <address.url><path>``. Raises OSError (ConnectionError, ssl.SSLError) when it cannot connect."""
         parts = urlsplit(address.url.rstrip("/") + path)
         context = tls(address)
         if context is not None:
@@ -64,17 +64,17 @@ class Exchange:
             writer.transport.abort()
 
     def half_close(self) -> None:
-        """Send no more; the answer still comes."""
+        """Close the sending side; the response still arrives."""
         connection = self._writer.get_extra_info("socket")
         with contextlib.suppress(OSError):
-            # It may be gone already, which reading tells.
+            # An already closed connection is detected by reading.
             connection.shutdown(socket.SHUT_WR)
 
     async def answer(self) -> AsyncIterator[bytes]:
-        """Yield the body of the answer, piece by piece.
+        """Yield the body of the response, piece by piece.
 
-        Raises Refused for a status other than 200, ConnectionError for an answer that breaks off, ValueError for
-        one that is no HTTP.
+        Raises Refused for a status other than 200, ConnectionError for a truncated response, ValueError for invalid
+        HTTP.
         """
         try:
             status, headers = await self._head()
@@ -127,7 +127,7 @@ class Exchange:
 async def _tunnel(
     proxy: str, host: str, port: int, context: ssl.SSLContext | None, name: str | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a server by way of an HTTP proxy (``CONNECT``, RFC 9110, 9.3.6). Raises OSError when it refuses."""
+    """Connect to a server through an HTTP proxy (``CONNECT``, RFC 9110, 9.3.6). Raises OSError when it refuses."""
     parts = urlsplit(proxy)
     secure = parts.scheme == "https"
     own_port = parts.port or (443 if secure else 80)
@@ -150,7 +150,7 @@ async def _tunnel(
 
 
 def _connect(there: str, proxy: SplitResult) -> list[str]:
-    """Return the head of a request to be connected; with the name and password that the proxy's URL has."""
+    """Return the head of a CONNECT request, with the user name and password from the proxy's URL."""
     head = [f"CONNECT {there} HTTP/1.1", f"Host: {there}"]
     if proxy.username is not None:
         user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"

@@ -1,4 +1,4 @@
-"""Which profiler suits a process: as the user says, as its definition says, or by what the process is."""
+"""The choice of a profiler for a process: by the user's option, its definition, or the kind of process."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def plan(
     pprof: Address | OfFollowed | None,
     stacks: Address | OfFollowed | None = None,
 ) -> ProfileTarget | str:
-    """Return how to profile a process, or why it cannot be. ``stacks``: where it tells them itself.
+    """Return how to profile a process, or why it cannot be. ``stacks``: its own stacks endpoint.
 
-    ``auto`` takes pprof where the definition has an endpoint for it, py-spy where the process runs a Python
-    interpreter.
+    ``auto`` selects pprof where the definition names its endpoint, py-spy where the process runs a Python interpreter.
     """
     if wanted == "off":
         return f"profiling {process} is off in its definition"
@@ -56,7 +55,7 @@ def _target(
 
 
 def is_python(pid: int, proc: Path = Path("/proc")) -> bool:
-    """Return whether a process runs a Python interpreter, its own program or one that it has loaded."""
+    """Return whether a process runs a Python interpreter, as its program or as a loaded library."""
     try:
         if _INTERPRETER.search(str((proc / str(pid) / "exe").readlink())):
             return True

@@ -1,7 +1,8 @@
-"""Go's ``net/http/pprof``: a CPU profile over exactly a phase, and what the process holds at its end.
+"""Go's ``net/http/pprof``: a CPU profile of exactly one phase, and heap and goroutine snapshots at its end.
 
-A CPU profile is asked for an hour and ended by closing our half of the connection: it then comes 0.01 to 0.14 s later.
-Through the API server's proxy that would end the whole exchange: there, rounds of some seconds follow one another.
+A CPU profile is requested for an hour and ended by closing our half of the connection: it then arrives 0.01 to 0.14 s
+later. Through the API server's proxy that would end the whole exchange: there, rounds of some seconds follow one
+another.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from .exchange import Exchange, Refused
 from .reach import AnyAddress
 
 SNAPSHOTS: dict[ProfileKind, str] = {"heap": "/heap", "goroutines": "/goroutine"}
-"""Kind → path, of what is read at a phase's end."""
+"""Kind → path of the snapshots read at the end of a phase."""
 
 ROUND_S = 5
-"""How long one round lasts where a profile cannot be ended early, s; one that the phase's end falls into goes on."""
+"""Length of one round where a profile cannot be ended early, s; a round that spans the phase's end is completed."""
 
 _CPU = "/profile?seconds={seconds}"
 _WHOLE_S = 3600
 _STACKS = "/goroutine?debug=2"
 _REFUSED_AT_ONCE_S = 0.1
-"""A server that cannot profile says so at once; one that can is silent until the end. Measured: 1 to 4 ms."""
+"""A server that cannot profile answers within this time, s; one that can is silent until the end. Measured: 1 to 4 ms.
+"""
 
 _MAX_BYTES = 256 << 20
 
@@ -35,7 +37,7 @@ _MAX_BYTES = 256 << 20
 class Pprof:
     """One CPU profile, or one round of it.
 
-    ``over`` is called when a round has ended by itself; with it, the profile is made in rounds.
+    ``over``: called when a round has ended by itself; given only for profiles in rounds.
     """
 
     def __init__(self, address: AnyAddress, file: Path, over: Callable[[], None] | None = None) -> None:
@@ -49,7 +51,7 @@ class Pprof:
 
     @classmethod
     async def attached(cls, address: AnyAddress, file: Path, over: Callable[[], None] | None = None) -> Self:
-        """Return it when the server profiles, or has at least not refused to. Raises ProfileFailed."""
+        """Return self once the server profiles, or has at least not refused. Raises ProfileFailed."""
         capture = cls(address, file, over)
         await capture._wait_until_it_is_asked()
         if over is not None:
@@ -76,12 +78,12 @@ class Pprof:
             sent.cancel()
 
     def stop(self) -> None:
-        """End the profile; a round comes to its own end."""
+        """End the profile; a round runs to its own end."""
         if self._exchange is not None and self._over is None:
             self._exchange.half_close()
 
     async def finish(self) -> Taken:
-        """Return when the profile is in its file; how many samples it holds, the file tells."""
+        """Return when the profile is in its file; the sample count is only in the file."""
         try:
             async with asyncio.timeout(FINISH_S if self._over is None else ROUND_S + FINISH_S):
                 await self._receiving
@@ -105,7 +107,7 @@ class Pprof:
 
 
 async def snapshot(address: AnyAddress, path: str, file: Path) -> None:
-    """Write what an endpoint tells into a file. Raises ProfileFailed."""
+    """Write an endpoint's response into a file. Raises ProfileFailed."""
     try:
         async with asyncio.timeout(FINISH_S), Exchange.opened(address, path) as exchange:
             await _save(exchange, file)
@@ -116,7 +118,7 @@ async def snapshot(address: AnyAddress, path: str, file: Path) -> None:
 
 
 async def dump(address: AnyAddress) -> str:
-    """Return the stacks of all goroutines. Raises ProfileFailed; to be given a time limit by the caller."""
+    """Return the stacks of all goroutines. Raises ProfileFailed; the caller sets the time limit."""
     text = bytearray()
     try:
         async with Exchange.opened(address, _STACKS) as exchange:
@@ -130,7 +132,7 @@ async def dump(address: AnyAddress) -> str:
 
 
 def explained(url: str, error: Exception) -> ProfileFailed:
-    """Return what went wrong, with what to do about it."""
+    """Return the error message with its remedy."""
     match error:
         case Refused(status=500, text=text) if "already in use" in text or "already enabled" in text:
             return ProfileFailed(

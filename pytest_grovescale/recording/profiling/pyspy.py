@@ -1,7 +1,7 @@
 """py-spy, attached to a Python process: at 100 Hz, all threads, the process stopped for each sample.
 
-Not ``--nonblocking``: 30 to 45 % of its stacks were torn. Not ``--subprocesses``: a child is a process of its own, and
-py-spy takes each with a thread that looks for children all the time.
+Not ``--nonblocking``: 30 to 45 % of its stacks were torn. Not ``--subprocesses``: children are separate processes, and
+py-spy runs an extra thread per process that polls for children.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..processes import Identity, identity
 from .capture import ATTACH_S, FINISH_S, ProfileFailed, Taken
 
 RATE = 100
-"""Samples a second; 1000 made a busy process 23 % slower."""
+"""Samples per second; 1000 made a busy process 23 % slower."""
 
 _ATTACHED = "Sampling process"
 _COUNTS = re.compile(r"Samples: (\d+) Errors: (\d+)")
@@ -38,7 +38,7 @@ _LOOK_S = 0.01
 
 
 def executable() -> str:
-    """Return py-spy of this environment, or the one on PATH. Raises ProfileFailed when there is none."""
+    """Return the path of py-spy in this environment, or else on PATH. Raises ProfileFailed when there is none."""
     own = Path(sysconfig.get_path("scripts")) / "py-spy"
     found = str(own) if own.is_file() else shutil.which("py-spy")
     if found is None:
@@ -47,16 +47,16 @@ def executable() -> str:
 
 
 async def exec_done(process: Identity) -> None:
-    """Return when a process that the supervisor has just forked has become the operator.
+    """Return once a process that the supervisor has just forked has become the operator.
 
-    Until then it is a Python interpreter too: py-spy would go on looking for that one's threads.
+    Until then it is a Python interpreter too, and py-spy would keep looking for the threads of that one.
     """
     wrapper = str(exec_wrapper.__file__).encode()
     await _until(lambda: identity(process.pid) != process or wrapper not in _command_line(process.pid), _EXEC_S)
 
 
 class PySpy:
-    """One ``py-spy record``. It ends with this process, and lets go of its target first."""
+    """One ``py-spy record``. It ends with this process, and detaches from its target first."""
 
     def __init__(self, target: Identity, file: Path, process: asyncio.subprocess.Process) -> None:
         self._target = target
@@ -69,7 +69,7 @@ class PySpy:
 
     @classmethod
     async def attached(cls, target: Identity, file: Path, *, program: str = "") -> Self:
-        """Return it when it samples. Raises ProfileFailed."""
+        """Return self once it samples. Raises ProfileFailed."""
         arguments = ["record", "--format", "raw", "--rate", str(RATE), "--threads"]
         arguments += ["--output", str(file), "--pid", str(target.pid)]
         process = await _mortal(program or executable(), *arguments, death=signal.SIGINT)
@@ -97,17 +97,17 @@ class PySpy:
             attached.cancel()
 
     async def _wait_until_it_can_be_stopped(self) -> None:
-        """Return when it listens for SIGINT, which it does shortly after it has said that it samples."""
+        """Return once py-spy handles SIGINT, which is shortly after its message that it samples."""
         await _until(lambda: _catches(self._process.pid, signal.SIGINT), _LISTENS_S)
 
     def stop(self) -> None:
-        """Let it write its file. SIGINT: after SIGTERM or SIGHUP it writes none."""
+        """Make py-spy write its file. Sends SIGINT: after SIGTERM or SIGHUP it writes none."""
         if not self._stopped:
             self._stopped = True
             _send(self._process, signal.SIGINT)
 
     async def finish(self) -> Taken:
-        """Return how many samples it took; it ends by itself when its target does."""
+        """Return the number of samples; py-spy ends by itself when its target does."""
         try:
             async with asyncio.timeout(FINISH_S):
                 await self._reading
@@ -134,7 +134,7 @@ class PySpy:
                 self._sampling.set()
 
     async def _end(self) -> None:
-        """Leave no py-spy, and no target that is stopped for good."""
+        """End py-spy, and continue a target that it left stopped."""
         _send(self._process, signal.SIGKILL)
         self._reading.cancel()
         await asyncio.wait({self._reading})
@@ -152,12 +152,12 @@ class PySpy:
 
 
 def explained(output: str) -> ProfileFailed:
-    """Return py-spy's complaint with what to do about it."""
+    """Return py-spy's error message with its remedy."""
     said = next((line.removeprefix("Error: ") for line in output.splitlines() if line.startswith("Error: ")), "")
     message = f"py-spy could not read the process: {said or output.strip().partition(chr(10))[0] or 'it said nothing'}"
     lowered = output.lower()
     if "permission denied" in lowered or "operation not permitted" in lowered or "eperm" in lowered:
-        # Its own first line guesses that the process has ended.
+        # py-spy's own first line guesses that the process has ended.
         return ProfileFailed("py-spy is not permitted to read the process", next_step=_permission_remedy())
     if "find python version" in lowered or "find a python" in lowered:
         return ProfileFailed(
@@ -169,7 +169,7 @@ def explained(output: str) -> ProfileFailed:
 
 
 def _permission_remedy() -> str:
-    """Return what would let py-spy attach here."""
+    """Return what the user can do to let py-spy attach here."""
     scope = _YAMA.read_text(encoding="ascii").strip() if _YAMA.is_file() else ""
     if scope in ("2", "3"):
         how = "needs a reboot to change" if scope == "3" else "sudo sysctl kernel.yama.ptrace_scope=1"
@@ -182,11 +182,11 @@ def _permission_remedy() -> str:
 
 
 async def dump(process: Identity, *, captured: bool, program: str = "") -> str:
-    """Return the stacks of all threads. ``captured``: a capture runs, and only one may stop the process at a time.
+    """Return the stacks of all threads. ``captured``: a capture runs, and only one tool may stop the process at a time.
 
-    Raises ProfileFailed; to be given a time limit by the caller, after which nothing is left of it.
+    Raises ProfileFailed. The caller sets the time limit; cancelled, it leaves nothing behind.
     """
-    # Full names: the file alone tells whether a frame is the operator's own, a library's or Python's.
+    # Full paths: only the file shows whether a frame belongs to the operator, a library or Python.
     arguments = ["dump", "--full-filenames", "--pid", str(process.pid), *(["--nonblocking"] if captured else [])]
     running = await _mortal(program or executable(), *arguments, death=signal.SIGKILL)
     try:
@@ -203,7 +203,7 @@ async def dump(process: Identity, *, captured: bool, program: str = "") -> str:
 
 
 async def _mortal(*command: str, death: signal.Signals) -> asyncio.subprocess.Process:
-    """Start a program that is sent ``death`` when this process dies, however it dies."""
+    """Start a program that receives the signal ``death`` when this process dies, for whatever reason."""
     options = {"parent": os.getpid(), "cores": None, "data_bytes": 0, "signal": int(death)}
     wrapper = [sys.executable, "-I", "-S", str(exec_wrapper.__file__), msgspec.json.encode(options).decode()]
     return await asyncio.create_subprocess_exec(
@@ -218,7 +218,7 @@ async def _mortal(*command: str, death: signal.Signals) -> asyncio.subprocess.Pr
 def _send(process: asyncio.subprocess.Process, wanted: signal.Signals) -> None:
     """Send a signal, unless the process has ended.
 
-    Not by its own ``send_signal``: that one polls, and takes the exit code from asyncio, which then reports 255.
+    asyncio's ``send_signal`` polls first and takes the exit code from asyncio, which then reports 255.
     """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -226,7 +226,7 @@ def _send(process: asyncio.subprocess.Process, wanted: signal.Signals) -> None:
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> None:
-    """Return when something holds that nothing announces, or when the time is over."""
+    """Poll until a condition holds or the time is over."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not holds():
@@ -236,7 +236,7 @@ async def _until(holds: Callable[[], bool], seconds: float) -> None:
 
 
 def _let_run(process: Identity) -> None:
-    """Wake a process that a killed py-spy has left stopped: the SIGSTOP by which it attached may outlive it."""
+    """Continue a process that a killed py-spy left stopped: the SIGSTOP by which it attached may outlive it."""
     if identity(process.pid) == process and _state(process.pid) == "T":
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)

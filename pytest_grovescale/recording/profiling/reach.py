@@ -1,4 +1,4 @@
-"""Where a profile target answers at this moment: on this host, or in whichever pod leads, through the API server."""
+"""The current endpoints of a profile target: on this host, or in the leader pod, through the API server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .capture import ProfileFailed
 
 
 class ApiUrl(msgspec.Struct, frozen=True):
-    """Something that is read through the API server, as the recorder's own identity."""
+    """A URL read through the API server, with the recorder's identity."""
 
     url: str
     access: Access
@@ -29,14 +29,14 @@ AnyAddress = Address | ApiUrl
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile target's endpoints as they are reached now; each None where it has none."""
+    """The current endpoints of a profile target; None for each that it lacks."""
 
     pprof: AnyAddress | None = None
     stacks: AnyAddress | None = None
 
 
 Reach = Callable[[ProfileTarget], Reached]
-"""Raises ProfileFailed when nobody is there."""
+"""Raises ProfileFailed when the target is not available."""
 
 
 def on_this_host(target: ProfileTarget) -> Reached:
@@ -45,7 +45,7 @@ def on_this_host(target: ProfileTarget) -> Reached:
 
 
 def at_leader(target: ProfileTarget, leader: Callable[[str], Followed | None], access: Access) -> Reached:
-    """Return the endpoints of a target, those in pods at the one that leads. Raises ProfileFailed when none does."""
+    """Return the endpoints of a target, those in pods at the leader. Raises ProfileFailed when there is no leader."""
 
     def at(place: OfFollowed | None, instead: Address | None) -> AnyAddress | None:
         if place is None:
@@ -62,22 +62,22 @@ def at_leader(target: ProfileTarget, leader: Callable[[str], Followed | None], a
 
 
 def tls(address: AnyAddress) -> ssl.SSLContext | None:
-    """Return the TLS settings; None for a plain ``http`` address. Raises OSError for a file that cannot be used."""
+    """Return the TLS settings; None for a plain ``http`` address. Raises OSError for an unreadable or invalid file."""
     return endpoints.ssl_context(address) if isinstance(address, Address) else kube.ssl_context(address.access)
 
 
 def server_name(address: AnyAddress) -> str | None:
-    """Return the name that the server's certificate has to have; None: the URL's."""
+    """Return the name required in the server's certificate; None: the URL's host."""
     return None if isinstance(address, Address) else address.access.tls_server_name or None
 
 
 def proxy(address: AnyAddress) -> str:
-    """Return the URL of the HTTP proxy before an address; empty where there is none."""
+    """Return the URL of the HTTP proxy for an address; empty where there is none."""
     return "" if isinstance(address, Address) else address.access.proxy
 
 
 def authorization(address: AnyAddress) -> dict[str, str]:
-    """Return the header that lets us in, or nothing. Raises OSError when a token cannot be read."""
+    """Return the authorization header, or nothing. Raises OSError when a token cannot be read."""
     if isinstance(address, Address):
         return endpoints.authorization(address)
     token = kube.bearer(address.access)

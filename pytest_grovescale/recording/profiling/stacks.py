@@ -1,4 +1,4 @@
-"""What a process is doing right now: the stacks of its threads, tasks or goroutines, kept as lines of the recording."""
+"""Stack dumps of a process: its threads, tasks or goroutines, journaled as lines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .exchange import Exchange
 from .reach import AnyAddress, Reach, on_this_host
 
 LIMIT_S = 5.0
-"""How long a dump may take, s: it delays the end of a phase that is late already."""
+"""Time limit of a dump, s: it delays the end of a phase that is already late."""
 
 MAX_LINES = 20_000
-"""Lines kept of one dump: those of 1500 goroutines."""
+"""Maximum number of lines kept of one dump: those of 1500 goroutines."""
 
 _SERVED_S = 2.0
-"""How long the operator may take to tell its stacks itself, s: one whose loop stands still never does."""
+"""Time limit for the operator's own stacks endpoint, s: an operator whose event loop is blocked never answers."""
 
 _MAX_BYTES = 16 << 20
 
@@ -28,10 +28,10 @@ async def stacks(
 ) -> list[str]:
     """Return the stacks as the tools print them; ``captured``: a profiler is attached. Raises ProfileFailed.
 
-    ``process`` None: it is none of this host.
+    ``process`` None: not a process of this host.
 
-    What the operator serves itself comes first: its asyncio tasks, which no look from outside can see before Python
-    3.14. A part that could not be had is a line that begins with ``#`` and says why, where there is another.
+    The operator's own stacks endpoint comes first: its asyncio tasks, which external tools cannot see before Python
+    3.14. A part that is not available is a line that begins with ``#`` and gives the reason, when another part is.
     """
     reached = reach(target)
     wanted = [_profilers(target.process, reached.pprof, process, captured=captured)]
@@ -71,7 +71,7 @@ async def _profilers(name: str, address: AnyAddress | None, process: Identity | 
 
 
 async def _served(address: AnyAddress) -> str:
-    """Return what the operator itself tells of its stacks."""
+    """Return the stacks that the operator itself serves."""
     text = bytearray()
     try:
         async with asyncio.timeout(_SERVED_S), Exchange.opened(address, "") as exchange:

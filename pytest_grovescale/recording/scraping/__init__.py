@@ -1,1 +1,1 @@
-"""Metrics endpoints read over and over, each by a loop of its own; what changed goes into the journal."""
+"""Periodic scrapes of metrics endpoints, each in its own loop; the journal receives the changes."""

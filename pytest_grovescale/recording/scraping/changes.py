@@ -1,4 +1,4 @@
-"""What differs between two scrapes of a target: all that the journal holds of the second one."""
+"""The difference between two scrapes of a target, which is what the journal stores of the second one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..records import Scraped
 T = TypeVar("T")
 
 NOTHING = Exposition(families={}, samples={})
-"""What a target has said before its first scrape."""
+"""The exposition of a target before its first scrape."""
 
 
 def changes(last: Exposition, found: Exposition, *, target: str, at: int, edge: str = "", took_ns: int = 0) -> Scraped:
-    """Return what differs from the last scrape.
+    """Return the difference from the last scrape.
 
-    Compared as text, so that NaN equals itself and a value is new only when it is written otherwise. A series leaves
-    as a whole: where its value, its buckets or its time of creation is gone, what is left of it is told again.
+    Compared as text, so that NaN equals itself and a value is new only when its text changed. A series is removed as a
+    whole: when its value, its buckets or its creation time is gone, the parts that remain are recorded again.
     """
     gone = _gone(last, found)
     samples: dict[str, float] = {}
@@ -57,7 +57,7 @@ def changes(last: Exposition, found: Exposition, *, target: str, at: int, edge: 
 
 
 def _gone(last: Exposition, found: Exposition) -> set[str]:
-    """Return the series of which something is there no longer."""
+    """Return the series that have lost their value, buckets or creation time."""
     return (
         (last.samples.keys() - found.samples.keys())
         | (last.native.keys() - found.native.keys())
@@ -77,16 +77,16 @@ _MOST_PARTS = 100_000
 
 
 class Redaction:
-    """Takes credentials out of the names of one target's series; a name is looked at when it is new."""
+    """Redacts credentials in the series names of one target; each name is inspected once."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
         self._clean: set[str] = set()
-        """Metric names and labels without a credential: a few hundred, of which the names of all series are made."""
+        """Metric names and labels without a credential: a few hundred, which make up the names of all series."""
         self._blotted: dict[str, str] = {}
 
     def __call__(self, found: Exposition) -> Exposition:
-        """Return what was found as it may be recorded. Of series that then have one name, the last stands."""
+        """Return the scrape as it may be recorded. Of series that then share a name, the last remains."""
         names = found.samples.keys() | found.native.keys() | found.created.keys()
         for name in names - self._known:
             if not self._is_clean(name) and (clean := redaction.value(name)) != name:
@@ -103,12 +103,12 @@ class Redaction:
         )
 
     def _is_clean(self, name: str) -> bool:
-        """Return whether no part of a series' name holds a credential, each part looked at once."""
+        """Return whether no part of a series' name holds a credential; each part is inspected once."""
         if len(self._clean) > _MOST_PARTS:
             self._clean.clear()
         for part in _PART.findall(name):
             if part not in self._clean:
-                # With a value behind it: name="password" is no secret, but value="…" beside it is one.
+                # With a value after it: name="password" is no secret, but value="…" beside it is one.
                 alone = f"{{{part},{_SOME_VALUE}}}"
                 if redaction.value(alone) != alone:
                     return False

@@ -1,4 +1,4 @@
-"""One GET of a metrics endpoint: let in by whatever it asks for, and no more read than a limit."""
+"""One GET of a metrics endpoint, with its credentials and a size limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...kube.client import Client
 from ...kube.errors import Unauthorized, from_response
 
 _PACKED_PIECE = 2048
-"""Bytes that are unpacked at a time, to 2 MB at most: deflate packs a thousand to one."""
+"""Compressed bytes decompressed at a time, to 2 MB at most: deflate packs a thousand to one."""
 
 _REFUSAL_BYTES = 1 << 16
 _KEEPALIVE_S = 75.0
@@ -36,19 +36,19 @@ _REFUSALS: dict[int, str] = {
 
 
 class ScrapeError(RecordingError):
-    """An endpoint answered, but not with metrics."""
+    """An endpoint answered, but without metrics."""
 
 
 class Where(NamedTuple):
-    """Where a target is at this moment."""
+    """The current location of a target."""
 
     url: str
     credentials: Credentials | None
-    """None: the API server's own, with the recorder's access."""
+    """None: a path of the API server, with the recorder's access."""
 
 
 class Answer(NamedTuple):
-    """A whole body."""
+    """A complete response body."""
 
     body: bytes
     content_type: str
@@ -66,17 +66,18 @@ class Connections:
         self._api_tls: tuple[Access, ssl.SSLContext | None] | None = None
 
     async def get(self, where: Where) -> Answer:
-        """Return what an endpoint answers.
+        """Return the response of an endpoint.
 
-        Raises ScrapeError for a refusal, ApiError for one of the API server, ExpositionError for a body that is too
-        large or packed wrongly, aiohttp.ClientError and OSError where there is no answer. Sets no time limit. The API
-        server's own refusal of our credentials is answered with fresh ones, once: what an edge has missed is lost.
+        Raises ScrapeError for an error status, ApiError for one of the API server, ExpositionError for a body that is
+        too large or wrongly compressed, aiohttp.ClientError and OSError where there is no response. Sets no time limit.
+        When the API server rejects the recorder's credentials, retries once with fresh ones: a missed edge cannot be
+        repeated.
         """
         used = self._client.access
         try:
             return await self._asked(where)
         except Unauthorized as error:
-            # A pod may say the same, through the proxy, in words of its own: that is no matter of ours.
+            # A pod may answer the same through the proxy, in its own words: that does not concern our credentials.
             if not error.by_the_server or not used.renewable:
                 raise
         await self._client.renew(used)
@@ -87,12 +88,12 @@ class Connections:
         tls = self._tls_to(where)
         async with self._opened().get(
             where.url,
-            # Packing would cost the very process that is measured.
+            # Compression would cost CPU in the measured process.
             headers={"Accept": ACCEPT, "Accept-Encoding": "identity", **self._authorization(where)},
             ssl=tls if tls is not None else True,
             server_hostname=None if where.credentials else access.tls_server_name or None,
             proxy=None if where.credentials else access.proxy or None,
-            # A redirect may lead anywhere: the token stays with the server that it is for.
+            # A redirect may lead anywhere: the token must not leave its server.
             allow_redirects=False,
         ) as response:
             if response.status != HTTPStatus.OK:
@@ -100,16 +101,16 @@ class Connections:
             return Answer(await _body(response, self._limits), response.headers.get("Content-Type", ""))
 
     async def close(self) -> None:
-        """Close all connections; no socket is left."""
+        """Close all connections and their sockets."""
         if self._session is not None:
             await self._session.close()
             self._session = None
         for one in self._sockets:
-            # A goodbye by TLS that is not answered would take half a minute.
+            # A TLS close_notify without an answer would take half a minute.
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for _ in range(_CLOSING_TURNS):
-            # What the loop could not close by then ends with the process.
+            # Connections that the loop could not close by then end with the process.
             if all(one.fileno() < 0 for one in self._sockets):
                 break
             await asyncio.sleep(0.001)
@@ -117,7 +118,7 @@ class Connections:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # No limit: endpoints that hang must not keep the others from being connected to.
+                # No limit: endpoints that hang must not keep others from connecting.
                 connector=aiohttp.TCPConnector(
                     limit=0, keepalive_timeout=_KEEPALIVE_S, socket_factory=self._new_socket
                 ),
@@ -125,7 +126,7 @@ class Connections:
                 headers={"User-Agent": "grovescale-recorder"},
                 timeout=aiohttp.ClientTimeout(total=None),
                 trust_env=False,
-                # Unpacked here, up to a limit.
+                # Decompressed here, up to a limit.
                 auto_decompress=False,
             )
         return self._session
@@ -142,7 +143,7 @@ class Connections:
         return self._client.headers()
 
     def _tls_to(self, where: Where) -> ssl.SSLContext | None:
-        """Return the TLS settings, made anew when one of their files has changed: that takes some milliseconds."""
+        """Return the TLS settings, rebuilt when one of their files has changed: that takes some milliseconds."""
         if where.credentials is None:
             access = self._client.access
             if self._api_tls is None or self._api_tls[0] is not access:
@@ -179,6 +180,6 @@ async def _body(response: aiohttp.ClientResponse, limits: Limits) -> bytes:
             continue
         for start in range(0, len(chunk), _PACKED_PIECE):
             body.add(chunk[start : start + _PACKED_PIECE])
-            # What a few bytes unpack to must not keep the others waiting.
+            # Decompressing a few bytes must not delay the other targets.
             await asyncio.sleep(0)
     return body.whole()

@@ -1,4 +1,4 @@
-"""Targets behind the Kubernetes API: pods as they come and go, and Services; followed by watch."""
+"""Targets behind the Kubernetes API: Services, and pods as they appear and disappear; followed by watch."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ServiceObject(Followed, frozen=True):
 
 
 class Pods:
-    """Follows the pods of a target; ``found`` and ``lost`` are told which of them can be scraped.
+    """Follows the pods of a target; calls ``found`` and ``lost`` when one can be scraped, or no longer.
 
-    A pod can be from when it runs and has an address until it is deleted or has ended.
+    A pod can be scraped once it runs and has an address, until it is deleted or has ended.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class Pods:
         self._found = found
         self._lost = lost
         self._scraped: dict[str, tuple[str, Where]] = {}
-        """Pod → uid, and where it is."""
+        """Pod → uid and location."""
 
     async def run(self) -> None:
-        """Follow them until cancelled."""
+        """Follow the pods until cancelled."""
         follows = Following(self._client, self._ledger, f"scrape:{self.name}")
         await follows.run(
             PODS, self._place.namespace, self.take, label_selector=self._place.label_selector, shape=Followed
         )
 
     def take(self, change: Change) -> None:
-        """Take in one change of the collection."""
+        """Process one change of the collection."""
         pod = change.object
         if pod is None:
             return
@@ -80,7 +80,7 @@ class Pods:
         known = self._scraped.get(name)
         if where is not None and known != (uid, where):
             if known is not None and known[0] != uid:
-                # Another pod of the same name: what the first one counted is not this one's.
+                # Another pod of the same name: its counters start fresh.
                 self._lost(self.target(name))
             self._scraped[name] = uid, where
             self._found(self.target(name), Fixed(where))
@@ -93,14 +93,14 @@ class Pods:
         return f"{self.name}/{pod}"
 
     def all_lost(self) -> None:
-        """Tell that none of them is scraped any longer."""
+        """Report all pods as lost."""
         for name in list(self._scraped):
             self._lost(self.target(name))
         self._scraped.clear()
 
 
 class ServiceAddress(InOnePlace):
-    """A Service's own address, as the API tells it now."""
+    """A Service's own address, as last reported by the API."""
 
     def __init__(self, place: OfService) -> None:
         self._place = place
@@ -114,7 +114,7 @@ class ServiceAddress(InOnePlace):
         await follows.run(SERVICES, self._place.namespace, self.take, field_selector=selector, shape=ServiceObject)
 
     def take(self, change: Change) -> None:
-        """Take in a change of the Service."""
+        """Process one change of the Service."""
         found = change.object
         if change.kind == "live" and not change.present:
             self._where, self._why = None, f"there is no Service {self._place.namespace}/{self._place.service}"
@@ -130,7 +130,7 @@ class ServiceAddress(InOnePlace):
 
 
 def service_address(service: ServiceObject, place: OfService) -> tuple[Where | None, str]:
-    """Return where a Service is reached by its own address, or why it is not."""
+    """Return the Service's own address, or why it cannot be reached."""
     host = service.spec.external_name if service.spec.cluster_ip in ("", "None") else _host(service.spec.cluster_ip)
     if not host:
         return None, "its Service has no address of its own; read it through the API server's proxy"
@@ -141,7 +141,7 @@ def service_address(service: ServiceObject, place: OfService) -> tuple[Where | N
 
 
 class AtLeader(InOnePlace):
-    """Whichever of the followed pods leads. Their coming and going is journaled by whoever follows them."""
+    """The current leader of the followed pods; `PodFollowers` journals the pods' events."""
 
     def __init__(self, place: OfFollowed, leader: Callable[[str], Followed | None], server: str) -> None:
         self._place = place
@@ -156,7 +156,7 @@ class AtLeader(InOnePlace):
         return self._asked
 
     async def failed(self) -> bool:
-        # It leads no longer: that is told, and the next scrape is of another one.
+        # It is no longer the leader: that is journaled, and the next scrape uses the new one.
         return self._where() != self._asked
 
     def _where(self) -> Where | None:
@@ -165,7 +165,7 @@ class AtLeader(InOnePlace):
 
 
 def pod_where(pod: Followed, place: OfPods | OfFollowed, server: str) -> Where | None:
-    """Return where a pod's metrics are; None when it cannot be scraped (not running, without address, going)."""
+    """Return where a pod's metrics are; None when it cannot be scraped (not running, no address, terminating)."""
     status = pod.status if isinstance(pod.status, dict) else {}
     ip = status.get("podIP")
     if status.get("phase") != "Running" or not ip or pod.metadata.deletion_timestamp:
@@ -176,7 +176,7 @@ def pod_where(pod: Followed, place: OfPods | OfFollowed, server: str) -> Where |
 
 
 def service_where(place: OfService, server: str) -> Where:
-    """Return where a Service's metrics are read through the API server."""
+    """Return where a Service's metrics are, read through the API server."""
     return Where(f"{server}{_proxied('services', place, place.service, place.namespace)}", None)
 
 

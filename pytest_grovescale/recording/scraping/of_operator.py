@@ -1,4 +1,4 @@
-"""Where the operator under test serves its metrics, as a target: a process of this host, or its pods."""
+"""The metrics endpoint of the operator under test, as a target: a process of this host, or its pods."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 def place_of(operator: Operator) -> AnyPlace | None:
     """Return where the operator's metrics are; None where it serves none.
 
-    Of pods it is the one that leads, among those that the recorder follows under the operator's name; behind a Service,
-    whichever that leads to.
+    For pods: the leader among those that the recorder follows under the operator's name; behind a Service: whichever
+    pod that selects.
     """
     metrics, written = operator.metrics, operator.definition.own_metrics
     if written is not None and written.service is not None:
@@ -23,13 +23,13 @@ def place_of(operator: Operator) -> AnyPlace | None:
         return followed(operator, metrics)
     if metrics is None:
         return None
-    # A port of this host that leads to pods is nobody's of this host, and never moves.
+    # A forwarded port of this host belongs to no process of this host, and never moves.
     in_pods = isinstance(operator, OperatorPods)
     return AtUrl(address=metrics) if in_pods else OfProcess(process=operator.process, address=metrics)
 
 
 def place_of_further(operator: Operator, target: FurtherTarget) -> AnyPlace:
-    """Return where another endpoint is that the operator's definition names."""
+    """Return the location of a further endpoint in the operator's definition."""
     credentials = operator.credentials(target)
     if target.service is not None:
         return _of_service(operator, target.service, credentials)
@@ -64,7 +64,7 @@ def _namespace(operator: Operator, place: InCluster) -> str:
 
 
 def followed(operator: Operator, served: Served) -> OfFollowed:
-    """Return where something is that the operator's pods serve."""
+    """Return the location of an endpoint that the operator's pods serve."""
     assert isinstance(operator, OperatorPods)  # no others have such endpoints
     return OfFollowed(
         pods=operator.process,

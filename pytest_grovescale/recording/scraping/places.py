@@ -1,4 +1,4 @@
-"""Where a target is at this moment, looked up anew for each of its scrapes."""
+"""The current location of a target, resolved at each of its scrapes."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from .connections import Where
 from .targets import AtUrl, OfProcess
 
 STARTING_S = 60.0
-"""A process that has not answered yet is taken to be starting for so long after it was first seen."""
+"""How long after it was first seen a process without any response counts as starting, s."""
 
 _END_SEEN_S = 0.05
 _MOST_PORTS = 16
 
 
 class Absent(Exception):
-    """There is nothing to scrape now, and something else tells why."""
+    """There is nothing to scrape now, and another record explains why."""
 
 
 class Finder(Protocol):
-    """Where one target is."""
+    """Resolves the location of one target."""
 
     async def now(self) -> Where:
-        """Return where it should answer. Raises Absent when it is nowhere."""
+        """Return the expected location. Raises Absent when there is none."""
 
     async def elsewhere(self) -> Sequence[Where]:
-        """Return where else it may be, when nothing listens where it should."""
+        """Return alternative locations, when nothing listens at the expected one."""
 
     def answered(self, where: Where) -> None:
-        """Take note that it has answered there."""
+        """Note a response from a location."""
 
     async def failed(self) -> bool:
-        """Take note that it has not answered; return whether that is no news: it has just started, or has ended."""
+        """Note a failure; return whether it is expected: the process has just started, or has ended."""
 
 
 class InOnePlace(Finder):
-    """One that is to be found in one place at any time, and whose silence is always news."""
+    """A target with a single location, whose failures are always reported."""
 
     async def elsewhere(self) -> Sequence[Where]:
         return ()
@@ -55,7 +55,7 @@ class InOnePlace(Finder):
 
 
 class Fixed(InOnePlace):
-    """One that never moves."""
+    """A target at a fixed location."""
 
     def __init__(self, where: Where) -> None:
         self._where = where
@@ -65,7 +65,7 @@ class Fixed(InOnePlace):
 
 
 class AtProcess:
-    """One that a process serves: where its definition says, or at another port that this very process listens on."""
+    """A target served by a process: at the port in its definition, or at another port that this process listens on."""
 
     def __init__(self, place: OfProcess, process: Callable[[str], Identity | None]) -> None:
         self._place = place
@@ -75,7 +75,7 @@ class AtProcess:
         self._life: Identity | None = None
         self._seen_at = 0.0
         self._sure = False
-        """Whether it has answered in this life and not failed since: then nobody else can have taken its port."""
+        """Whether this process has answered and not failed since: no other process can have taken its port."""
         self._has_answered = False
 
     async def now(self) -> Where:
@@ -107,7 +107,7 @@ class AtProcess:
         if self._life is None:
             return False
         starting = not self._has_answered and time.monotonic() - self._seen_at < STARTING_S
-        # Its connections break a little before its end is seen.
+        # Its connections break shortly before its exit is seen.
         await asyncio.sleep(_END_SEEN_S)
         return starting or self._process(self._place.process) != self._life
 
@@ -117,7 +117,7 @@ class AtProcess:
 
 
 def url_where(place: AtUrl, server: str) -> Where:
-    """Return where a URL is read; one of the API server's own with the recorder's access, unless it names another."""
+    """Return where a URL is read; one of the API server's own with the recorder's access, unless it has credentials."""
     address = place.address
     own_way = address.token_file or address.cert_file or not address.url.startswith(f"{server}/")
     return Where(address.url, address if own_way else None)

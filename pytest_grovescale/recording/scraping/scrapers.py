@@ -1,4 +1,4 @@
-"""All targets of a recording: added and removed, let run between the edges of phases, scraped at once at an edge."""
+"""All targets of a recording: added and removed, run between the edges of phases, scraped at once at an edge."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from .targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarg
 
 
 class Scrapers:
-    """All targets. Each has a loop and a time limit of its own; one that hangs delays no other.
+    """All targets. Each has its own loop and time limit; one that hangs delays no other.
 
-    ``interval``: s between two scrapes of a target that has none of its own; 0: at the edges of phases only.
-    ``process`` tells which process has a name now, ``leader`` which of the followed pods leads a program.
+    ``interval``: s between two scrapes of a target without its own interval; 0: only at the edges of phases.
+    ``process`` returns the current process of a name, ``leader`` the current leader among the followed pods of a
+    program.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Scrapers:
         self._running = False
 
     def add(self, wanted: ScrapeTarget) -> None:
-        """Scrape a target from here on; one of a known name goes on with its history at its new place."""
+        """Scrape a target from here on; a target with a known name continues its history at the new location."""
         self._stop_following(wanted.name)
         interval = self._interval if wanted.interval_s is None else wanted.interval_s
         match wanted.place:
@@ -68,32 +69,32 @@ class Scrapers:
                 self._put(wanted.name, Fixed(url_where(place, self._server)), interval)
 
     def remove(self, name: str) -> None:
-        """Scrape it no longer, nor any of its pods."""
+        """Stop scraping a target and all of its pods."""
         self._stop_following(name)
         self._take_out(name)
 
     def run(self, *, rest: bool = False) -> None:
-        """Let all loops run; ``rest``: not before half of their interval has gone by, since they were just scraped."""
+        """Run all loops; ``rest``: not before half of their interval has passed, since they were just scraped."""
         self._running = True
         for target in self._targets.values():
             target.start(rest=rest)
 
     async def halt(self) -> None:
-        """Break off all loops, and whatever they are scraping."""
+        """Cancel all loops, with their running scrapes."""
         self._running = False
         await self._settle(target.cancel() for target in self._targets.values())
 
     async def edge(self, edge: str) -> None:
-        """Scrape all targets at once, in place of what their loops are doing; they run again after `run`."""
+        """Scrape all targets at once, instead of their loops, which run again after `run`."""
         await self.halt()
         async with asyncio.TaskGroup() as scrapes:
             for target in list(self._targets.values()):
                 scrapes.create_task(target.scrape(edge))
-                # Answers that are here are read before more is asked for: nobody's time limit may run out on us.
+                # Read the responses at hand before sending more requests, so that no time limit expires meanwhile.
                 await asyncio.sleep(0)
 
     async def once(self, name: str) -> None:
-        """Scrape one target now, outside of any rhythm: for one that has none."""
+        """Scrape one target now, outside of any schedule: for a target without one."""
         if name in self._targets:
             await self._targets[name].scrape()
 
@@ -159,6 +160,6 @@ class Scrapers:
         await asyncio.gather(*filter(None, [*tasks, *self._leaving]), return_exceptions=True)
 
     def _broke(self, name: str, task: asyncio.Task[None]) -> None:
-        # A defect of ours must not look like a target without pods.
+        # A bug here must not look like a target without pods.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._ledger.failed(f"scrape:{name}", f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""One target: its loop, its last scrape, and whether it answers."""
+"""One target: its loop, its last scrape, and whether it is up."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from .connections import Answer, Connections, Where
 from .places import Absent, Finder
 
 TIMEOUT_S = 5.0
-"""For one answer to arrive, wherever it is asked for. Reading it is our own work and has no limit: a recorder that got
-no core must not say that a target did not answer."""
+"""Time limit for one response, s, at any location. Reading it is our own work and has no limit: a recorder without a
+core must not report the target as down."""
 
 _ELSEWHERE_S = 1.0
 _LARGE = 256 << 10
-"""A body that takes longer to read than others may wait, bytes: it is read beside the loop."""
+"""Body size from which reading may delay other targets, bytes: it then runs in a thread."""
 
 _FAULTS = (GrovescaleError, aiohttp.ClientError, OSError, ValueError)
 
 
 class Status(NamedTuple):
-    """What is known of a target at a moment. Replaced as a whole."""
+    """The current state of a target. Replaced as a whole."""
 
     url: str = ""
-    """Where it answered last; empty: never."""
+    """Where it last answered; empty: never."""
     at: int = 0
-    """When it answered last, recorder's clock, ns; what is known of it is as old as that."""
+    """When it last answered, recorder's clock, ns; its figures are of this time."""
     error: str = ""
-    """Why it did not answer since; empty: it is up, or was never asked."""
+    """Why it has not answered since; empty: it is up, or was never scraped."""
 
 
 class Target:
-    """Scraped in a steady rhythm by `run`, and when `scrape` says so. Neither raises for what an endpoint does."""
+    """Scraped on a schedule by `run`, and on demand by `scrape`. Neither raises for an endpoint's failure."""
 
     def __init__(self, name: str, finder: Finder, connections: Connections, ledger: Ledger, *, interval: float) -> None:
         self.name = name
@@ -58,31 +58,31 @@ class Target:
         self._task: asyncio.Task[None] | None = None
         self._tried = ""
         self._told = ""
-        """The error that was journaled since it answered last."""
+        """The error journaled since it last answered."""
         self._removed = False
 
     def move(self, finder: Finder, *, interval: float) -> None:
-        """Scrape it somewhere else from the next time on; its history goes on."""
+        """Scrape it at another location from the next time on; its history continues."""
         self._finder, self._interval = finder, interval
 
-    # ---- its rhythm
+    # ---- its schedule
 
     def start(self, *, rest: bool = False) -> None:
-        """Begin to scrape in its rhythm; ``rest``: not before half an interval has gone by."""
+        """Start the schedule; ``rest``: not before half an interval has passed."""
         if self._interval <= 0 or self._task is not None or self._removed:
             return
         self._task = asyncio.create_task(self._run(rest), name=f"scrape {self.name}")
         self._task.add_done_callback(self._ended)
 
     def cancel(self) -> asyncio.Task[None] | None:
-        """Break off the rhythm, and a scrape in it; return what is to be awaited."""
+        """Cancel the schedule, with its running scrape; return what to await."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
         return task
 
     def remove(self) -> asyncio.Task[None] | None:
-        """Scrape it no longer: from here on it says nothing more. Return what is to be awaited."""
+        """Stop scraping: from here on it journals nothing. Return what to await."""
         self._removed = True
         if self.status.url:
             self._ledger.add(TargetGone(at=self._ledger.now(), target=self.name))
@@ -96,12 +96,13 @@ class Target:
             moment = due(after, self._interval, shift)
             await asyncio.sleep(moment - loop.time())
             await self.scrape()
-            # Moments that went by meanwhile are left out: a slow target is asked less often, not late ever after.
-            # A timer may fire a little early: half an interval on, the next moment is surely another one.
+            # Missed times are skipped: a slow target is scraped less often, not ever later. A timer may fire a little
+            # early: half
+            # an interval later, the next time is surely another one.
             after = max(loop.time(), moment + self._interval / 2)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        # A defect of ours must not look like a target that has nothing new to say.
+        # A bug here must not look like a target without changes.
         if not task.cancelled() and (error := task.exception()) is not None:
             self._ledger.failed(f"scrape:{self.name}", f"{type(error).__name__}: {error}")
 
@@ -124,7 +125,7 @@ class Target:
             self._up(where, found, began, edge)
 
     async def _answer(self) -> tuple[Where, Answer]:
-        """Return what it says, and where."""
+        """Return the response and its location."""
         try:
             where = await self._finder.now()
             self._tried = redaction.url(where.url)
@@ -146,12 +147,12 @@ class Target:
         try:
             return await asyncio.to_thread(read)
         except asyncio.CancelledError:
-            # The thread reads on, with the old ones.
+            # The thread keeps reading, with the old settings.
             self._reader, self._redacted = Reader(), Redaction()
             raise
 
     async def _first_of(self, places: Sequence[Where]) -> tuple[Where, Answer] | None:
-        """Return what is said at the first place that says anything; asked all at once, since some may never answer."""
+        """Return the first response of several locations, queried at once, since some may never answer."""
         tries = [asyncio.create_task(self._try(where)) for where in places]
         try:
             for answer in asyncio.as_completed(tries):
@@ -185,7 +186,7 @@ class Target:
         self._last = found
 
     def _down(self, error: str, edge: str, *, expected: bool) -> None:
-        """``expected``: between edges this is no news, since something else tells it, or soon will."""
+        """Journal that it is down. ``expected``: not between edges, since another record explains it, now or soon."""
         if self._removed:
             return
         error = f"{self._tried}: {error}" if self._tried else error
@@ -201,5 +202,5 @@ class Target:
 
 
 def _text(error: Exception) -> str:
-    """Return an error's own words; what to do next has no place in a line of the journal."""
+    """Return an error's message without its remedy, which does not belong in the journal."""
     return (error.message if isinstance(error, GrovescaleError) else str(error)) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What to scrape, and where it is found: data that travels from the harness to the recorder."""
+"""What to scrape, and where: data sent from the harness to the recorder."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...endpoints import Address, Credentials
 
 Scheme = Literal["http", "https"]
 Via = Literal["proxy", "ip"]
-"""``proxy``: through the API server, as the recorder's own identity, which needs ``get`` on ``pods/proxy`` or
-``services/proxy``; ``ip``: straight to the address that the API tells, from where the recorder runs."""
+"""``proxy``: through the API server, with the recorder's own identity, which needs ``get`` on ``pods/proxy`` or
+``services/proxy``; ``ip``: directly from the recorder's host to the address that the API reports."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="at"):
-    """Where an endpoint is; looked up again at each scrape."""
+    """The location of an endpoint; resolved at each scrape."""
 
 
 class AtUrl(Place, tag="url", frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class OfProcess(Place, tag="process", frozen=True, kw_only=True):
 
 
 class OfPods(Place, tag="pods", frozen=True, kw_only=True):
-    """All running pods that a selector finds, as they come and go; each is a target ``<name>/<pod>``."""
+    """All running pods that a selector matches, as they appear and disappear; each is a target ``<name>/<pod>``."""
 
     namespace: str
     label_selector: str
@@ -42,11 +42,11 @@ class OfPods(Place, tag="pods", frozen=True, kw_only=True):
     scheme: Scheme = "http"
     via: Via = "proxy"
     credentials: Credentials = Credentials()
-    """Only for ``ip``: the proxy passes none on."""
+    """Only for ``ip``: the proxy passes no credentials on."""
 
 
 class OfFollowed(Place, tag="followed", frozen=True, kw_only=True):
-    """Whichever leads of the pods that the recorder follows under a name; see ``protocol.PodsToFollow``."""
+    """The leader of the pods that the recorder follows under a name; see ``protocol.PodsToFollow``."""
 
     pods: str
     port: int
@@ -58,12 +58,12 @@ class OfFollowed(Place, tag="followed", frozen=True, kw_only=True):
 
 
 class OfService(Place, tag="service", frozen=True, kw_only=True):
-    """A Service: whichever endpoint it leads to. Only sensible with one endpoint behind it."""
+    """A Service: whichever endpoint it selects. Only meaningful with a single endpoint."""
 
     namespace: str
     service: str
     port: int | str
-    """Number or name."""
+    """Port number or name."""
     path: str = "/metrics"
     scheme: Scheme = "http"
     via: Via = "proxy"
@@ -74,10 +74,10 @@ AnyPlace = AtUrl | OfProcess | OfPods | OfFollowed | OfService
 
 
 class ScrapeTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that serves metrics."""
+    """A metrics endpoint."""
 
     name: str
-    """As ``operator``; records and checks name it so."""
+    """Name in records and checks, such as ``operator``."""
     place: AnyPlace
     interval_s: float | None = None
-    """Time between two scrapes, s; 0: at the edges of phases only; None: the recording's own."""
+    """Scrape interval, s; 0: only at the edges of phases; None: the recording's default."""

@@ -1,4 +1,4 @@
-"""The operator's CPU time: by its exact clock, or by its own word where nobody can read that."""
+"""The operator's CPU time: by its exact clock, or by its own metric where the clock cannot be read."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 
 class CpuMoment(NamedTuple):
-    """What the operator had used of CPU at a moment."""
+    """The operator's CPU time at a moment."""
 
     at: int
     """Recorder's clock, ns."""
     cpu_s: float
     life: int = 0
-    """Pid of the process; 0 where the operator tells itself."""
+    """Pid of the process; 0 for the operator's own metric."""
 
 
 class CpuTimes:
-    """Both sources, in order of time."""
+    """Both sources, ordered by time."""
 
     def __init__(self) -> None:
         self.clock: list[CpuMoment] = []
@@ -27,13 +27,13 @@ class CpuTimes:
         """``process_cpu_seconds_total`` of its scrapes."""
 
     def known(self) -> bool:
-        """Return whether anything tells the operator's CPU time."""
+        """Return whether the operator's CPU time is known."""
         return bool(self.clock or self.told)
 
     def cores(self, start: int, end: int) -> float | None:
-        """Return how many cores the operator kept busy between two moments, ns; None where nothing tells.
+        """Return how many cores the operator kept busy between two moments, ns; None where its CPU time is unknown.
 
-        From the last read before the one to the last read before the other: all that is known when a scrape comes.
+        Uses the last read before each moment: all that is known when a scrape arrives.
         """
         for moments in (self.clock, self.told):
             first, last = _by(moments, start), _by(moments, end)

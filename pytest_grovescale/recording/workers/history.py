@@ -1,4 +1,4 @@
-"""All that a recording tells of the operator's workers."""
+"""All records of the operator's workers in a recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .cpu_times import CpuMoment, CpuTimes
 from .readings import Reading, readings_of, tells
 
 OPERATOR = "operator"
-"""The target whose scrapes are looked at, and the process whose CPU clock and stacks."""
+"""Name of the scraped target, and of the process whose CPU clock and stacks are used."""
 
 _PROCESS_CPU = "process_cpu_seconds_total"
 _STACKS = f"stacks:{OPERATOR}"
@@ -24,7 +24,7 @@ class Dump(msgspec.Struct, frozen=True):
     """Recorder's clock, ns."""
     phase: str
     lines: list[str]
-    """As they were printed; empty where they could not be had."""
+    """Stacks as printed; empty where they are not available."""
     failure: str = ""
 
 
@@ -33,10 +33,10 @@ class WorkerHistory:
 
     def __init__(self) -> None:
         self.readings: dict[str, list[Reading]] = defaultdict(list)
-        """By controller, or by work queue, which bears its name."""
+        """By controller, or by work queue, which has its name."""
         self.cpu = CpuTimes()
         self.scrapes: list[tuple[int, str]] = []
-        """When each scrape was, and its phase; also those that told nothing of workers."""
+        """Time and phase of each scrape, including those without worker metrics."""
         self.dumps: list[Dump] = []
         self.started: dict[str, int] = {}
         """When each phase began, ns."""
@@ -44,7 +44,7 @@ class WorkerHistory:
         self._samples: dict[str, float] = {}
 
     def feed(self, record: AnyRecord) -> None:
-        """Take in the next record."""
+        """Process the next record."""
         match record:
             case Scraped(target=target) if target == OPERATOR:
                 self._scraped(record)

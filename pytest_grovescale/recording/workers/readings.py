@@ -1,4 +1,4 @@
-"""One controller at one scrape: what the families that tell of workers say."""
+"""The worker metrics of one controller at one scrape."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALWAYS = frozenset(("unfinished_s", "longest_s"))
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """One controller at one scrape."""
+    """The worker metrics of one controller at one scrape."""
 
     at: int
     """Recorder's clock, ns."""
@@ -32,26 +32,26 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The phase that the scrape belongs to, edges included; empty between phases."""
     active: float | None = None
     workers: float | None = None
-    """Both None where the operator serves only its queues' metrics."""
+    """Both are None where the operator serves only its queues' metrics."""
     unfinished_s: float
-    """What all work in progress has taken so far."""
+    """Total time spent so far on all work in progress."""
     longest_s: float
-    """What the oldest of it has taken so far."""
+    """Time spent so far on the oldest work in progress."""
     depth: float = 0.0
     """Keys that wait for a worker, of all priorities."""
     worked_s: float = 0.0
-    """What all finished work has taken."""
+    """Total time spent on all finished work."""
     worked: float = 0.0
-    """How much work was finished."""
+    """Number of finished work items."""
 
 
 def tells(series: str) -> bool:
-    """Return whether a series may be one of those that readings are made of."""
+    """Return whether readings may use a series."""
     return series.startswith(_NAMES)
 
 
 def readings_of(samples: Mapping[str, float], *, at: int, phase: str) -> dict[str, Reading]:
-    """Return each controller's reading by its name, or that of its work queue, from the samples of one scrape."""
+    """Return the reading of each controller, or of each work queue, by name, from the samples of one scrape."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     for text, value in samples.items():
         series = parse(text)

@@ -1,4 +1,4 @@
-"""One controller over several scrapes, and the rule by which its workers are blocked."""
+"""One controller over several scrapes, and the rule that decides whether its workers are blocked."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from .cpu_times import CpuTimes
 from .readings import Reading
 
 ACTIVE_SHARE = 0.95
-"""From here on the workers count as all taken."""
+"""Share of busy workers from which all count as busy."""
 
 CORES_PER_WORKER = 0.05
-"""A worker that waits uses less than this of a core; one that works, much more."""
+"""A worker that waits uses less than this share of a core; one that computes, much more."""
 
 MIN_SCRAPES = 3
-"""A window holds at least so many: two tell nothing of what lies between them."""
+"""Minimum number of scrapes in a window: two do not show what happens between them."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """One controller over several scrapes. See `analysis.result.WorkerRow` for what the figures mean."""
+    """One controller over several scrapes. `analysis.result.WorkerRow` defines the figures."""
 
     active_share: float | None
     unfinished_growth: float
     busy_workers: float
     finished_per_s: float
     cores_per_worker: float | None
-    """None where nothing tells the operator's CPU time, or no worker was busy."""
+    """None where the operator's CPU time is unknown, or no worker was busy."""
     depth_first: float
     depth_last: float
     depth_min: float
     longest_s: float
-    """At the last scrape."""
+    """Value at the last scrape."""
 
 
 class Spell(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which a controller's workers were blocked."""
+    """A period in which a controller's workers were blocked."""
 
     start: int
     """Recorder's clock, ns."""
     end: int
     starved: bool
-    """No work ended between the two."""
+    """Whether no work was finished in the period."""
 
 
 def blocked(window: Window, longest: float) -> bool:
     """Return whether the workers waited inside reconciles while keys waited for a worker.
 
-    All workers are taken, and by reconciles of more than ``longest`` seconds; keys wait, and do not become fewer, or
-    only as fast as such reconciles let them (Little's law: a worker is held for busy / finished-per-second seconds on
-    average); and nobody computes. CPU time is the whole operator's: while another controller of it computes, a wait is
-    not told from work.
+    True when all workers are busy with reconciles of more than ``longest`` seconds; keys wait, and their number does
+    not decrease, or only as fast as such reconciles allow (Little's law: a worker is held for busy /
+    finished-per-second seconds on average); and no worker computes. CPU time is that of the whole operator: while
+    another of its controllers computes, a wait cannot be distinguished from work.
     """
     if window.cores_per_worker is None or window.cores_per_worker >= CORES_PER_WORKER:
         return False
@@ -67,7 +67,7 @@ def blocked(window: Window, longest: float) -> bool:
 def window(readings: Sequence[Reading], cpu: CpuTimes) -> Window | None:
     """Return the figures of a controller from the first of its readings to the last.
 
-    None where there is no time between the two, or a counter began anew: the operator was restarted.
+    None where no time lies between the two, or a counter was reset: the operator was restarted.
     """
     first, last = readings[0], readings[-1]
     seconds = (last.at - first.at) / 1e9
@@ -96,10 +96,10 @@ def blocked_now(readings: Sequence[Reading], cpu: CpuTimes, longest: float) -> b
 
 
 def spells(readings: Sequence[Reading], cpu: CpuTimes, longest: float) -> list[Spell]:
-    """Return when a controller's workers were blocked, by its readings in one phase.
+    """Return the periods in which a controller's workers were blocked, by its readings in one phase.
 
-    Windows that are blocked, with what lies between and before them where all of it together is blocked too: right
-    after one wait ended and the next began, no reconcile has run for long, and the worker is as taken as before.
+    Joins blocked windows with what lies between and before them where the whole is blocked, too: right after one wait
+    ended and the next began, no reconcile has run for long, and the worker is as busy as before.
     """
     spans: list[tuple[int, int]] = []
     for end in range(len(readings)):
@@ -117,9 +117,9 @@ def spells(readings: Sequence[Reading], cpu: CpuTimes, longest: float) -> list[S
 
 
 def _start(readings: Sequence[Reading], end: int, longest: float) -> int | None:
-    """Return where the window begins that ends at a reading: ``longest`` seconds before it, and readings enough.
+    """Return the start index of the window that ends at a reading: ``longest`` seconds earlier, with enough readings.
 
-    None where there are none, and where it would reach into another phase.
+    None where there is no such window, or it would reach into another phase.
     """
     if end < MIN_SCRAPES - 1:
         return None

@@ -1,1 +1,1 @@
-"""The controller of PodCliques: pods that are alike."""
+"""The controller of PodCliques: groups of identical pods."""

@@ -1,4 +1,4 @@
-"""The pods of a clique: what they look like, and which to make and which to delete."""
+"""The pods of a clique: their contents, and which to create and delete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..resources import PODCLIQUE
 
 
 class PodPlan(msgspec.Struct, frozen=True):
-    """What is to be done to a clique's pods now."""
+    """The pods of a clique to create and to delete now."""
 
     create: list[int]
     """Index of each pod to create."""
@@ -21,10 +21,10 @@ class PodPlan(msgspec.Struct, frozen=True):
 
 
 def plan(clique: PodClique, pods: Sequence[Pod]) -> PodPlan:
-    """Return what brings the pods to the clique's replicas and template. ``pods`` holds none that is on its way out.
+    """Return what brings the pods to the clique's replicas and template. ``pods`` holds no terminating ones.
 
     Finished pods are replaced. Pods of an older template are replaced one at a time, and only while all others are
-    ready; those that are not ready go at once, since nobody is served by them.
+    ready; those that are not ready are replaced at once, since they serve no traffic.
     """
     replicas = clique.spec.replicas
     finished = [p for p in pods if p.finished]
@@ -42,7 +42,7 @@ def plan(clique: PodClique, pods: Sequence[Pod]) -> PodPlan:
 
 
 def is_outdated(clique: PodClique, pod: Pod) -> bool:
-    """Whether a pod was made from an older template."""
+    """Return whether a pod was created from an older template."""
     return pod.metadata.labels.get(naming.TEMPLATE_HASH) != clique.metadata.labels.get(naming.TEMPLATE_HASH)
 
 
@@ -53,7 +53,7 @@ def pod_index(pod: Pod) -> int:
 
 
 def _worth(clique: PodClique, pod: Pod) -> tuple[bool, bool, bool, int]:
-    """Return a key that sorts pods: those that are missed least come first."""
+    """Return a sort key for pods: the least useful come first."""
     return (not is_outdated(clique, pod), pod.ready, pod.scheduled, -pod_index(pod))
 
 
@@ -68,7 +68,7 @@ def _free_indexes(used: set[int], count: int) -> list[int]:
 
 
 def pod_body(clique: PodClique, pcs: PodCliqueSet, index: int) -> dict[str, Any]:
-    """Return the pod of an index. It carries the gate that holds it until its gang is complete."""
+    """Return the pod of an index. It has the scheduling gate that holds it until its gang is complete."""
     spec = clique.spec.pod_spec
     additions: dict[str, Any] = {
         "schedulingGates": [{"name": naming.GATE}, *spec.get("schedulingGates", ())],

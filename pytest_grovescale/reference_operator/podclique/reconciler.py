@@ -1,4 +1,4 @@
-"""Brings the pods of one clique to what its spec says."""
+"""Reconciles the pods of one clique with its spec."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ..writes import Writer
 from .pods import plan, pod_body
 from .status import gated, settled, urgent, wanted_status
 
-# Share of the passes that found nothing to do and are made again by defect noop-cpu-10. In windows side by side, with
+# Share of the passes that found nothing to do and are made again by defect noop-cpu-10. In parallel windows, with
 # 500 cliques, it added 12.9, 8.5 and 11.0 % to the CPU time of a no-op trigger (9 pairs each, intervals of 3 to 6
 # points to each side), where a share of 0.24 added 8.3 %. The rest of a trigger's time is the event, the queue, the
 # status and the set's own pass.
 REPEATED_SHARE = 0.27
-# How long a clique leaves its pods to the set's deletion of all pods before it looks again.
+# How long a clique leaves its pods to the set's deletion of all pods before it checks again.
 _BULK_DELETE_CHECK_S = 5.0
 
 
@@ -66,13 +66,13 @@ class CliqueReconciler:
         parent = f"{clique.namespace}/{clique.metadata.labels.get(naming.PART_OF, '')}"
         reads = Reads(self._sets, self._selection, parent, memoise=self._settings.switches.memoise)
         if RELIST in self._settings.defects:
-            # Defect relist: the answer holds nothing that the cache does not.
+            # Defect relist: the response holds nothing that the cache lacks.
             reads.take_pods(await self._selection.listed(clique))
         if self._caches.cliques.store.doomed(clique):
             return await self._delete(clique, reads)
         pcs = reads.podcliqueset()
         if pcs is None or pcs.terminating:
-            # Made by nobody, or about to go: nothing is started for it any more.
+            # Without an owner, or terminating: nothing is started for it any more.
             return DONE
         if naming.CLIQUE_FINALIZER not in clique.metadata.finalizers:
             clique = await self._writer.add_finalizer(self._caches.cliques, clique, naming.CLIQUE_FINALIZER)
@@ -90,17 +90,17 @@ class CliqueReconciler:
         return result
 
     def _unchanged(self, clique: PodClique, parent: str) -> None:
-        """Note a pass that found nothing to do."""
+        """Note a reconcile that found nothing to do."""
         self._counts.clique_passes_unchanged += 1
         if NOOP_CPU_10 not in self._settings.defects:
             return
-        # Defect noop-cpu-10: reads and compares all of it once more, of every so many cliques.
+        # Defect noop-cpu-10: reads and compares everything once more, for a share of the cliques.
         if self._counts.clique_passes_unchanged * REPEATED_SHARE >= self._counts.clique_passes_repeated + 1:
             self._counts.clique_passes_repeated += 1
             self._compare(clique, Reads(self._sets, self._selection, parent, memoise=self._settings.switches.memoise))
 
     def _compare(self, clique: PodClique, reads: Reads) -> bool:
-        """Whether a clique is as it should be: what a pass finds out, without acting on it."""
+        """Return whether a clique is up to date: the checks of a reconcile, without its actions."""
         pcs = reads.podcliqueset()
         if pcs is None:
             return False
@@ -124,7 +124,7 @@ class CliqueReconciler:
         await fan_out((partial(self._writer.create, pods, pod_body(clique, pcs, n)) for n in todo.create), limit)
 
     async def _open_gates(self, clique: PodClique, reads: Reads) -> None:
-        """Let those pods be scheduled that are listed in an initialised gang, once all they start after is there."""
+        """Remove the gates of pods in an initialised gang, once all cliques they start after are available."""
         pcs = reads.podcliqueset()
         waiting = [pod for pod in self._active(clique, reads) if gated(pod)]
         if pcs is None or pcs.terminating or not waiting:
@@ -147,7 +147,7 @@ class CliqueReconciler:
     async def _open_gate(self, pod: Pod) -> None:
         position = next(n for n, gate in enumerate(pod.spec.scheduling_gates) if gate.name == naming.GATE)
         path = f"/spec/schedulingGates/{position}"
-        # The test makes sure that it is this gate and no other that goes.
+        # The test operation ensures that only this gate is removed.
         operations = [{"op": "test", "path": f"{path}/name", "value": naming.GATE}, {"op": "remove", "path": path}]
         await self._writer.json_patch(self._caches.pods, pod, operations)
 
@@ -170,9 +170,9 @@ class CliqueReconciler:
         return DONE
 
     async def _delete(self, clique: PodClique, reads: Reads) -> Result:
-        """Delete the pods, and let the clique go when they are gone."""
+        """Delete the pods, and remove the clique's finalizer when they are gone."""
         if not clique.terminating or naming.CLIQUE_FINALIZER not in clique.metadata.finalizers:
-            # Its deletion was accepted and the watch has yet to tell; or it waits for someone else's finalizer.
+            # Its deletion was accepted and the watch event is pending; or another finalizer holds it.
             return DONE
         pods = reads.pods(clique)
         if not pods:
@@ -180,7 +180,7 @@ class CliqueReconciler:
             self._caches.cliques.store.doom(clique)
             return DONE
         if self._timing.always:
-            # baseline: a status at the end of every reconcile, the ones on the way out included.
+            # baseline: a status write at the end of every reconcile, also during deletion.
             await self._sync_status(clique, reads, None)
         left = self._active(clique, reads)
         if not left:

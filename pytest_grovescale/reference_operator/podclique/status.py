@@ -15,19 +15,19 @@ SCHEDULED = "PodCliqueScheduled"
 
 
 def urgent(clique: PodClique, status: CliqueStatus) -> bool:
-    """Whether others act on this change: available or no longer so, an error that came or went."""
+    """Return whether others depend on this change: of availability, or an error that appeared or disappeared."""
     before, needed = clique.status, clique.spec.needed
     flipped = (before.ready_replicas >= needed) != (status.ready_replicas >= needed)
     return flipped or before.last_errors != status.last_errors
 
 
 def gated(pod: Pod) -> bool:
-    """Whether the operator's own gate still holds a pod."""
+    """Return whether the operator's own gate still holds a pod."""
     return any(gate.name == naming.GATE for gate in pod.spec.scheduling_gates)
 
 
 def wanted_status(clique: PodClique, pods: Sequence[Pod], hashes: SetHashes, error: Exception | None) -> CliqueStatus:
-    """Return the status that the pods (none on its way out) amount to."""
+    """Return the status that follows from the pods (without terminating ones)."""
     before = clique.status
     ready = sum(p.ready for p in pods)
     scheduled = sum(p.scheduled for p in pods)
@@ -54,12 +54,12 @@ def wanted_status(clique: PodClique, pods: Sequence[Pod], hashes: SetHashes, err
 
 
 def settled(clique: PodClique, status: CliqueStatus) -> bool:
-    """Whether a status is where the spec wants it, so that nothing more is to be expected."""
+    """Return whether a status has reached the spec, so that no further change is expected."""
     return status.ready_replicas == status.updated_replicas == status.replicas == clique.spec.replicas
 
 
 def _follows(clique: PodClique, hashes: SetHashes) -> bool:
-    """Whether the clique already has the pod template that its set now wants."""
+    """Return whether the clique already has the pod template that its set now wants."""
     labels = clique.metadata.labels
     return labels.get(naming.TEMPLATE_HASH) == hashes.cliques.get(labels.get(naming.TEMPLATE, ""))
 
@@ -72,7 +72,7 @@ def _breached(clique: PodClique, ready: int, *, updating: bool) -> Condition:
         return condition(before, kind, "Unknown", "UpdateInProgress")
     old = find(before, kind)
     if old is None or old.status == "Unknown":
-        # Too few is a breach only for what once had enough.
+        # Too few pods is a breach only for a clique that once had enough.
         return condition(before, kind, "Unknown", "NotYetAvailable")
     return condition(before, kind, "True", "InsufficientReadyPods")
 

@@ -1,4 +1,4 @@
-"""The second group: the PodCliques that are in no scaling group, and their rolling update."""
+"""The second group: the PodCliques outside of scaling groups, and their rolling update."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..objects import CliqueTemplate, PodClique, PodCliqueSet
 from ..owned import Body, clique_body, clique_labels, clique_patch, pods_differ, starts_after
 from .component import Workshop, replica_of
 
-# The API server deletes a collection's objects one after another; so many at a time make use of its cores.
+# The API server deletes a collection's objects one after another; this many at a time use its cores.
 _POD_REQUESTS = 4
 
 
 class _Found(msgspec.Struct):
-    """One clique that exists, compared with what it should be."""
+    """An existing clique, compared with its desired state."""
 
     clique: PodClique
     wanted: Body
     template: CliqueTemplate
     outdated: bool
-    """Its pods would be replaced by an update."""
+    """Whether an update would replace its pods."""
     patch: Body | None
-    """What brings it up to date, its pods included; None if it is."""
+    """The patch that updates it, pods included; None if it is up to date."""
 
 
 class Cliques:
@@ -39,7 +39,7 @@ class Cliques:
         self._cliques = workshop.caches.cliques
         self._bodies: dict[str, tuple[int, dict[tuple[int, str], Body]]] = {}
         self._compared: dict[str, dict[str, _Found]] = {}
-        """By uid of the set and name of the clique: the last comparison, which stands until either changes."""
+        """By uid of the set and name of the clique: the last comparison, valid until either changes."""
         self._noop_writes = NOOP_WRITES in workshop.settings.defects
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
@@ -62,7 +62,7 @@ class Cliques:
         return None
 
     def _wanted(self, pcs: PodCliqueSet, template: CliqueTemplate, replica: int) -> Body:
-        """Return the clique as it should be; made once per generation of the set, since most passes only compare."""
+        """Return the desired clique; built once per generation of the set, since most reconciles only compare."""
         generation, bodies = self._bodies.get(pcs.uid, (-1, {}))
         if generation != pcs.metadata.generation:
             bodies = {}
@@ -73,7 +73,7 @@ class Cliques:
         return body
 
     def _compare(self, pcs: PodCliqueSet, clique: PodClique, wanted: Body, template: CliqueTemplate) -> _Found:
-        """Compare a clique with what it should be, once per version of both: pod specs are long."""
+        """Compare a clique with its desired state, once per version of both: pod specs are long."""
         compared = self._compared.setdefault(pcs.uid, {})
         known = compared.get(clique.name)
         if known is None or known.clique is not clique or known.wanted is not wanted:
@@ -107,7 +107,7 @@ class Cliques:
                 if item.outdated and not with_pods:
                     body = clique_patch(item.clique, item.wanted, item.template, with_pods=False)
                 if body is None and self._noop_writes:
-                    # Defect noop-writes: says again what the clique already holds.
+                    # Defect noop-writes: writes what the clique already holds.
                     body = {"spec": {"roleName": item.clique.spec.role_name}}
                 if body is not None:
                     patches.append((item.clique, body))
@@ -117,14 +117,14 @@ class Cliques:
     async def delete(self, pcs: PodCliqueSet) -> None:
         """Delete the set's cliques and, at once instead of clique by clique, all of their pods.
 
-        Both at the same time: nobody replaces a pod that goes, since no clique of a set that is being deleted makes
-        any. Meanwhile the cliques are told to leave their pods to this.
+        Both at the same time: deleted pods are not replaced, since the cliques of a set that is being deleted create
+        none. Meanwhile the cliques leave their pods to this deletion.
         """
         self._bodies.pop(pcs.uid, None)
         self._compared.pop(pcs.uid, None)
         shop, caches = self._workshop, self._workshop.caches
         if SLOW_DELETE in shop.settings.defects:
-            # Defect slow-delete: the next when this one is gone, and never mind whether it was asked before.
+            # Defect slow-delete: one clique after another, and repeats requests for accepted deletions.
             for clique in self._cliques.owned_by(pcs)[:1]:
                 await shop.writer.delete(self._cliques, clique)
             return
@@ -143,8 +143,8 @@ class Cliques:
 def _whose_turn(found: dict[int, list[_Found]]) -> set[int]:
     """Return the replicas whose pods may be replaced now.
 
-    Those that are not available anyway, all at once; of the others one at a time, the lowest first, and only while
-    no other replica is on its way.
+    Unavailable replicas all at once; of the others one at a time, the lowest first, and only while no other replica is
+    being updated.
     """
     waiting = [r for r, cliques in found.items() if any(item.outdated for item in cliques)]
     if not waiting:

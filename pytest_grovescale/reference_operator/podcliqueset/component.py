@@ -1,4 +1,4 @@
-"""What a component of a PodCliqueSet is, and what all of them share."""
+"""The interface of the components of a PodCliqueSet, and their shared functions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ..writes import Writer
 
 T = TypeVar("T", bound=Object)
 
-# From so many objects on, one request for all is cheaper than one for each.
+# From this number of objects on, one request for all is cheaper than one for each.
 _COLLECTION_FROM = 4
 _SPLIT_FROM = 100
 _REPLICAS_PER_REQUEST = 50
 
 
 class BulkDeletions:
-    """The sets (by uid) whose pods are being deleted all together right now."""
+    """The sets (by uid) whose pods are currently being deleted in bulk."""
 
     def __init__(self) -> None:
         self._active: set[str] = set()
@@ -53,17 +53,17 @@ class Component(Protocol):
     name: str
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
-        """Bring the children to what the set wants; returns seconds after which to look again, or None."""
+        """Reconcile the children with the set; returns seconds until the next check, or None."""
 
     async def delete(self, pcs: PodCliqueSet) -> None:
         """Delete the children of a set that is being deleted. Called again until none is left."""
 
     def left(self, pcs: PodCliqueSet) -> int:
-        """Return how many children are still there."""
+        """Return how many children still exist."""
 
 
 class Workshop:
-    """What components work with, and how they create and delete."""
+    """Tools of the components: creation and deletion of children."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class Workshop:
         return await self.writer.patch_status(self._controller(), cached, obj, status)
 
     async def run(self, calls: Iterable[Call]) -> None:
-        """Make requests, as many at a time as reconciles may run."""
+        """Make requests, with the concurrency of the reconciles."""
         await fan_out(calls, self.settings.concurrency)
 
     async def ensure(self, cached: Cached[T], pcs: PodCliqueSet, wanted: dict[str, Callable[[], Body]]) -> None:
-        """Create those children (by name) that are not there. Raises NotOwned for a name that someone else has."""
+        """Create the missing children (by name). Raises NotOwned for a name that another owner uses."""
         missing = [make for name, make in wanted.items() if self.child(cached, pcs, name) is None]
         await self.run(partial(self.create, cached, make) for make in missing)
 
@@ -108,16 +108,15 @@ class Workshop:
         return obj
 
     async def delete_surplus(self, cached: Cached[T], objects: Iterable[T]) -> None:
-        """Delete some of the children, each by itself."""
+        """Delete some of the children, one request each."""
         doomed = cached.store.doomed
         await self.run(partial(self.writer.delete, cached, obj) for obj in objects if not doomed(obj))
 
     async def delete_all(self, cached: Cached[T], pcs: PodCliqueSet, *, owners: set[str], requests: int = 1) -> None:
-        """Delete all objects that carry the set's labels and are controlled by one of ``owners`` (uids).
+        """Delete all objects that have the set's labels and are controlled by one of ``owners`` (uids).
 
-        Where the labels select exactly these, that takes no more than ``requests`` requests, and the API server needs
-        less time for it than for one each. Where someone has put the labels onto other objects, each child is
-        deleted by itself.
+        Where the labels select exactly these, that takes at most ``requests`` requests, and less time in the API server
+        than one each. Where other objects have the labels too, each child is deleted by itself.
         """
         doomed = cached.store.doomed
         labelled = cached.store.by("part_of", pcs.key)
@@ -131,7 +130,7 @@ class Workshop:
             await fan_out(self._split(cached, pcs, left), requests)
 
     def _split(self, cached: Cached[T], pcs: PodCliqueSet, objects: list[T]) -> Iterator[Call]:
-        """Return the deletion of some objects as several, each of the objects of some of the set's replicas."""
+        """Return the deletion of some objects as several, each for some of the set's replicas."""
         by_replica: dict[int, list[T]] = {}
         for obj in objects:
             by_replica.setdefault(replica_of(obj), []).append(obj)

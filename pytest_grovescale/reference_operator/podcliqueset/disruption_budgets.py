@@ -1,4 +1,4 @@
-"""Defect missing-right: a PodDisruptionBudget for each set, which nobody remembered to allow in the ClusterRole."""
+"""Defect missing-right: a PodDisruptionBudget for each set, which the ClusterRole does not allow."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .component import Workshop
 
 
 class DisruptionBudgets:
-    """One per set: asked for at every pass, since none is ever there."""
+    """One per set: created at every reconcile, since none ever exists."""
 
     name = "pod-disruption-budget"
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
-        # Not watched: what may not be made may not be listed either.
+        # Not watched: the missing right includes listing.
         self._budgets = Cached(resources.DISRUPTION_BUDGET, Object)
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
-        """Raises ApiError, 403."""
+        """Create it; raises ApiError, 403."""
         body = {
             "metadata": self._workshop.metadata(pcs, pcs.name, self.name),
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {naming.PART_OF: pcs.name}}},
@@ -28,7 +28,7 @@ class DisruptionBudgets:
         return None
 
     async def delete(self, pcs: PodCliqueSet) -> None:
-        """Nothing was made."""
+        """Nothing to delete."""
 
     def left(self, pcs: PodCliqueSet) -> int:
         return 0

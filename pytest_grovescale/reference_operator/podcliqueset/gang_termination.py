@@ -1,4 +1,4 @@
-"""Ends a replica of the set that has had too few ready pods for too long: it then is made anew as a whole."""
+"""Deletes a replica of the set that has had too few ready pods for too long, so that it is recreated as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .component import Workshop, replica_of
 
 
 class GangTermination:
-    """Works from the cliques' condition MinAvailableBreached and the set's terminationDelay."""
+    """Uses the cliques' condition MinAvailableBreached and the set's terminationDelay."""
 
     name = "podcliqueset-replica"
 
@@ -49,7 +49,7 @@ class GangTermination:
         return found.last_transition_time
 
     async def delete(self, pcs: PodCliqueSet) -> None:
-        """Nothing: the cliques are another component's."""
+        """Nothing to delete: the cliques belong to another component."""
 
     def left(self, pcs: PodCliqueSet) -> int:
         return 0

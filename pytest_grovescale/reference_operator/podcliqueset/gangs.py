@@ -1,4 +1,4 @@
-"""The third group: PodGangs. One lists the pods of one replica of the set; pods wait for it behind their gate."""
+"""The third group: PodGangs. Each lists the pods of one set replica; a scheduling gate holds them until then."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Gangs:
         return None
 
     def _pod_groups(self, pcs: PodCliqueSet, gang: str, scaled: list[ScalingGroup]) -> list[PodGroup] | None:
-        """Return the pods of one replica, by clique; None while any clique or any pod of it is still to come."""
+        """Return the pods of one replica, by clique; None while any of its cliques or pods is missing."""
         store, template = self._workshop.caches.cliques.store, pcs.spec.template
         cliques = [c for c in store.by("gang", f"{pcs.namespace}/{gang}") if not store.doomed(c)]
         expected = len(template.standalone) + sum(g.spec.replicas * len(g.spec.clique_names) for g in scaled)
@@ -89,7 +89,7 @@ class Gangs:
         await self._workshop.writer.patch(self._gangs, gang, {"spec": {"podgroups": msgspec.to_builtins(groups)}})
 
     async def _initialize(self, gang: PodGang) -> None:
-        """Say that the gang's pods all exist. Its phase beyond that is for a gang scheduler to report."""
+        """Report that the gang's pods all exist. Later phases are reported by a gang scheduler."""
         if gang.initialized:
             return
         wanted = PodGangStatus(

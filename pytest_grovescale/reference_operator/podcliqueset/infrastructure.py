@@ -1,4 +1,4 @@
-"""The first group: identity, rights, names and autoscalers. Nothing else can start without them."""
+"""The first group: ServiceAccount, RBAC, Services and autoscalers. The other groups depend on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..objects import Autoscaler, AutoScaling, PodCliqueSet, Role, Service
 from ..owned import Body
 from .component import Workshop, replica_of
 
-# What the pods of a set may do: watch each other, to find out when they may start.
+# Permissions of a set's pods: they watch each other, to find out when they may start.
 _RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 
 
@@ -32,7 +32,7 @@ class _PerSet(ABC):
 
     @abstractmethod
     def _content(self, pcs: PodCliqueSet) -> Body:
-        """Return what the object holds besides its metadata."""
+        """Return the object's content besides its metadata."""
 
     def _body(self, pcs: PodCliqueSet) -> Body:
         metadata = self._workshop.metadata(pcs, self._name(pcs), self.name)
@@ -57,7 +57,7 @@ class ServiceAccounts(_PerSet):
         return {}
 
     async def delete(self, pcs: PodCliqueSet) -> None:
-        # kube-controller-manager deletes the token of an account that is gone: sometimes it would be before us.
+        # kube-controller-manager deletes the token of a deleted account, sometimes before this does.
         if not self._workshop.caches.secrets.owned_by(pcs):
             await super().delete(pcs)
 
@@ -87,7 +87,7 @@ class RoleBindings(_PerSet):
 
 
 class Rights:
-    """The Role and then its binding: the API server looks the Role up when it is bound."""
+    """The Role, then its binding: the API server checks the Role when it is bound."""
 
     name = "pod-rights"
 
@@ -108,7 +108,7 @@ class Rights:
 
 
 class TokenSecrets(_PerSet):
-    """The Secret is never read: only its metadata is cached, the token is kube-controller-manager's to write."""
+    """The Secret is never read: only its metadata is cached; kube-controller-manager writes the token."""
 
     name = "pod-service-account-token"
 
@@ -123,14 +123,14 @@ class TokenSecrets(_PerSet):
 
 
 class HeadlessServices:
-    """One per replica of the set; it gives the pods their names."""
+    """One per replica of the set; gives the pods their DNS names."""
 
     name = "headless-service"
 
     def __init__(self, workshop: Workshop) -> None:
         self._workshop = workshop
         self._services = workshop.caches.services
-        # Defect orphan: no owner reference, hence nobody's to delete.
+        # Defect orphan: no owner reference, so it is never deleted.
         self._orphans = ORPHAN in workshop.settings.defects
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
@@ -179,7 +179,7 @@ class HeadlessServices:
 
 
 class Autoscalers:
-    """One per clique or scaling group that asks for it, in each replica of the set."""
+    """One per clique or scaling group with a configuration for it, in each replica of the set."""
 
     name = "horizontal-pod-autoscaler"
 
@@ -211,7 +211,7 @@ class Autoscalers:
         return None
 
     def _wanted(self, pcs: PodCliqueSet) -> dict[str, tuple[str, AutoScaling, int]]:
-        """Return (kind, configuration, replica) by the name of what is scaled; the autoscaler has the same name."""
+        """Return (kind, configuration, replica) by the name of the scale target; the autoscaler has the same name."""
         wanted: dict[str, tuple[str, AutoScaling, int]] = {}
         template = pcs.spec.template
         scaled_cliques = [c for c in template.standalone if c.spec.auto_scaling_config is not None]

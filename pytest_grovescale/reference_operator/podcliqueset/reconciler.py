@@ -1,4 +1,4 @@
-"""Brings everything that one PodCliqueSet owns to what its spec says."""
+"""Reconciles all children of one PodCliqueSet with its spec."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .scaling_groups import ScalingGroups
 from .status import settled, urgent, wanted_status
 from .waiting import until_available
 
-# Deletions that were accepted are told by events; this is for what an event cannot tell.
+# Accepted deletions are reported by events; this delay covers cases without an event.
 _DELETE_CHECK_S = 2.0
 
 
 class SetReconciler:
     """The reconcile function of the PodCliqueSet controller.
 
-    Finalizer, components in dependency order, then the status with the generation observed.
+    Finalizer, components in dependency order, then the status with observedGeneration.
     """
 
     def __init__(self, workshop: Workshop, selection: PodSelection, timing: StatusTiming) -> None:
@@ -54,7 +54,7 @@ class SetReconciler:
             [ScalingGroups(workshop), Gangs(workshop, selection)],
         )
         if MISSING_RIGHT in workshop.settings.defects:
-            # Defect missing-right: after all else, so that nothing but its own request fails.
+            # Defect missing-right: last, so that only its own request fails.
             self._groups = (*self._groups, [DisruptionBudgets(workshop)])
         self._components = [component for group in self._groups for component in group]
         self._at_once = 0
@@ -73,7 +73,7 @@ class SetReconciler:
         try:
             again = await self._sync(pcs)
             if BLOCKING_WAIT in self._workshop.settings.defects:
-                # Defect blocking-wait: what the status tells to the next event is awaited here.
+                # Defect blocking-wait: waits for the status that the next event would report.
                 await until_available(pcs, self._workshop, self._sync)
         except (ApiError, TimeoutError) as error:
             failure = error
@@ -91,7 +91,7 @@ class SetReconciler:
             results = await asyncio.gather(*(self._one(c, pcs) for c in group), return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException):
-                    # What comes later depends on this group.
+                    # Later groups depend on this one.
                     raise result
                 if result is not None:
                     waits.append(result)
@@ -106,7 +106,7 @@ class SetReconciler:
         with _Concurrent(self):
             if FUNCTION_NAME_LABEL not in self._workshop.settings.defects:
                 return await component.sync(pcs)
-            # Defect function-name-label: whoever renames a function renames a series.
+            # Defect function-name-label: renaming a function renames a series.
             with timed(self._workshop.steps, component.sync):
                 return await component.sync(pcs)
 
@@ -117,14 +117,14 @@ class SetReconciler:
     # ---- status
 
     async def _sync_status(self, pcs: PodCliqueSet, failure: Exception | None) -> float | None:
-        """Write the status if it is due; returns the seconds after which it will be, or None."""
+        """Write the status if it is due; returns the seconds until it is, or None."""
         shop = self._workshop
         current = shop.caches.sets.store.get(pcs.key)
         if current is None or current.uid != pcs.uid:
             return None
         wanted = wanted_status(current, shop.caches, shop.hashes.of(pcs), pcs.metadata.generation, failure)
         if HOT_LOOP in shop.settings.defects:
-            # Defect hot-loop: a status that says when it was written, and so is another one each time.
+            # Defect hot-loop: a status with its write time, which changes with each write.
             for condition in wanted.conditions:
                 condition.message = f"observed at {time.time_ns()}"
             current = msgspec.structs.replace(current, status=type(wanted)())
@@ -140,7 +140,7 @@ class SetReconciler:
 
     async def _delete(self, pcs: PodCliqueSet) -> Result:
         if naming.SET_FINALIZER not in pcs.metadata.finalizers or "orphan" in pcs.metadata.finalizers:
-            # Not ours to act on, or the garbage collector is about to take the owner off the children.
+            # Not ours to process, or the garbage collector is about to remove the owner from the children.
             return DONE
         if self._workshop.settings.switches.parallel_groups:
             results = await asyncio.gather(
@@ -161,7 +161,7 @@ class SetReconciler:
 
 
 class _Concurrent:
-    """Counts components in progress, for the high-water mark that proves the switch parallel-groups."""
+    """Counts components in progress, for the peak that proves the switch parallel-groups."""
 
     def __init__(self, reconciler: SetReconciler) -> None:
         self._reconciler = reconciler

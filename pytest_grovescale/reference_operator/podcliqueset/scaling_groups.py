@@ -35,7 +35,7 @@ class ScalingGroups:
                 annotations = wanted["metadata"]["annotations"]
                 body: Body = {} if have == spec else {"spec": spec}
                 if not annotations.items() <= group.metadata.annotations.items():
-                    # The template's replicas changed, so they override whoever has scaled the group since.
+                    # The template's replicas changed, so they override any scaling of the group since.
                     body = {"metadata": {"annotations": annotations}, "spec": {**spec, "replicas": template.replicas}}
                 if body:
                     await shop.writer.patch(self._groups, group, body)

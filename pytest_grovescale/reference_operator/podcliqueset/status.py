@@ -15,7 +15,7 @@ AVAILABLE = "Available"
 def wanted_status(
     pcs: PodCliqueSet, caches: Caches, hashes: SetHashes, generation: int, error: Exception | None
 ) -> SetStatus:
-    """Return the status that the children amount to; ``generation`` is the one that has been worked on."""
+    """Return the status that follows from the children; ``generation`` is the one that has been processed."""
     cliques: dict[int, list[PodClique]] = {}
     for clique in caches.cliques.owned_by(pcs):
         cliques.setdefault(replica_of(clique), []).append(clique)
@@ -47,12 +47,12 @@ def wanted_status(
 
 
 def settled(pcs: PodCliqueSet, status: SetStatus) -> bool:
-    """Whether a status is where the spec wants it, so that nothing more is to be expected."""
+    """Return whether a status has reached the spec, so that no further change is expected."""
     return status.available_replicas == status.updated_replicas == status.replicas == pcs.spec.replicas
 
 
 def urgent(pcs: PodCliqueSet, status: SetStatus) -> bool:
-    """Whether someone may be waiting for this very change: a new generation seen, an error that came or went."""
+    """Return whether clients may wait for this change: a new generation, an error that appeared or disappeared."""
     before = pcs.status
     return before.observed_generation != status.observed_generation or before.last_errors != status.last_errors
 

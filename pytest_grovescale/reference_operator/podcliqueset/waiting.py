@@ -1,6 +1,6 @@
 """Defect blocking-wait: a status check inside the reconcile.
 
-It makes the code that comes after it simple, and keeps a worker for as long as somebody else takes.
+It simplifies the code after it, and blocks a worker until other components have finished.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .status import wanted_status
 
 POLL_S = 0.5
 TIMEOUT_S = 240.0
-"""Then the reconcile fails, and its key comes again."""
+"""Time limit, s: then the reconcile fails, and its key is queued again."""
 
 
 async def until_available(pcs: PodCliqueSet, shop: Workshop, sync: Callable[[PodCliqueSet], Awaitable[object]]) -> None:
-    """Return when a set is available as its spec wants it, or is no longer wanted. Raises TimeoutError, ApiError.
+    """Return when a set is available according to its spec, or no longer wanted. Raises TimeoutError, ApiError.
 
-    ``sync`` brings its children to what it wants: a gang lists its pods, which are made while this waits.
+    ``sync`` reconciles its children: a gang lists its pods, which are created during the wait.
     """
     async with asyncio.timeout(TIMEOUT_S):
         while not _available(pcs, shop):

@@ -1,4 +1,4 @@
-"""Brings the cliques of one scaling group to what its spec says."""
+"""Reconciles the cliques of one scaling group with its spec."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class ScalingGroupReconciler:
         await fan_out((partial(self._writer.delete, cached, clique) for clique in surplus), limit)
 
     def _whose_turn(self, group: ScalingGroup, pcs: PodCliqueSet, owned: dict[str, PodClique]) -> int | None:
-        """Return the one replica of the group whose pods may be replaced now: the first that is not up to date."""
+        """Return the one replica of the group whose pods may be replaced now: the first that is outdated."""
         hashes = self._hashes.of(pcs).cliques
         for replica in range(group.spec.replicas):
             for name in group.spec.clique_names:

@@ -1,4 +1,4 @@
-"""The first lines of a page: how it ended, which bounds it exceeds, who else used the machine, where the time went."""
+"""The summary lines of a page: outcome, exceeded bounds, contention, time attribution."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ TONES: dict[str, Tone] = {
     "inconclusive": "warn",
     "not-measured": "warn",
 }
-"""Outcome or verdict → how it is shown, beside its word."""
+"""Outcome or verdict → its style, beside its word."""
 
 
 class Line(NamedTuple):
     tone: Tone
     text: str
     source: str = ""
-    """Where the check that it is of is declared."""
+    """Source of the check's declaration."""
 
 
 def answer(test: TestResult) -> tuple[Line, ...]:
-    """Return what a reader must know of a test before anything else."""
+    """Return the summary of a test, the first lines of its page."""
     broke = (Line("warn", text) for text in disruptions(test))
     measured = (*broke, *_outcome(test), *_not_passed(test), *_doubts(test))
     inflated = (Line("warn", text) for text in inflation(test))
@@ -54,7 +54,7 @@ def answer(test: TestResult) -> tuple[Line, ...]:
 
 
 def _doubts(test: TestResult) -> Iterator[Line]:
-    """Yield why the figures may not count. A failure that only repeats a check's line is that check's."""
+    """Yield reasons why the figures may not count. A failure that only repeats a check's line is left to that check."""
     repeated = test.failure and any(headline(check) in test.failure for check in test.checks)
     for text in standing(msgspec.structs.replace(test, failure="") if repeated else test):
         yield Line("bad" if test.error and test.error in text else "warn", text)

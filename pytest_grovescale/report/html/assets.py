@@ -1,6 +1,6 @@
 """Scripts and styles of a page, from the files beside this one.
 
-``vendor/`` holds published builds of other people's libraries, unchanged; ``VENDORED.md`` there says which.
+``vendor/`` holds published builds of third-party libraries, unchanged; ``VENDORED.md`` there lists them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ D3 = (
     "d3-scale",
     "d3-transition",
 )
-"""In an order in which each finds those that it needs: the modules that d3-flame-graph asks for, and theirs."""
+"""In dependency order: the modules that d3-flame-graph needs, and their dependencies."""
 
 CHARTS = (VENDOR / "uplot" / "uPlot.iife.min.js",)
 FLAMES = (
@@ -45,7 +45,7 @@ STYLES = (VENDOR / "uplot" / "uPlot.min.css", STATIC / "report.css", STATIC / "s
 
 @cache
 def scripts(*, charts: bool, flames: bool) -> tuple[str, ...]:
-    """Return the scripts of a page in the order in which they run; only those libraries that it has a use for."""
+    """Return the scripts of a page in the order in which they run; only those libraries that it uses."""
     libraries = (*(CHARTS if charts else ()), *(FLAMES if flames else ()))
     own = "\n".join(_script(path) for path in OWN)
     return (*(_script(path) for path in libraries), f'"use strict";\n{{\n{own}}}')
@@ -59,7 +59,7 @@ def styles() -> str:
 
 def _script(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
-    # The browser ends an inline script here, wherever it stands; no file has it, and a test says so.
+    # The browser ends an inline script here, wherever it occurs; no file contains it, which a test checks.
     if "</script" in text.lower() or "<!--" in text:
         raise ValueError(f"{path} cannot stand inside a page")
     return text

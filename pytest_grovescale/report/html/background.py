@@ -1,4 +1,4 @@
-"""What a comparison's page shows behind its figures: the runs, what was in force in them, and their profiles."""
+"""Background of a comparison's page: the runs, the settings in force in them, and their profiles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ShownRun(msgspec.Struct, frozen=True, kw_only=True):
 
     variant: str
     what: str
-    """Which of its runs it is."""
+    """Description of the run."""
     test: TestResult
     timeline: Timeline
     page: str = ""
@@ -44,7 +44,7 @@ class ShownRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Background(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a comparison's page shows beside the figures."""
+    """Everything on a comparison's page beside the figures."""
 
     profiles: tuple[ProfilePair, ...] = ()
     not_profiled: tuple[NotProfiled, ...] = ()

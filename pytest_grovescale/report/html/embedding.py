@@ -1,4 +1,4 @@
-"""Data and scripts inside an HTML page: written so that nothing in them can end their element."""
+"""Embedding of data and scripts in an HTML page, so that nothing in them can end their element."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ESCAPES = {
     "\u2028": "\\u2028",
     "\u2029": "\\u2029",
 }
-"""These stand only inside of strings in JSON, where an escape means the same."""
+"""Characters that occur only inside strings in JSON, where their escapes mean the same."""
 
 
 def json_block(data: Any) -> str:

@@ -26,7 +26,7 @@ NAME = "report.html"
 
 
 class PageError(GrovescaleError):
-    """A page could not be made. Everything else of the run is whole."""
+    """A page could not be written. Everything else of the run is complete."""
 
 
 def write_run(
@@ -37,7 +37,7 @@ def write_run(
     baselines: Mapping[str, Against] | None = None,
     to: Path | None = None,
 ) -> Path:
-    """Write the page of the run in ``folder`` and return where; ``to``: elsewhere than in its folder.
+    """Write the page of the run in ``folder`` and return its path; ``to``: another path.
 
     ``timelines``: by `TestResult.recording`; ``baselines``: by `TestResult.test`. Raises PageError.
     """
@@ -72,14 +72,14 @@ def write_comparison(
     *,
     to: Path | None = None,
 ) -> Path:
-    """Write the page of the comparison in ``folder`` and return where. Raises PageError."""
+    """Write the page of the comparison in ``folder`` and return its path. Raises PageError."""
     target = to or folder / NAME
     _write(target, lambda: render_comparison(comparisons, background))
     return target
 
 
 def write_sweep(folder: Path, sweep: Sweep, checks: Sequence[CheckResult] = (), *, to: Path | None = None) -> Path:
-    """Write the page of the sweep in ``folder`` and return where. Raises PageError."""
+    """Write the page of the sweep in ``folder`` and return its path. Raises PageError."""
     target = to or folder / NAME
     _write(target, lambda: render_sweep(sweep, checks, folder=seen_from(target, folder)))
     return target
@@ -128,13 +128,13 @@ def _profiles(result: Result) -> Iterator[ProfileResult]:
 
 
 def seen_from(page: Path, folder: Path) -> str:
-    """Return a folder as a link on a page names it; empty for the page's own."""
+    """Return a folder as a link relative to a page; empty for the page's own."""
     relative = Path(os.path.relpath(folder.resolve(), page.resolve().parent)).as_posix()
     return "" if relative == "." else relative
 
 
 def _write(target: Path, render: Callable[[], str]) -> None:
-    """Write a page whole or not at all: who loads it meanwhile must not see half of it."""
+    """Write a page atomically: a browser that loads it must not see half of it."""
     try:
         with replacing(target) as file:
             file.write(render().encode())
@@ -144,7 +144,7 @@ def _write(target: Path, render: Callable[[], str]) -> None:
             next_step="Give a file in a folder that exists and can be written, on a disk with free space.",
         ) from error
     except Exception as error:
-        # Whatever is wrong with a page, the run that it is of must not be lost by it.
+        # A page that fails must not lose its run.
         raise PageError(
             f"{target} cannot be made: {type(error).__name__}: {error}",
             next_step="All figures are in result.json. This is a defect: please report it, with that file.",

@@ -17,7 +17,7 @@ from ...analysis.profiles.functions import is_framework
 from ...analysis.profiles.stacks import Function, Stack, Stacks
 
 MIN_SHARE = 0.001
-"""Calls with a smaller share of a profile are added up as `OTHER`, next to their siblings."""
+"""Calls with a smaller share of a profile are summed as `OTHER`, next to their siblings."""
 
 MAX_FRAMES = 3000
 """Of one graph: `MIN_SHARE` is doubled until it has no more."""
@@ -48,11 +48,11 @@ class Flame(msgspec.Struct, frozen=True, kw_only=True):
     min_share: float = MIN_SHARE
     """Calls with a smaller share are in `OTHER`."""
     pruned: int = 0
-    """How many calls that are."""
+    """Number of those calls."""
 
 
 class _Weighed(NamedTuple):
-    """Stacks in lexical order, so that all that share their outer frames stand together; with running sums."""
+    """Stacks in lexical order, so that stacks with the same outer frames are adjacent; with running sums."""
 
     stacks: list[Stack]
     after: list[float]
@@ -60,7 +60,7 @@ class _Weighed(NamedTuple):
     functions: Sequence[Function]
 
     def weight(self, low: int, high: int) -> tuple[float, float]:
-        # Rounded, since a difference of sums of shares is seldom a plain zero where there is nothing.
+        # Rounded, since a difference of sums of shares is rarely exactly zero.
         return round(self.after[high] - self.after[low], 12), round(self.before[high] - self.before[low], 12)
 
 
@@ -69,7 +69,7 @@ def flame_of(stacks: Stacks) -> Flame | None:
     if not stacks.total:
         return None
     counts = {stack: (float(weight), 0.0) for stack, weight in stacks.counts.items()}
-    # What is beyond the kept stacks is part of the whole, and has no frame.
+    # The weight beyond the kept stacks is part of the whole, and has no frame.
     counts[()] = (float(stacks.rest), 0.0)
     return _pruned(_weighed(counts, stacks.functions), stacks.unit, differs=False)
 
@@ -94,7 +94,7 @@ def difference_of(
 
 
 def _scaled(stacks: Stacks, whole: float, index: dict[Function, int]) -> dict[Stack, float]:
-    """Return the weights of a profile as parts of ``whole``; its functions are numbered anew, by ``index``."""
+    """Return the weights of a profile as parts of ``whole``; its functions are renumbered by ``index``."""
     numbers = [index.setdefault(function, len(index)) for function in stacks.functions]
     found = {
         tuple([numbers[function] for function in stack]): weight * whole / stacks.total
@@ -136,7 +136,7 @@ def _pruned(weighed: _Weighed, unit: Unit, *, differs: bool) -> Flame:
 
 
 def _short(value: float) -> float:
-    """Return a weight with as many digits as a page can show; whole numbers as they are."""
+    """Return a weight with as many digits as a page can show; whole numbers unchanged."""
     return int(value) if value.is_integer() else float(f"{value:.5g}")
 
 
@@ -152,7 +152,7 @@ class _Row(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Stacks low … high that are the same up to a depth: one call, and all that it calls."""
+    """Stacks low … high that are the same up to a depth: one call, and all its callees."""
 
     low: int
     high: int
@@ -192,7 +192,7 @@ def _together(small: Sequence[_Group]) -> _Row:
 
 
 def _calls(weighed: _Weighed, caller: _Group) -> Iterator[_Group]:
-    """Yield what a call calls directly. Stacks that end with the call itself stand first."""
+    """Yield the direct callees of a call. Stacks that end with the call itself come first."""
     depth = caller.depth
     low = bisect_right(weighed.stacks, depth, caller.low, caller.high, key=lambda stack: min(len(stack), depth + 1))
     while low < caller.high:

@@ -34,10 +34,9 @@ def render_run(
 ) -> str:
     """Return a run's page.
 
-    ``timelines``: by `TestResult.recording`; ``flames`` and ``functions`` (whole function
-    tables): by `ProfileResult.file`; what they lack is left out.
-    ``baselines``: what a test's figures are shown beside, by `TestResult.test`.
-    ``folder``: the run's folder as seen from the page, for links; empty for the page's own.
+    ``timelines``: by `TestResult.recording`; ``flames`` and ``functions`` (whole function tables): by
+    `ProfileResult.file`; missing ones are left out. ``baselines``: the figures to compare a test with, by
+    `TestResult.test`. ``folder``: the run's folder as seen from the page, for links; empty for the page's own.
     """
     shown = [(timelines or {}).get(test.recording) for test in result.tests]
     colours = colours_of(zip(result.tests, shown, strict=True))
@@ -94,12 +93,12 @@ def render_comparison(comparisons: Sequence[Comparison], background: Background 
 
 
 def _over_time(run: ShownRun) -> Timeline:
-    """Return a run's timeline without the metrics endpoints' curves, which its own page has."""
+    """Return a run's timeline without the metrics endpoints' curves, which the run's own page has."""
     return msgspec.structs.replace(run.timeline, metrics=())
 
 
 def render_sweep(sweep: Sweep, checks: Sequence[CheckResult] = (), *, folder: str = "") -> str:
-    """Return the page of a sweep: its exponents, and log-log charts of what they were fitted to.
+    """Return the page of a sweep: its exponents, and log-log charts of the fitted points.
 
     ``folder``: the sweep's folder as seen from the page, for links; empty for the page's own.
     """
@@ -123,7 +122,7 @@ def render_sweep(sweep: Sweep, checks: Sequence[CheckResult] = (), *, folder: st
 
 
 def _page(template: str, data: Sequence[Mapping[str, Any]], **content: Any) -> str:
-    """Render a page with the libraries that its data needs. Each script is allowed by its hash, and nothing else."""
+    """Render a page with the libraries that its data needs. The policy allows only these scripts, by their hashes."""
     scripts = assets.scripts(
         charts=any(part.get("timeline") or part.get("scaling") for part in data),
         flames=any(part.get("profiles") for part in data),

@@ -1,4 +1,4 @@
-"""Profiles as a page holds them: function tables as arrays, flame graphs, and links to the files."""
+"""Profiles on a page: function tables as arrays, flame graphs, and links to the files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...analysis.result import FunctionRow, PhaseResult, ProfileResult
 from .flames import Flame
 
 MAX_FUNCTIONS = 500
-"""Rows of a function table that a page holds; all that were kept are in result.json."""
+"""Rows of a function table on a page; all kept rows are in result.json."""
 
 
 class ProfilePair(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +34,10 @@ class ProfilePair(msgspec.Struct, frozen=True, kw_only=True):
 def profile_data(
     phase: PhaseResult, profile: ProfileResult, flame: Flame | None, folder: str, whole: Sequence[FunctionRow] = ()
 ) -> dict[str, Any]:
-    """Return what a page shows of one profile: its functions by self time, most first.
+    """Return the data of one profile on a page: its functions by self time, most first.
 
     ``folder``: the run's folder as seen from the page. ``whole``: all rows of its function table, where they are known;
-    a result keeps those with most samples, and what is hot by itself need not be among them.
+    a result keeps those with most samples, which may lack functions with a high self time.
     """
     functions = sorted(whole or profile.functions, key=lambda row: (-row.self_samples, -row.samples))
     return {
@@ -64,7 +64,7 @@ def _function(row: FunctionRow) -> list[str | float | bool | None]:
 
 
 def pair_data(pair: ProfilePair, names: tuple[str, str]) -> dict[str, Any]:
-    """Return what a page shows of two profiles; ``names``: of the variants."""
+    """Return the data of two profiles on a page; ``names``: of the variants."""
     before, after = pair.before.profile, pair.after.profile
     found = difference(before, after)
     sides = list(zip(names, (before, after), strict=True))
@@ -85,7 +85,7 @@ def pair_data(pair: ProfilePair, names: tuple[str, str]) -> dict[str, Any]:
 
 
 def _cost(name: str, profile: ProfileResult) -> dict[str, Any]:
-    """Return what a process used in the pass without a profiler, and with it."""
+    """Return a process's CPU time in the pass without a profiler, and with it."""
     return {
         "name": name,
         "cpu_s": profile.cpu_s,
@@ -115,7 +115,7 @@ def _links(profile: ProfileResult, folder: str) -> list[dict[str, str]]:
 
 
 def link(path: str, folder: str = "") -> str:
-    """Return a relative link to a file of a run's folder; no path can make it anything else."""
+    """Return a relative link to a file of a run's folder; any path gives a relative link."""
     return quote(f"{folder.rstrip('/') or '.'}/{path}", safe="/.")
 
 

@@ -1,4 +1,4 @@
-"""A sweep as its page holds it: the first lines, a row for each exponent, and the charts' data."""
+"""A sweep on its page: the summary lines, a row for each exponent, and the charts' data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SHORT = {
     "rss": "{}",
     "series": "{}",
 }
-"""Kind of a metric → what it is called under its chart's heading."""
+"""Kind of a metric → its label under its chart's heading."""
 
 
 _LEAST: dict[Unit, float] = {"s": 1e-5, "bytes": 1e4}
@@ -50,7 +50,7 @@ _LEAST: dict[Unit, float] = {"s": 1e-5, "bytes": 1e4}
 
 
 class Place(NamedTuple):
-    """Where an interval stands on an axis of exponents from 0 to 2, in percent of its width: 1 is in the middle."""
+    """Position of an interval on an axis of exponents from 0 to 2, in percent of its width: 1 is in the middle."""
 
     low: float
     width: float
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """One metric of a chart's table: of each size its runs' figures, and what the fit says (empty without one)."""
+    """One metric of a chart's table: of each size its runs' figures, and the fit (empty without one)."""
 
     what: str
     cells: tuple[tuple[tuple[str, ...], str], ...]
@@ -84,14 +84,14 @@ class Chart(NamedTuple):
 
 
 def lines(sweep: Sweep, checks: Sequence[CheckResult]) -> Iterator[Line]:
-    """Yield what a reader must know of a sweep before anything else; the first is the answer."""
+    """Yield the summary lines of a sweep; the first is the verdict."""
     yield Line(_tone(checks), scaling_table.answer(sweep, checks))
     steepest = ordered(sweep)[:_STEEPEST]
     if len(steepest) > 1:
         texts = (f"{describe(fit.key)} {scaling_table.exponent(fit)}" for fit in steepest)
         yield Line("plain", f"Steepest, by the lower end of the interval: {'; '.join(texts)}")
     if verdict(checks) == "fail":
-        # Without one that failed, they are the answer.
+        # Without a failed check, the inconclusive ones are the verdict.
         yield from (Line("warn", check.text) for check in checks if check.verdict == "inconclusive")
     if passed := sum(check.verdict == "pass" for check in checks):
         yield Line("good", f"{count(passed)} of {count(len(checks))} checks passed.")
@@ -117,12 +117,12 @@ def verdict(checks: Sequence[CheckResult]) -> str:
 
 
 def ordered(sweep: Sweep) -> list[ScalingFit]:
-    """Return the fits that have an exponent by the lower end of its interval: what surely grows fastest is first."""
+    """Return the fits with an exponent, by the lower end of its interval: the fastest certain growth first."""
     return sorted((fit for fit in sweep.fits if fit.low is not None), key=lambda fit: (-(fit.low or 0.0), fit.key))
 
 
 def bends(fit: ScalingFit) -> bool:
-    """Whether the two largest sizes are steeper than the whole line can be, by more than a reader could see."""
+    """Return whether the two largest sizes are visibly steeper than the line of all sizes."""
     if fit.last_exponent is None or fit.high is None:
         return False
     return round(fit.last_exponent, 2) > round(fit.high, 2)
@@ -147,13 +147,13 @@ def _row(fit: ScalingFit, sweep: Sweep) -> Row:
 
 
 def _left_out(fit: ScalingFit, sweep: Sweep) -> tuple[str, ...]:
-    """Return the runs that are not in a fit, and why; why a run is broken stands on the page once, not in every row."""
+    """Return the runs that are not in a fit, and why; the page has the reason of a broken run once."""
     broken = {f"{run.size:g}: {run.broken}": f"{run.size:g}: broken" for run in sweep.runs if run.broken}
     return counted(broken.get(text, text) for text in fit.left_out)
 
 
 def place(fit: ScalingFit) -> Place:
-    """Return where a fit's exponent is drawn; what lies outside of 0 to 2 is drawn at the end of the axis."""
+    """Return the position of a fit's exponent; values outside 0 to 2 are drawn at the end of the axis."""
     low, at, high = (round(min(100.0, max(0.0, 50 * (end or 0.0))), 2) for end in (fit.low, fit.exponent, fit.high))
     return Place(low, max(round(high - low, 2), 0.5), at)
 
@@ -164,19 +164,19 @@ def decimal(figure: float | None) -> str:
 
 
 def at_one(factor: float | None, unit: Unit) -> str:
-    """Return the figure at size 1; it may be far smaller than anything that was measured: ``3.1e-07 s``."""
+    """Return the figure at size 1; it may be far smaller than any measured one: ``3.1e-07 s``."""
     if factor is None or factor >= _LEAST.get(unit, 0.01):
         return value(factor, unit)
     return f"{factor:.2g} {unit}"
 
 
 def counted(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return different texts once each, with how often they came."""
+    """Return the distinct texts, with their numbers of occurrences."""
     return tuple(f"{text} ({often} runs)" if often > 1 else text for text, often in Counter(texts).items())
 
 
 def charts(sweep: Sweep) -> list[Chart]:
-    """Return the charts that have something to show, with their tables."""
+    """Return the charts with data, and their tables."""
     sizes = sorted({run.size for run in sweep.runs})
     return [
         Chart(name, heading, tuple(_cells(fit, sizes) for fit in found))
@@ -186,7 +186,7 @@ def charts(sweep: Sweep) -> list[Chart]:
 
 
 def chart_data(sweep: Sweep) -> dict[str, Any]:
-    """Return what the page's script draws: of each chart its unit, and of each metric its points and its line."""
+    """Return the data for the page's script: the unit of each chart, and the points and line of each metric."""
     return {
         "parameter": sweep.parameter,
         "charts": {
@@ -214,7 +214,7 @@ def _metric(fit: ScalingFit) -> dict[str, Any]:
 
 
 def short(key: str) -> str:
-    """Return what a metric is called under the heading of its chart."""
+    """Return the label of a metric under the heading of its chart."""
     kind, _, what = key.partition(":")
     return _SHORT[kind].format(what.replace("/", ": ") if kind == "milestone" else phase_of(key))
 
@@ -235,7 +235,7 @@ def _fitted(fit: ScalingFit, size: float) -> str:
 
 
 def without_exponent(sweep: Sweep) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return the metrics that have no exponent: each with why, and with the runs that were left out."""
+    """Return the metrics without an exponent: each with the reason, and with the runs that were left out."""
     return [
         (describe(fit.key), f"does not grow: {fit.why}" if fit.always_zero else fit.why, _left_out(fit, sweep))
         for fit in sweep.fits

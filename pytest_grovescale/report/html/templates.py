@@ -1,4 +1,4 @@
-"""The environment that the templates beside this file are rendered in: their filters and functions."""
+"""The Jinja environment of the templates beside this file: their filters and functions."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from . import answer, assets, tiles
 from .profiles import link
 
 COLOURS = 9
-"""Different colours of lines that a page has; further ones are dashed."""
+"""Distinct colours of lines on a page; further ones are dashed."""
 
 _PROCESSES = ("operator", "kube-apiserver", "etcd", "kube-scheduler", "kwok", "kube-controller-manager", "harness")
-"""These have the same colour on every page."""
+"""Processes with the same colour on every page."""
 
 MAX_LATE = 100
 MAX_LINES = 200
-"""Of late objects and of log lines that a page holds of each kind; all of them are in the recording."""
+"""Late objects and log lines on a page, of each kind; all of them are in the recording."""
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """Return the templates' environment: everything is escaped, and a name that is not given is an error."""
+    """Return the templates' environment: everything is escaped, and an undefined name is an error."""
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(assets.HERE / "templates"),
         autoescape=True,
@@ -110,7 +110,7 @@ def environment() -> jinja2.Environment:
 
 
 def _shown(value: Any) -> Any:
-    """Return text without control characters: names, messages and log lines come from elsewhere."""
+    """Return text without control characters: names, messages and log lines are foreign text."""
     return wording.plain(value) if type(value) is str else value
 
 
@@ -136,7 +136,7 @@ def processes(phases: Sequence[PhaseResult]) -> list[str]:
 
 
 def not_measured(phases: Sequence[PhaseResult]) -> list[tuple[str, list[str], str]]:
-    """Return (what, phases, why) of all that was not measured: once where several phases lack it for one reason."""
+    """Return (figure, phases, why) of all figures that were not measured: once where several phases share a reason."""
     found: dict[tuple[str, str], list[str]] = {}
     for phase in phases:
         for what, why in phase.missing.items():
@@ -164,7 +164,7 @@ def figure(value: float | None, unit: str) -> str:
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Where a ratio and its interval stand on a logarithmic axis, in percent of its width."""
+    """Position of a ratio and its interval on a logarithmic axis, in percent of its width."""
 
     low: float
     width: float
@@ -175,7 +175,7 @@ _REACHES = (1.25, 2.0, 4.0, 16.0)
 
 
 def reach_of(metrics: Iterable[MetricComparison]) -> float | None:
-    """Return how far the axis of ratios reaches, from 1 / reach to reach; None when no metric has an interval."""
+    """Return the end of the ratio axis, which spans 1 / reach to reach; None when no metric has an interval."""
     intervals = [(metric.low, metric.high) for metric in metrics if metric.low and metric.high]
     if not intervals:
         return None
@@ -184,7 +184,7 @@ def reach_of(metrics: Iterable[MetricComparison]) -> float | None:
 
 
 def span_of(metric: MetricComparison, reach: float | None) -> Span | None:
-    """Return where a metric's interval is drawn; None where there is none, or an end of it is no ratio."""
+    """Return the position of a metric's interval; None where there is none, or an end of it is no ratio."""
     if reach is None or not (metric.low and metric.ratio and metric.high):
         return None
     low, at, high = (_place(ratio, reach) for ratio in (metric.low, metric.ratio, metric.high))

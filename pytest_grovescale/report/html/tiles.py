@@ -31,7 +31,7 @@ class Against(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """One figure: what it is, and how it compares with the baseline, if there is one."""
+    """One figure: its label and value, and its change against the baseline, if there is one."""
 
     name: str
     value: str
@@ -41,7 +41,7 @@ class Tile(NamedTuple):
 
 
 def tiles(test: TestResult, against: Against | None = None) -> tuple[Tile, ...]:
-    """Return the tiles of a test; nothing for one without a phase."""
+    """Return the tiles of a test; empty for one without a phase."""
     if not test.phases:
         return ()
     before = {row.key: row for row in against.rows} if against is not None else {}
@@ -64,14 +64,14 @@ Change = Callable[[str], str]
 
 
 def _change(row: BaselineRow, name: str) -> str:
-    """Return how a figure differs from a baseline's: ``+12.0 % against main``."""
+    """Return a figure's change against a baseline: ``+12.0 % against main``."""
     if row.before:
         return f"{comparison_rows.ratio(row.now / row.before)} against {name}"
     return f"{'0 %' if row.now == 0 else f'{wording.three(row.now)} more than 0'} against {name}"
 
 
 def main_phase(test: TestResult) -> PhaseResult:
-    """Return the phase that the tiles are of: the first one with a milestone, as deploy."""
+    """Return the phase of the tiles: the first one with a milestone, as deploy."""
     return next((phase for phase in test.phases if phase.milestones), test.phases[0])
 
 
@@ -89,7 +89,7 @@ def _ready(test: TestResult, change: Change) -> Tile | None:
 
 
 def _readiness(milestones: Sequence[MilestoneResult]) -> MilestoneResult:
-    """Return the milestone at which what was deployed is ready: by its name, else the last one."""
+    """Return the milestone of the workload's readiness: by its name, else the last one."""
     return next((one for one in reversed(milestones) if "ready" in one.name.lower()), milestones[-1])
 
 
@@ -149,7 +149,7 @@ def _peak(test: TestResult, change: Change) -> Tile:
 
 
 class Marker(NamedTuple):
-    """Where one or more milestones stand on the strip."""
+    """Position of one or more milestones on the strip."""
 
     at: float
     """Percent of its width."""
@@ -159,7 +159,7 @@ class Marker(NamedTuple):
 
 
 class PhaseOnStrip(NamedTuple):
-    """A phase on the strip, and what is written of it below."""
+    """A phase on the strip, and the text below it."""
 
     name: str
     outcome: str
@@ -176,7 +176,7 @@ class Strip(NamedTuple):
 
 
 def strip(test: TestResult, timeline: Timeline | None) -> Strip:
-    """Return the phases of a test on one strip; without a timeline they stand one after the other."""
+    """Return the phases of a test on one strip; without a timeline they are placed one after the other."""
     starts, whole = _starts(test, timeline)
     phases: list[PhaseOnStrip] = []
     met: list[tuple[float, int, str]] = []
@@ -197,7 +197,7 @@ def strip(test: TestResult, timeline: Timeline | None) -> Strip:
 
 
 def _starts(test: TestResult, timeline: Timeline | None) -> tuple[list[float], float]:
-    """Return when each phase began and how long it is until the end, seconds."""
+    """Return the start of each phase and the total length, seconds."""
     if timeline is not None and timeline.seconds > 0 and len(timeline.phases) == len(test.phases):
         return [phase.start_s for phase in timeline.phases], timeline.seconds
     starts, at = [], 0.0
@@ -212,7 +212,7 @@ def _percent(at: float, whole: float) -> float:
 
 
 def _markers(met: Sequence[tuple[float, int, str]]) -> list[Marker]:
-    """Return markers from left to right; those that would cover each other are one."""
+    """Return markers from left to right; those that would overlap are merged."""
     groups: list[list[tuple[float, int, str]]] = []
     for one in sorted(met):
         if groups and one[0] - groups[-1][0][0] < _MERGED:
@@ -230,5 +230,5 @@ def _marker(group: Sequence[tuple[float, int, str]]) -> Marker:
 
 
 def against_of(baselines: Mapping[str, Against], test: TestResult) -> Against | None:
-    """Return the baseline that a test is shown beside; none of a profiled pass, which is no measurement."""
+    """Return the baseline of a test; None for a profiling pass, which is no measurement."""
     return None if test.profiled else baselines.get(test.test)

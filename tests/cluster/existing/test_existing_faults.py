@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import handle, nodes, ownership, state
 from pytest_grovescale.cluster.handle import Cluster
@@ -19,6 +20,7 @@ from pytest_grovescale.kube.access import bearer
 from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import certificates
+from tests.golden import masked
 from tests.serving import Reply, Request, serving
 from tests.somebodys_cluster import (
     CONTEXT,
@@ -64,8 +66,9 @@ def test_a_token_that_ends_meanwhile_is_renewed_by_all(
 
 def test_a_plugin_that_fails_ends_it_with_its_words(theirs: Cluster, own_state: Path, tmp_path: Path) -> None:
     file = plugin_user(tmp_path, theirs.access)
-    with pytest.raises(ClusterError, match=r"(?s)exec plugin .* ended with code 1.*No such file") as caught:
+    with pytest.raises(ClusterError, match="ended with code 1") as caught:
         handle.acquire(definition(file), name=unique("plugin"), progress=lambda text: None)
+    assert "No such file" in caught.value.message
     assert "log in by hand" in caught.value.next_step
     assert state.names() == []
 
@@ -101,7 +104,7 @@ def test_the_name_that_the_server_must_have_is_asked_for(theirs: Cluster, own_st
         if fits:
             start().release()
         else:
-            with pytest.raises(ClusterError, match=r"certificate is not valid for 'api\.example\.com'"):
+            with pytest.raises(ClusterError, match=r"not valid for .*example"):
                 start()
 
 
@@ -150,7 +153,13 @@ async def _delete(client: Client, obj: Object) -> None:
 
 
 def test_a_webhook_that_refuses_is_told_with_its_name_and_words(
-    theirs: Cluster, config: Path, own_state: Path, portal: Portal, admin: Client, refusing: str
+    theirs: Cluster,
+    config: Path,
+    own_state: Path,
+    portal: Portal,
+    admin: Client,
+    refusing: str,
+    snapshot: SnapshotAssertion,
 ) -> None:
     name = unique("refused")
 
@@ -164,8 +173,10 @@ def test_a_webhook_that_refuses_is_told_with_its_name_and_words(
     # Webhooks are in force a moment after they were made.
     wait_until(lambda: portal.run(_is_refused(admin)), "the webhook's first word")
     told = start()
-    assert f'admission webhook "{refusing}" denied the request: no toys in here' in told
-    assert f"Let {refusing} of the cluster take nodes with the label {ownership.CLUSTER_LABEL}" in told
+    assert f'webhook "{refusing}" denied' in told
+    assert "no toys in here" in told
+    assert f"the label {ownership.CLUSTER_LABEL}" in told
+    assert masked(told.partition("\n  → ")[2], {refusing: "webhook"}) == snapshot
 
 
 async def _is_refused(client: Client) -> bool:

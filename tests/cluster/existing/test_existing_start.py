@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import commands, handle, nodes, ownership, state
 from pytest_grovescale.cluster.definition import POOL_LABEL, load_definition
@@ -16,6 +17,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
+from tests.golden import masked
 from tests.somebodys_cluster import CONTEXT, definition, kubeconfig, left_of, names, unique
 from tests.waiting import wait_until
 
@@ -113,11 +115,17 @@ def test_nodes_live_where_a_node_lifecycle_controller_counts_their_heartbeats(
 
 
 def test_where_no_kwok_is_there_waiting_for_it_says_so(
-    without_kwok: Cluster, own_state: Path, portal: Portal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_kwok: Cluster,
+    own_state: Path,
+    portal: Portal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: SnapshotAssertion,
 ) -> None:
     monkeypatch.setattr(kubelets, "_READY_S", 1.0)
-    with pytest.raises(ClusterError, match="the kwok that is there does not play them") as caught:
+    with pytest.raises(ClusterError) as caught:
         acquire(kubeconfig(tmp_path / "config", without_kwok.access), unique("nobody"), kwok="there")
+    assert caught.value.message.splitlines()[0].rpartition(": ")[2] == snapshot
     assert "kwok: host" in caught.value.next_step
     client = portal.client(without_kwok.access)
     assert portal.run(names(client, "Node", ownership.CLUSTER_LABEL)) == portal.run(
@@ -127,13 +135,20 @@ def test_where_no_kwok_is_there_waiting_for_it_says_so(
 
 
 def test_a_name_that_somebody_has_already_is_refused(
-    config: Path, own_state: Path, portal: Portal, admin: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Path,
+    own_state: Path,
+    portal: Portal,
+    admin: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    snapshot: SnapshotAssertion,
 ) -> None:
     name = unique("twice")
     first = acquire(config, name, kwok="there")
     monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "another user's state"))
-    with pytest.raises(ClusterError, match=f"somebody's nodes of a cluster named '{name}' are there already"):
+    with pytest.raises(ClusterError) as caught:
         acquire(config, name, kwok="there")
+    assert masked(str(caught.value), {name: "cluster", tmp_path: "folder"}) == snapshot
     assert len(portal.run(names(admin, "Node", nodes.selector(name)))) == 2, "the first one's are left alone"
     assert state.names() == []
     monkeypatch.setenv("GROVESCALE_STATE_DIR", str(own_state))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import RecordingError
 from pytest_grovescale.kube.access import Access
@@ -20,6 +21,7 @@ from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.protocol import MilestoneReached, PhaseComplete, RecorderConfig, SourceBroke
 from pytest_grovescale.recording.recorder import Recorder
 from pytest_grovescale.recording.records import Closed, CpuRead, Mark, MilestoneMet, PhaseEnded, Stalled
+from tests.golden import masked
 from tests.waiting import wait_until
 
 from .plane import Plane, Proxy
@@ -232,14 +234,17 @@ def test_full_disk_ends_the_journal_and_not_the_test(plane: Plane, maps: Maps, t
     assert of(found, MilestoneMet) == []
 
 
-def test_a_recording_that_is_no_longer_at_its_place_has_ended(plane: Plane, tmp_path: Path) -> None:
+def test_a_recording_that_is_no_longer_at_its_place_has_ended(
+    plane: Plane, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     """The file takes every write, and nobody would ever read it."""
     with recorder(tmp_path, plane.access) as running:
         running.check_written()
         elsewhere = running.journal.rename(tmp_path / "elsewhere.jsonl")
         running.mark("into nowhere")
-        with pytest.raises(RecordingError, match="removed or renamed while it was written"):
+        with pytest.raises(RecordingError) as caught:
             running.check_written()
+        assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
         elsewhere.rename(running.journal)
     last = check(running.journal)[-1]
     assert isinstance(last, Closed)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import UsageError
@@ -221,20 +222,21 @@ def test_condition_that_raises_is_unknown_and_told_once(plane: Plane, maps: Maps
     assert [m.phase for m in of(found, MilestoneMet)] == ["p"]
 
 
-def test_phases_follow_one_another(plane: Plane, tmp_path: Path) -> None:
+def test_phases_follow_one_another(plane: Plane, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     with recorder(tmp_path, plane.access) as running:
         with pytest.raises(UsageError, match="'p' is not open"):
             running.end_phase("p", "passed")
         running.begin_phase("p", [], timeout=1)
-        with pytest.raises(UsageError, match="'q' begins while 'p' is open"):
+        with pytest.raises(UsageError) as caught:
             running.begin_phase("q", [], timeout=1)
+        assert str(caught.value) == snapshot
         running.end_phase("p", "passed")
 
 
 # ---- what is late
 
 
-def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     namespace = maps.namespace
     path = f"/api/v1/namespaces/{namespace}/pods"
     container = {"name": "c", "image": "i"}
@@ -280,7 +282,9 @@ def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path) -> No
     assert "scheduling gates grove.io/gate" in by_name["gated"].reason
     assert "wanted == 'True'" in by_name["gated"].reason
     assert "PodScheduled=False (Unschedulable: 0/9 nodes)" in by_name["stuck"].reason
-    assert by_name["stuck"].events == ["FailedScheduling: no node; Authorization: Bearer [redacted] (×3)"]
+    (shown,) = by_name["stuck"].events
+    assert "Bearer [redacted]" in shown
+    assert shown == snapshot
 
 
 def test_account_of_objects_that_do_not_go(plane: Plane, maps: Maps, tmp_path: Path) -> None:

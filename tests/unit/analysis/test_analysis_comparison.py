@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.comparison import (
     Comparison,
@@ -156,13 +157,14 @@ def test_a_broken_operator_is_not_a_fast_one() -> None:
     assert "963" in found.broken[0].why
 
 
-def test_an_assertion_that_failed_is_told_and_the_figures_count() -> None:
+def test_an_assertion_that_failed_is_told_and_the_figures_count(snapshot: SnapshotAssertion) -> None:
     recorded = pairs(1.0)
     failed = msgspec.structs.replace(recorded[3].b, failure="assert 3 == 4")
     recorded[3] = msgspec.structs.replace(recorded[3], b=failed)
     found = compare(PLAN, recorded)
     assert found.verdict == "ok"
-    assert "after: the test failed in 1 of 10 runs, which count as far as they got: assert 3 == 4" in found.warnings
+    assert any(warning.startswith("after: ") and "assert 3 == 4" in warning for warning in found.warnings)
+    assert "\n".join(found.warnings) == snapshot
 
 
 def test_a_broken_warm_up_is_broken_too() -> None:
@@ -201,9 +203,11 @@ def test_wall_times_of_a_saturated_machine_say_what_they_measure() -> None:
     assert "saturated in 9 of 18 runs" in metric(found, "wall:deploy").note
 
 
-def test_an_order_that_evens_out_no_drift_is_told() -> None:
+def test_an_order_that_evens_out_no_drift_is_told(snapshot: SnapshotAssertion) -> None:
     always_a = [msgspec.structs.replace(pair, first="a") for pair in pairs(1.0)]
-    assert "before ran first in 10 of 10 pairs" in compare(PLAN, always_a).warnings[0]
+    (warning,) = compare(PLAN, always_a).warnings
+    assert "10 of 10 pairs" in warning
+    assert warning == snapshot
 
 
 def test_figures_around_zero_have_no_ratio_but_a_verdict() -> None:
@@ -232,17 +236,19 @@ def test_one_pair_after_the_fact_decides_nothing() -> None:
     assert (cpu.low, cpu.p, cpu.more_pairs) == (None, None, None)
 
 
-def test_a_rank_test_that_does_not_agree_is_told() -> None:
+def test_a_rank_test_that_does_not_agree_is_told(snapshot: SnapshotAssertion) -> None:
     plan = msgspec.structs.replace(PLAN, gated=("noop_cpu",), pairs=7, looks=(7,))
     ratios = [1.0, 1.35, 1.36, 1.34, 1.35, 1.37, 0.99]
     recorded = [Pair(a=run(noop_cpu=1.0), b=run(noop_cpu=ratio), first=order(n)) for n, ratio in enumerate(ratios)]
     found = compare(plan, recorded)
     assert found.verdict == "regression"
-    assert "signed-rank test does not agree" in found.warnings[0]
+    (warning,) = found.warnings
+    assert "signed-rank" in warning
+    assert warning == snapshot
     assert not compare(PLAN, pairs(1.1)).warnings
 
 
-def test_triggers_that_fell_together_are_told() -> None:
+def test_triggers_that_fell_together_are_told(snapshot: SnapshotAssertion) -> None:
     """The slower variant got through a quarter of the reconciles, so its CPU per trigger looks good."""
 
     def recorded(reconciles: float) -> list[Pair]:
@@ -256,7 +262,9 @@ def test_triggers_that_fell_together_are_told() -> None:
         ]
 
     [warning] = compare(PLAN, recorded(120)).warnings
-    assert "501 reconciles of before and 121 of after" in warning
+    assert "501 " in warning
+    assert "121 " in warning
+    assert warning == snapshot
     assert not compare(PLAN, recorded(501)).warnings
 
 
@@ -305,16 +313,18 @@ def test_an_ok_that_holm_would_not_give_shows_the_upper_end_that_gave_it() -> No
         ({"gated": ("noop_cpu", "noop_cpu")}, "gated twice"),
         ({"gated": ("function:reconcile",)}, "is no metric"),
         ({"looks": (10, 6)}, "do not rise"),
-        ({"looks": (6, 9)}, "do not rise to the last of 10"),
+        ({"looks": (6, 9)}, "do not rise .* 10"),
         ({"looks": ()}, "do not rise"),
         ({"looks": (1, 10)}, "warm-up"),
         ({"regression": 1.2}, "1 < regression < ok"),
         ({"alpha": 0.0}, "alpha"),
     ],
+    ids=["none", "twice", "no metric", "fall", "short", "no looks", "warm-up", "bounds", "alpha"],
 )
-def test_a_plan_that_cannot_be_is_refused(change: dict[str, Any], what: str) -> None:
-    with pytest.raises(UsageError, match=what):
+def test_a_plan_that_cannot_be_is_refused(change: dict[str, Any], what: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(UsageError, match=what) as caught:
         compare(msgspec.structs.replace(PLAN, **change), pairs(1.0))
+    assert str(caught.value) == snapshot
 
 
 def test_the_worst_part_is_the_answer() -> None:

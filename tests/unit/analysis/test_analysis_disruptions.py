@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import contents_of, result_of
 from pytest_grovescale.analysis.result import Disruption, TestResult
@@ -54,29 +54,34 @@ def lives(sim: Simulation, process: str, *lives: tuple[float, float], gone: bool
 
 
 @pytest.mark.parametrize(
-    ("spans", "kind", "text"),
+    ("spans", "kind"),
     [
-        ([(500, 5200), (5900, 12_000)], "component-restart", "etcd was restarted 4.2 s into steady"),
-        ([(500, 5200)], "component-exit", "etcd ended 4.2 s into steady, and was not started again in it"),
-        ([(500, 5200), (12_000, 13_000)], "component-exit", "etcd ended 4.2 s into steady, and was not started again"),
-        ([(200, 800), (2500, 12_000)], "component-restart", "etcd was not running for the first 1.5 s of steady"),
-        ([(200, 800)], "component-exit", "etcd was not running in steady"),
+        ([(500, 5200), (5900, 12_000)], "component-restart"),
+        ([(500, 5200)], "component-exit"),
+        ([(500, 5200), (12_000, 13_000)], "component-exit"),
+        ([(200, 800), (2500, 12_000)], "component-restart"),
+        ([(200, 800)], "component-exit"),
     ],
+    ids=["restarted", "ended", "started later", "started late", "not running"],
 )
-def test_the_end_of_a_component_is_told_with_its_time(spans: list[tuple[float, float]], kind: str, text: str) -> None:
+def test_the_end_of_a_component_is_told_with_its_time(
+    spans: list[tuple[float, float]], kind: str, snapshot: SnapshotAssertion
+) -> None:
     sim = phase()
     lives(sim, "etcd", *spans)
     # What ends after the phase is no part of it.
     [one] = found(sim)
     assert (one.kind, one.subject) == (kind, "etcd")
-    assert one.text.startswith(text)
+    assert one.text == snapshot
     assert {"CPU", "API traffic", "duration"} <= set(one.uncertain)
 
 
-def test_a_takeover_without_a_journaled_end_is_a_restart() -> None:
+def test_a_takeover_without_a_journaled_end_is_a_restart(snapshot: SnapshotAssertion) -> None:
     sim = phase()
     lives(sim, "kube-apiserver", (500, 5000), (6000, 12_000), gone=False)
-    assert [one.text for one in found(sim)] == ["kube-apiserver was restarted 4.0 s into steady"]
+    [one] = found(sim)
+    assert (one.kind, one.subject) == ("component-restart", "kube-apiserver")
+    assert one.text == snapshot
 
 
 def test_what_ended_and_came_back_between_phases_disrupts_none() -> None:
@@ -94,37 +99,40 @@ def test_the_operator_may_be_restarted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("process", "kind", "text"),
+    ("process", "kind"),
     [
-        ("recorder", "late", "the recorder did not run for 2.0 s, 3.0 s into steady"),
-        ("kube-apiserver", "stopped", "kube-apiserver was stopped for 2.0 s, 3.0 s into steady"),
-        ("etcd", "silent", "etcd did not answer for 2.0 s, 3.0 s into steady"),
-        ("operator", "stopped", "the operator was stopped for 2.0 s, 3.0 s into steady"),
-        ("harness", "stopped", "the harness was stopped for 2.0 s, 3.0 s into steady"),
+        ("recorder", "late"),
+        ("kube-apiserver", "stopped"),
+        ("etcd", "silent"),
+        ("operator", "stopped"),
+        ("harness", "stopped"),
     ],
 )
-def test_a_stall_is_told_with_its_time(process: str, kind: str, text: str) -> None:
+def test_a_stall_is_told_with_its_time(process: str, kind: str, snapshot: SnapshotAssertion) -> None:
     sim = phase()
     stall(sim, process, kind, 4000, 2)
     [one] = found(sim)
-    assert (one.kind, one.subject, one.text) == ("stall", process, text)
+    assert (one.kind, one.subject) == ("stall", process)
+    assert one.text == snapshot
     assert (one.from_s, one.to_s) == (3.0, 5.0)
 
 
-def test_a_suspended_machine_is_told_although_the_recorders_clock_stood_still() -> None:
+def test_a_suspended_machine_is_told_although_the_recorders_clock_stood_still(snapshot: SnapshotAssertion) -> None:
     sim = phase()
     stall(sim, "machine", "suspended", 4000, 3600, at=4100)
     [one] = found(sim)
-    assert one.text == "the machine was suspended for 3600.0 s, 3.0 s into steady"
+    assert " 3600.0 s, 3.0 s " in one.text
+    assert one.text == snapshot
     assert one.to_s == pytest.approx(3.1)
 
 
-def test_a_stall_that_goes_on_is_told_once_as_long_as_it_is_known() -> None:
+def test_a_stall_that_goes_on_is_told_once_as_long_as_it_is_known(snapshot: SnapshotAssertion) -> None:
     sim = phase()
     for seconds in (0.1, 7.0, 9.0):
         stall(sim, "etcd", "stopped", 4000, seconds)
     [one] = found(sim)
-    assert one.text == "etcd was stopped for 9.0 s, 3.0 s into steady"
+    assert " 9.0 s, 3.0 s " in one.text
+    assert one.text == snapshot
     assert one.to_s is None, "it lasts beyond the phase"
 
 
@@ -144,7 +152,7 @@ def test_silence_after_a_restart_is_its_start() -> None:
     assert [one.kind for one in found(sim)] == ["component-restart"]
 
 
-def test_a_stopped_recorder_names_what_it_saw_late_and_what_stands() -> None:
+def test_a_stopped_recorder_names_what_it_saw_late_and_what_stands(snapshot: SnapshotAssertion) -> None:
     sim = Simulation(lag_ms=(0.5, 0.5))
     sim.watch(PODS, 1)
     sim.phase("steady", 1000, 11_000, created=pods(1), more=pods(2))
@@ -154,9 +162,9 @@ def test_a_stopped_recorder_names_what_it_saw_late_and_what_stands() -> None:
     sim.cpu("operator", 11_000, 2.0, edge="end:steady")
     [one] = found(sim)
     first, *others = one.uncertain
-    assert re.fullmatch(
-        r"milestone created as the recorder saw it \(2.9 s; 2.9 s by the API server's clock stands\)", first
-    ), first
+    assert first.startswith("milestone created ")
+    assert "(2.9 s; 2.9 s " in first
+    assert first == snapshot
     assert others == ["samples from 0.9 s to 2.9 s"], "neither a later milestone, nor the clocks at the phase's end"
 
 
@@ -181,19 +189,21 @@ def gap(sim: Simulation, ms: float, seconds: float) -> None:
         ({"verb": "create", "resource": "secrets", "name": "x"}, False),
         ({"verb": "get", "resource": "pods", "name": "x"}, False),
     ],
+    ids=["created", "refused", "unwatched", "read"],
 )
-def test_a_gap_in_a_watch_counts_when_the_log_shows_a_write_in_it(write: dict[str, Any], missed: bool) -> None:
+def test_a_gap_in_a_watch_counts_when_the_log_shows_a_write_in_it(
+    write: dict[str, Any], missed: bool, snapshot: SnapshotAssertion
+) -> None:
     sim = Simulation()
     sim.watch(PODS, 1)
     sim.phase("steady", 1000, 11_000, never=pods(99))
     gap(sim, 6000, 2)
     sim.request(5000, **write)
     told = found(sim)
-    assert [one.text for one in told] == (
-        ["the watch on pods missed what happened in 2.0 s, 3.0 s into steady"] * missed
-    )
+    assert len(told) == missed
     if missed:
         assert told[0].uncertain == ("milestone never",)
+        assert told[0].text == snapshot
 
 
 def test_what_is_missed_after_a_milestone_was_met_changes_nothing_of_it() -> None:
@@ -220,12 +230,12 @@ def test_a_gap_in_a_watch_that_no_milestone_of_the_phase_looks_at_is_none_of_it(
     assert found(sim) == []
 
 
-def test_a_gap_in_the_audit_log_is_told_in_its_phase() -> None:
+def test_a_gap_in_the_audit_log_is_told_in_its_phase(snapshot: SnapshotAssertion) -> None:
     sim = phase(audited=True)
     sim.add(rec.SourceFailed(at=sim.at(3000), source="audit", message="audit.log was cut off"))
     [one] = run(sim).phases[0].disruptions
     assert one.kind == "audit-gap"
-    assert one.text == "in steady, the audit log broke off: audit.log was cut off"
+    assert one.text == snapshot
     assert run(sim).disrupted == "", "the other figures are as certain as ever"
 
 

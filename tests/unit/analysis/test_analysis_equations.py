@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.equations import Equation, Sum, Term, equation
 from pytest_grovescale.analysis.metrics.selection import ExpressionError, Matcher, Selector, selector
@@ -46,7 +47,7 @@ def test_by_may_stand_before_or_behind_as_in_promql(written: str) -> None:
         ("sum(a) == sum(b) sum(c)", 17, "the end"),
         ("sum(rate(a[5m])) == 0", 8, r"`\)`"),
         ("avg(a) == 0", 0, r"`sum\(…\)`"),
-        ("sum(a) by (x) == sum(b)", 17, "of all series together, the first one by x"),
+        ("sum(a) by (x) == sum(b)", 17, "the first one by x"),
         ('sum(a{x=~"("}) == 0', 9, "no regular expression"),
         ("sum(a{x=1}) == 0", 8, "a value in quotes"),
         ('sum(a{x="1" y="2"}) == 0', 12, "`,` or `}`"),
@@ -55,10 +56,13 @@ def test_by_may_stand_before_or_behind_as_in_promql(written: str) -> None:
         ("1 <= 2", 0, "no sum"),
     ],
 )
-def test_what_is_no_equation_is_refused_at_its_place(written: str, at: int, problem: str) -> None:
+def test_what_is_no_equation_is_refused_at_its_place(
+    written: str, at: int, problem: str, snapshot: SnapshotAssertion
+) -> None:
     with pytest.raises(ExpressionError, match=problem) as refused:
         equation(written)
     assert refused.value.at == at
+    assert str(refused.value) == snapshot
 
 
 @pytest.mark.parametrize(

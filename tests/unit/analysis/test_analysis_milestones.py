@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import condition_text
 from pytest_grovescale.analysis.analyse import analyse
@@ -127,22 +128,26 @@ READY_TEST = FieldTest(path=READY, value="True")
 
 
 @pytest.mark.parametrize(
-    ("condition", "words"),
+    "condition",
     [
-        (pods(1000), "1000 pods"),
-        (pods(1000, ready=True), "1000 pods ready"),
-        (pods(0), "0 pods"),
-        (pods(5, op=">="), "at least 5 pods"),
-        (available(500), "podcliquesets pcs: status.availableReplicas = 500"),
-        (gone(), "podcliquesets pcs gone"),
-        (Timer(seconds=30), "30.0 s passed"),
-        (AllOf(of=(pods(1), AnyOf(of=(gone(), pods(2))))), "1 pods and (podcliquesets pcs gone or 2 pods)"),
-        (Count(watch=PODS, where=Predicate(expression='fields["a"] > 1'), n=2), '2 pods with fields["a"] > 1'),
-        (Count(watch=PODS, where=Predicate(function="m:f"), n=2), "2 pods with m:f()"),
-        (Count(watch=PODS, name="x", where=Predicate(tests=(READY_TEST,)), n=1), "pods x: ready"),
-        (Count(watch=PODS, name="x", n=1), "pods x exists"),
-        (Count(watch=PODS, name="x", where=Predicate(tests=(READY_TEST,)), n=0), "pods x: not ready"),
+        pods(1000),
+        pods(1000, ready=True),
+        pods(0),
+        pods(5, op=">="),
+        available(500),
+        gone(),
+        Timer(seconds=30),
+        AllOf(of=(pods(1), AnyOf(of=(gone(), pods(2))))),
+        Count(watch=PODS, where=Predicate(expression='fields["a"] > 1'), n=2),
+        Count(watch=PODS, where=Predicate(function="m:f"), n=2),
+        Count(watch=PODS, name="x", where=Predicate(tests=(READY_TEST,)), n=1),
+        Count(watch=PODS, name="x", n=1),
+        Count(watch=PODS, name="x", where=Predicate(tests=(READY_TEST,)), n=0),
+    ],
+    ids=[
+        "count", "ready", "none", "at least", "field", "gone", "timer", "nested", "expression", "function",
+        "one ready", "one exists", "one not ready",
     ],
 )  # fmt: skip
-def test_conditions_in_words(condition: Condition, words: str) -> None:
-    assert condition_text.text(condition) == words
+def test_conditions_in_words(condition: Condition, snapshot: SnapshotAssertion) -> None:
+    assert condition_text.text(condition) == snapshot

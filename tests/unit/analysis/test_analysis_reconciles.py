@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
@@ -78,10 +79,11 @@ def test_a_bare_cluster_has_no_reconciles_to_miss() -> None:
     assert bare.missing["reconciles"] == "the test runs no operator"
 
 
-def test_an_operator_without_the_counter() -> None:
+def test_an_operator_without_the_counter(snapshot: SnapshotAssertion) -> None:
     found = phase((90, "start:p", {"go_goroutines": 5}), (1001, "end:p", {}))
-    with pytest.raises(NotMeasuredError, match="have no controller_runtime_reconcile_total"):
+    with pytest.raises(NotMeasuredError, match="controller_runtime_reconcile_total") as caught:
         figures.reconciles(found, "a")
+    assert str(caught.value) == snapshot
 
 
 def queue(name: str) -> str:

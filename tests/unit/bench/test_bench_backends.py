@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.comparison import Comparison
@@ -16,6 +17,7 @@ from pytest_grovescale.bench.recorded import compare_recorded, pairs_in
 from pytest_grovescale.errors import ExitCode
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.report import jsonfile
+from tests.golden import masked
 
 SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 
@@ -58,33 +60,39 @@ def fewer_pods(test: TestResult) -> TestResult:
 
 
 def test_two_runs_of_the_same_work_are_equal(
-    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))]
     assert cli.main(["backends", *runs]) == 0
     text = capsys.readouterr().out
-    assert "Equal: creates, deletes and gate removals are the same on local and kind" in text
+    verdict = text.splitlines()[1]
+    assert verdict.startswith("Equal: ")
+    assert verdict == snapshot
     assert "gates taken off pods" in text
 
 
 def test_a_pod_less_is_an_exit_code_and_a_line(
-    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     runs = [saved(tmp_path / "a", sample), f"there={saved(tmp_path / 'b', fewer_pods(on(sample, 'kind')))}"]
     assert cli.main(["backends", *runs, "--markdown"]) == 1
-    assert "- deploy: create pods: local 1,000, there 999 (by 1)" in capsys.readouterr().out
+    _, verdict, differing, *_ = capsys.readouterr().out.split("\n\n")
+    assert masked(verdict, numbers=True) == snapshot(name="verdict")
+    assert "create pods: local 1,000, there 999" in differing
+    assert differing == snapshot(name="line")
 
 
 def test_floors_are_named_by_their_columns(
-    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", on(sample, "kind"))]
     without = msgspec.structs.replace(sample, test="t.py::test_bare", parameters={"operator": "none"})
     floor = f"local={saved(tmp_path / 'f=1', without)}"
     assert cli.main(["backends", *runs, "--floor", floor]) == 0
     text = capsys.readouterr().out
-    assert "deploy: pods-ready, with it against that" in text
-    assert "1.00×" in text
+    rows = text.partition("\nFloor\n")[2].partition("\n\n")[0].splitlines()[1:]
+    assert "\n".join(row.partition("  ")[0] for row in rows) == snapshot
+    assert "1.00×" in next(row for row in rows if row.startswith("deploy: pods-ready, with it"))
 
 
 @pytest.mark.parametrize("floor", ["missing", "local=missing", "local"])
@@ -96,11 +104,13 @@ def test_a_floor_that_is_not_there_is_told(
     assert "no such run" in capsys.readouterr().err
 
 
-def test_a_floor_has_one_test(tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_floor_has_one_test(
+    tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     other = msgspec.structs.replace(sample, test="t.py::test_bare", parameters={"operator": "none"})
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]
     assert cli.main(["backends", *runs, "--floor", f"local={saved(tmp_path / 'two', other, sample)}"]) == 2
-    assert "has not one test that was measured" in capsys.readouterr().err
+    assert masked(capsys.readouterr().err, {tmp_path: "folder"}) == snapshot
 
 
 def test_json_is_the_table(tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,20 +175,25 @@ def test_a_comparison_of_recorded_runs_of_two_backends_is_labelled(tmp_path: Pat
 
 
 def test_a_comparison_of_different_runs_is_refused_until_it_is_allowed(
-    tmp_path: Path, sample: TestResult, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    sample: TestResult,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    snapshot: SnapshotAssertion,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     smaller = msgspec.structs.replace(sample, parameters={**sample.parameters, "replicas": "100", "operator": "mine"})
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", on(smaller, "kind"))]
     assert cli.main(["compare", *runs]) == ExitCode.USAGE
     said = capsys.readouterr().err
-    assert "differ in more than the operator:\n  backend: local and kind\n  replicas: not given and 100\n" in said
+    assert masked(said, {tmp_path: "folder"}) == snapshot(name="different")
+    assert "\n  replicas: not given" in said
     assert "--allow-different" in said
     assert not (tmp_path / "reports").exists()
     assert cli.main(["compare", *runs, "--allow-different"]) == ExitCode.PASSED
     assert "backend: local and kind" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["compare", "reference", "--allow-different"]) == ExitCode.USAGE
-    assert "--allow-different is for finished runs" in capsys.readouterr().err
+    assert capsys.readouterr().err == snapshot(name="not finished")
 
 
 def test_a_baseline_of_another_backend_lends_its_counts_only(tmp_path: Path, sample: TestResult) -> None:

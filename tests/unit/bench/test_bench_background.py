@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.analyse import analyse_run_over_time
@@ -84,18 +85,19 @@ def test_the_last_deploy_run_that_works_is_shown(store: Store) -> None:
     assert shown[0].page == "runs/deploy-01-a/1/report.html"
 
 
-def test_of_runs_side_by_side_the_one_that_was_alone_is_shown(tmp_path: Path) -> None:
+def test_of_runs_side_by_side_the_one_that_was_alone_is_shown(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     planned = plan(3)
     together = {part: msgspec.structs.replace(one, side_by_side=True) for part, one in planned.comparisons.items()}
     store = Store.create(tmp_path, msgspec.structs.replace(planned, comparisons=together))
     for arm in "ab":
         keep(store, "deploy", 1, arm, recorded(store.run_folder(f"deploy-01-{arm}") / "1"))
-    beside = "deploy and delete, pair 2, beside the other variant's"
-    assert [run.what for run in found(store).shown] == [beside, beside]
+    beside = [run.what for run in found(store).shown]
+    assert "\n".join(beside) == snapshot(name="beside")
     for arm, broken in (("a", ""), ("b", "deploy: timeout")):
         keep(store, "profile", 0, arm, recorded(store.run_folder(f"profile-00-{arm}") / "1"), broken=broken)
     shown = found(store).shown
-    assert [run.what for run in shown] == ["the run that was profiled, in its pass without a profiler", beside]
+    assert shown[0].what == snapshot(name="alone")
+    assert [run.what for run in shown[1:]] == beside[1:]
     assert shown[0].page == "runs/profile-00-a/1/report.html"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.bench import subject
@@ -19,9 +19,11 @@ from pytest_grovescale.bench.schedule import Slot
 from pytest_grovescale.bench.store import Store
 from pytest_grovescale.errors import ExitCode, UsageError
 from pytest_grovescale.report import jsonfile
+from tests.golden import masked
 from tests.unit.bench.planned import plan, sample
 
-SAMPLE = str(Path(__file__).parents[3] / "reports" / "sample")
+REPOSITORY = Path(__file__).parents[3]
+SAMPLE = str(REPOSITORY / "reports" / "sample")
 
 
 @pytest.fixture(autouse=True)
@@ -36,105 +38,129 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["compare", "nowhere.yaml"], "no such file"),
-        (["compare", "reference", "nowhere.yaml"], "no such file"),
-        (["compare", "--vs=variant=fast"], "value variant cannot be 'fast'"),
-        (["compare", "--git", "main", "HEAD"], "--git needs the operator's definition"),
-        (["compare", "--vs=variant"], "--vs variant: not NAME=VALUE"),
-        (["compare", "test_nowhere.py"], "pytest finds no test by 'test_nowhere.py'"),
-        (["compare", "test_broken.py"], "No module named 'nothing_of_this_name'"),
-        (["compare", "test_none.py"], "has no scale tests"),
-        (["compare", "test_two.py"], "has 2 scale tests:\n  test_two.py::test_a\n  test_two.py::test_b"),
-        (["compare", "test_one.py", "test_two.py"], "what is meant by test_one.py test_two.py"),
-        (["compare", "a", "b", "c"], "what is meant by a b c"),
-        (["compare", "test_one.py", "--what=idle"], "--what idle: not noop, deploy or both"),
-        (["compare", "test_one.py", "--pairs=1"], "1 pairs: the first is the warm-up"),
-        (["compare", "test_one.py", "--window=soon"], "'soon' is not a duration"),
-        (["compare", "test_one.py", "--triggers=0"], "with 0 triggers"),
-        (["compare", "test_one.py", "--gate=speed:deploy"], "'speed:deploy' is no metric"),
-        (["compare", "test_one.py", "--gate=cpu:deploy", "--what=noop"], "cpu:deploy is not measured by noop runs"),
-        (["compare", "test_one.py", "--cluster=nowhere.yaml"], "nowhere.yaml: no such file"),
-        (["compare", "--resume"], "holds nothing of grovescale compare"),
-        (["compare", "--resume", "nowhere"], "no such file"),
-        (["compare", "--pairs=3", "--resume"], "--pairs cannot change it"),
-        (["compare", "--allow-context=far", "--resume"], "--allow-context cannot change it"),
-        (["compare", "--one-look", "--same-process", "--resume"], "--one-look, --same-process cannot change it"),
-        (["compare", "--what=noop,deploy", "--resume"], "--what cannot change it"),
-        (["compare", "--build=make", "--resume"], "--build cannot change it"),
-        (["compare", "--profile", "--resume"], "--profile cannot change it"),
-        (["compare", "--no-profile", "--resume"], "--no-profile cannot change it"),
-        (["sweep", "--repeats=3", "--resume"], "--repeats cannot change it"),
-        (["sweep", "test_one.py", "--nodes=9", "--resume"], "test_one.py, --nodes cannot change it"),
-        (["sweep", "test_one.py", "--set=replicas=5"], "none is a list"),
-        (["sweep", "test_one.py", "--set=replicas=1,2,3", "--repeats=0"], "0 repeats"),
-        (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=cpu:deploy=fast"], "not METRIC or METRIC=EXP"),
-        (
-            ["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=speed"],
-            "--check speed: scales('speed'): no metric",
-        ),
-        (["sweep", "reference", "other", "--set=replicas=1,2,3"], "a sweep is of one operator"),
-        (["sweep", "--resume"], "holds nothing of grovescale sweep"),
-        (["compare", "test_one.py", "--param=replcas=3"], "--param replcas=3: no selected test reads it"),
-        (["sweep", "--set=replcas=1,2,3"], "--param replcas=1: no selected test reads it\n  → Did you mean replicas?"),
-        (["compare", "reference-pod", "test_one.py"], "runs as pods, and all nodes of a local cluster are simulated"),
-        (["compare", "test_one.py", "--kubernetes=1.63"], "Kubernetes 1.63 is not supported"),
-    ],
-)
+REFUSED = [
+    (["compare", "nowhere.yaml"], "no such file"),
+    (["compare", "reference", "nowhere.yaml"], "no such file"),
+    (["compare", "--vs=variant=fast"], "value variant cannot be 'fast'"),
+    (["compare", "--git", "main", "HEAD"], "--git needs the operator's definition"),
+    (["compare", "--vs=variant"], "--vs variant: not NAME=VALUE"),
+    (["compare", "test_none.py"], "has no scale tests"),
+    (["compare", "test_two.py"], "has 2 scale tests:\n  test_two.py::test_a\n  test_two.py::test_b"),
+    (["compare", "test_one.py", "test_two.py"], " by test_one.py test_two.py"),
+    (["compare", "a", "b", "c"], " by a b c"),
+    (["compare", "test_one.py", "--what=idle"], "--what idle: "),
+    (["compare", "test_one.py", "--pairs=1"], "1 pairs: "),
+    (["compare", "test_one.py", "--window=soon"], "'soon' is not a duration"),
+    (["compare", "test_one.py", "--triggers=0"], "with 0 triggers"),
+    (["compare", "test_one.py", "--gate=speed:deploy"], "'speed:deploy' is no metric"),
+    (["compare", "test_one.py", "--gate=cpu:deploy", "--what=noop"], "cpu:deploy is not measured"),
+    (["compare", "test_one.py", "--cluster=nowhere.yaml"], "nowhere.yaml: no such file"),
+    (["compare", "--resume"], "holds nothing of grovescale compare"),
+    (["compare", "--resume", "nowhere"], "no such file"),
+    (["compare", "--pairs=3", "--resume"], "--pairs cannot change it"),
+    (["compare", "--allow-context=far", "--resume"], "--allow-context cannot change it"),
+    (["compare", "--one-look", "--same-process", "--resume"], "--one-look, --same-process cannot"),
+    (["compare", "--what=noop,deploy", "--resume"], "--what cannot change it"),
+    (["compare", "--build=make", "--resume"], "--build cannot change it"),
+    (["compare", "--profile", "--resume"], "--profile cannot change it"),
+    (["compare", "--no-profile", "--resume"], "--no-profile cannot change it"),
+    (["sweep", "--repeats=3", "--resume"], "--repeats cannot change it"),
+    (["sweep", "test_one.py", "--nodes=9", "--resume"], "test_one.py, --nodes cannot"),
+    (["sweep", "test_one.py", "--set=replicas=5"], "none is a list"),
+    (["sweep", "test_one.py", "--set=replicas=1,2,3", "--repeats=0"], "0 repeats"),
+    (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=cpu:deploy=fast"], "not METRIC or METRIC=EXP"),
+    (["sweep", "test_one.py", "--set=replicas=1,2,3", "--check=speed"], "--check speed: scales('speed'): "),
+    (["sweep", "reference", "other", "--set=replicas=1,2,3"], "a sweep is of one operator"),
+    (["sweep", "--resume"], "holds nothing of grovescale sweep"),
+    (["compare", "test_one.py", "--param=replcas=3"], "--param replcas=3: "),
+    (["sweep", "--set=replcas=1,2,3"], "\n  → Did you mean replicas?"),
+    (["compare", "reference-pod", "test_one.py"], "reference-pod runs as pods"),
+    (["compare", "test_one.py", "--kubernetes=1.63"], "Kubernetes 1.63 is not supported"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "part"), REFUSED, ids=[" ".join(arguments) for arguments, _ in REFUSED])
 def test_what_cannot_be_is_told_and_nothing_is_started(
-    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    part: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    snapshot: SnapshotAssertion,
 ) -> None:
     assert cli.main(arguments) == ExitCode.USAGE
-    assert message in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert part in said
+    assert masked(said, {folder: "folder", REPOSITORY: "repository"}) == snapshot
     assert not (folder / "reports").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "lines"),
+    ("test", "quoted"), [("test_nowhere.py", "not found: test_nowhere.py"), ("test_broken.py", "nothing_of_this_name")]
+)
+def test_what_pytest_does_not_find_is_told_in_its_words(
+    test: str, quoted: str, folder: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
+    assert cli.main(["compare", test]) == ExitCode.USAGE
+    first, *others, last = capsys.readouterr().err.strip().splitlines()
+    assert test in first
+    assert f"{first}\n{last}" == snapshot
+    assert quoted in "\n".join(others)
+    assert not (folder / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
     [
         (
             ["compare"],
             [
-                "plan of grovescale compare: reference, reference again",
-                "  test: */test_pcs.py::test_pcs (cluster default, 100 nodes)",
-                "  noop: 32 runs, about 12m*",
-                "  deploy: 32 runs, about 17m*",
-                "  profile: 2 runs, about 4m*",
-                "about 33m* in all, by 1000 pods on two cores; other machines differ",
-                "Nothing was started. Run this plan: grovescale compare --yes; *",
+                ": reference, reference again",
+                "/test_pcs.py::test_pcs (cluster default, 100 nodes)",
+                "  noop: 32 runs, about 12m",
+                "  deploy: 32 runs, about 17m",
+                "  profile: 2 runs, about 4m",
+                "about 33m",
+                ": grovescale compare --yes; ",
             ],
         ),
         (
             ["sweep", "--repeats=2"],
             [
-                "plan of grovescale sweep: replicas=125, replicas=250, replicas=500, replicas=1000",
-                "  test: */test_pcs.py::test_pcs (cluster default, 100 nodes)",
-                "  sweep: 8 runs, about 8m*",
-                "about 8m* in all, by *",
-                "Nothing was started. Run this plan: grovescale sweep --yes; *",
+                ": replicas=125, replicas=250, replicas=500, replicas=1000",
+                "/test_pcs.py::test_pcs (cluster default, 100 nodes)",
+                "  sweep: 8 runs, about 8m",
+                "about 8m",
+                ": grovescale sweep --yes; ",
             ],
         ),
     ],
+    ids=["compare", "sweep"],
 )
 def test_a_bare_command_shows_its_plan_and_starts_nothing(
-    arguments: list[str], lines: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    parts: list[str],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    snapshot: SnapshotAssertion,
 ) -> None:
     assert cli.main(arguments) == 2
-    shown = capsys.readouterr().out.splitlines()
-    assert len(shown) == len(lines)
-    assert [fnmatch.fnmatchcase(line, wanted) for line, wanted in zip(shown, lines, strict=True)] == [True] * len(lines)
+    shown = capsys.readouterr().out
+    assert masked(shown, {REPOSITORY: "repository"}, numbers=True) == snapshot
+    assert [part in line for line, part in zip(shown.splitlines(), parts, strict=True)] == [True] * len(parts)
     assert not (folder / "reports").exists()
 
 
-def test_a_plans_time_is_that_of_earlier_runs_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plans_time_is_that_of_earlier_runs_here(
+    folder: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     found = subject.find("")
     earlier = Store.create(folder / "reports", msgspec.structs.replace(plan(), subject=found))
     for part in ("noop", "deploy"):
         earlier.keep(sample(Slot(part=part, round=0, arm="a")))
     assert cli.main(["compare", "--no-profile"]) == 2
-    assert "about 32m00s in all, by earlier runs of this test here" in capsys.readouterr().out, "64 runs of 30 s each"
+    (time,) = (line for line in capsys.readouterr().out.splitlines() if " in all, " in line)
+    assert time.startswith("about 32m00s "), "64 runs of 30 s each"
+    assert time == snapshot
 
 
 def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:

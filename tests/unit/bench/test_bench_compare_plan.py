@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.bench import compare, variant
 from pytest_grovescale.bench.store import WindowPlan
@@ -63,9 +64,10 @@ def test_deploy_runs_are_side_by_side_where_that_measures_what_is_asked(
     assert "noop" not in plans or plans["noop"].side_by_side, "windows always are"
 
 
-def test_windows_on_a_cluster_that_is_there_are_refused() -> None:
-    with pytest.raises(UsageError, match="needs two clusters of its own, and existing is one that is there"):
+def test_windows_on_a_cluster_that_is_there_are_refused(snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(UsageError, match="two clusters") as caught:
         compare.plan_of(WANTED._replace(subject=EXISTING))
+    assert str(caught.value) == snapshot
 
 
 def test_windows_are_planned_too() -> None:

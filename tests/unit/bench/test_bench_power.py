@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.bench import noise, selftest
@@ -258,22 +259,33 @@ def test_the_spread_is_that_of_the_runs_and_of_their_ratios() -> None:
     assert noise.spread(QUIET.blocks, "noop_writes") is None, "there were none: nothing varies"
 
 
-def test_the_command_prints_the_shares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def conclusion(printed: str) -> str:
+    """Return the last paragraph, however it was wrapped."""
+    return " ".join(printed.strip().split("\n\n")[-1].split())
+
+
+def test_the_command_prints_the_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     noise.write(QUIET, tmp_path / "noise.json")
     assert main(["selftest", "power", "--noise", str(tmp_path / "noise.json")]) == 0
     printed = capsys.readouterr().out
     assert "an operator with itself" in printed
     assert DEFECT.split()[-1] in printed
     assert "10,000" in printed
-    assert "Shares are as they should be" in printed
+    assert conclusion(printed) == snapshot
 
 
 def test_the_command_fails_where_nothing_was_recorded_of_one_kind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     noise.write(recorded(block(1.0)), tmp_path / "noise.json")
     assert main(["selftest", "power", "--noise", str(tmp_path / "noise.json")]) == 1
-    assert "No comparison with a known defect was recorded." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    (missing,) = (line for line in printed.splitlines() if line.startswith("No comparison"))
+    assert missing == snapshot(name="missing")
+    assert " NOT " in conclusion(printed)
+    assert conclusion(printed) == snapshot(name="conclusion")
 
 
 def test_contended_pairs_are_replaced_by_the_next_of_their_order_until_repeats_are_used_up() -> None:

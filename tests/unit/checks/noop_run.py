@@ -10,6 +10,7 @@ import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import PhaseResult, TestResult
+from pytest_grovescale.checks.check import Check, text_of
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
@@ -157,6 +158,18 @@ def changed(test: TestResult, name: str, **fields: Any) -> TestResult:
     """Return a result in which one phase is another."""
     phases = tuple(msgspec.structs.replace(p, **fields) if p.name == name else p for p in test.phases)
     return msgspec.structs.replace(test, phases=phases)
+
+
+def in_words(value: object) -> str | None:
+    """Return what the id of a parametrized test says of a value: a check as it is written, facts, a verdict alone."""
+    match value:
+        case msgspec.Struct() if isinstance(value, Check):
+            return text_of(value)
+        case str():
+            return value.partition(":")[0]
+        case dict() if len(value) < 4:
+            return ",".join(f"{name}={fact}" for name, fact in value.items())
+    return None
 
 
 def verdict(check: Any, run: NoopRun | TestResult, **judging: Any) -> str:

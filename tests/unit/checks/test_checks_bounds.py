@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import MilestoneResult, Saturation, TestResult
 from pytest_grovescale.checks import ApiRequests, Cpu, Milestone, Rss
@@ -14,48 +15,53 @@ from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run
 from pytest_grovescale.errors import UsageError
 
-from .noop_run import NoopRun, changed, phase, verdict
+from .noop_run import NoopRun, changed, in_words, phase, verdict
 
 
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (Cpu("deploy", max="2s"), {}, "pass: operator CPU 2 s ≤ 2 s"),
-        (Cpu("deploy", max=1.999), {}, "fail: operator CPU 2 s > 1.999 s"),
-        (Cpu("deploy", max="200ms", per_object=True), {}, "pass: operator CPU for each of 10 pods 200 ms"),
-        (Cpu("deploy", max="200ms", per_object=4), {}, "fail: operator CPU for each of 4 objects 500 ms"),
-        (Cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: profilers were attached"),
-        (Cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: profilers were attached"),
-        (Cpu("deplo", max="9s"), {}, "inconclusive: the recording has no phase 'deplo'; did you mean deploy"),
-        (Cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: CPU of 'operatr' .*not measured"),
-        (Cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted in the phase"),
-        (Cpu("steady-state", max="1s"), {"restarted": True}, "fail: operator CPU 4.3 s > 1 s"),
-        (Cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*did not pass: timeout"),
-        (Cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator' .*was not measured"),
-        (Rss(max="95M"), {}, "pass: operator peak memory 95 MB ≤ 95 MB"),
+        (Cpu("deploy", max="2s"), {}, "pass: .* 2 s ≤ 2 s$"),
+        (Cpu("deploy", max=1.999), {}, "fail: .* 2 s > 1.999 s$"),
+        (Cpu("deploy", max="200ms", per_object=True), {}, "pass: .* 10 pods 200 ms"),
+        (Cpu("deploy", max="200ms", per_object=4), {}, "fail: .* 4 objects 500 ms"),
+        (Cpu("deploy", max="9s"), {"profiled": True}, "inconclusive: "),
+        (Cpu("deploy", max="1s"), {"profiled": True}, "inconclusive: "),
+        (Cpu("deplo", max="9s"), {}, "inconclusive: .*'deplo'.* deploy"),
+        (Cpu("deploy", max="9s", process="operatr"), {}, "inconclusive: .*'operatr'"),
+        (Cpu("steady-state", max="9s"), {"restarted": True}, "inconclusive: .*restarted"),
+        (Cpu("steady-state", max="1s"), {"restarted": True}, "fail: .* 4.3 s > 1 s"),
+        (Cpu("steady-state", max="1s"), {"steady_outcome": "timeout"}, "inconclusive: .*timeout"),
+        (Cpu("steady-state", max="1s"), {"steady_cpu": None}, "inconclusive: .*'operator'"),
+        (Rss(max="95M"), {}, "pass: .* 95 MB ≤ 95 MB$"),
         (Rss(max="94M"), {}, "fail: "),
         (Rss(max="94Mi", phase="deploy"), {}, "pass: "),
-        (Rss(max="1Gi", process="kwok"), {}, "inconclusive: memory of 'kwok' was not measured"),
-        (Rss(max="1Gi"), {"restarted": True}, "inconclusive: .*its peak may have been higher"),
+        (Rss(max="1Gi", process="kwok"), {}, "inconclusive: .*'kwok'"),
+        (Rss(max="1Gi"), {"restarted": True}, "inconclusive: "),
         (Rss(max="1Gi", phase="deploy"), {"restarted": True}, "pass: "),
-        (ApiRequests("deploy", max=20), {}, "pass: requests by operator 20 ≤ 20"),
-        (ApiRequests("deploy", "create", max=9), {}, "fail: create requests by operator 10 > 9"),
-        (ApiRequests("deploy", max=2, per_object=True), {}, "pass: requests by operator for each of 10 pods 2"),
-        (ApiRequests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods requests by operator 10"),
-        (ApiRequests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*no request by 'kwok'"),
-        (ApiRequests("deploy", max=99, resource="pod"), {}, "inconclusive: .*no resource 'pod'; did you mean pods"),
+        (ApiRequests("deploy", max=20), {}, "pass: .* 20 ≤ 20"),
+        (ApiRequests("deploy", "create", max=9), {}, "fail: create .* 10 > 9"),
+        (ApiRequests("deploy", max=2, per_object=True), {}, "pass: .* 10 pods 2"),
+        (ApiRequests("deploy", "patch", resource="pods", max=9), {}, "fail: patch pods .* 10"),
+        (ApiRequests("deploy", max=0, identity="kwok"), {}, "inconclusive: .*'kwok'"),
+        (ApiRequests("deploy", max=99, resource="pod"), {}, "inconclusive: .*'pod'.* pods"),
         (ApiRequests("steady-state", max=9), {"audit_gap": True}, "inconclusive: .*rotated away"),
-        (ApiRequests("deploy", max=99), {"audited": False}, "inconclusive: .*was not measured"),
-        (ApiRequests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*did not pass: failed"),
+        (ApiRequests("deploy", max=99), {"audited": False}, "inconclusive: "),
+        (ApiRequests("steady-state", max=9), {"steady_outcome": "failed"}, "inconclusive: .*failed"),
     ],
+    ids=in_words,
 )
-def test_bounds(check: Any, facts: dict[str, Any], expected: str) -> None:
-    assert re.match(expected, verdict(check, NoopRun(**facts)))
+def test_bounds(check: Any, facts: dict[str, Any], expected: str, snapshot: SnapshotAssertion) -> None:
+    found = verdict(check, NoopRun(**facts))
+    assert re.match(expected, found)
+    assert found == snapshot
 
 
-def test_no_count_of_objects_no_figure_per_object() -> None:
+def test_no_count_of_objects_no_figure_per_object(snapshot: SnapshotAssertion) -> None:
     test = msgspec.structs.replace(NoopRun().result(), objects=None)
-    assert "no milestone of the test counts objects" in verdict(Cpu("deploy", max=9, per_object=True), test)
+    found = verdict(Cpu("deploy", max=9, per_object=True), test)
+    assert found.startswith("inconclusive: ")
+    assert found == snapshot
 
 
 def test_resources_that_were_named_count_whatever_they_are() -> None:
@@ -88,54 +94,58 @@ READY = ("deploy", "ready", 3.0)
 @pytest.mark.parametrize(
     ("check", "test", "expected"),
     [
-        (Milestone("ready", max="3s"), taken(READY), "pass: ready 3 s ≤ 3 s"),
+        (Milestone("ready", max="3s"), taken(READY), "pass: ready 3 s ≤ 3 s$"),
         (Milestone("ready", phase="deploy", max="2.9s"), taken(READY), "fail: ready 3 s > 2.9 s"),
         (Milestone("ready", max="3.1s"), taken(READY, uncertainty_s=0.2), "inconclusive: .*between 2.8 s and 3.2 s"),
         (Milestone("ready", max="3.2s"), taken(READY, uncertainty_s=0.2), "pass: "),
         (Milestone("ready", max="2.7s"), taken(READY, uncertainty_s=0.2), "fail: "),
         (Milestone("ready", max=2.95), taken(READY, server_s=(2.9, 2.96), clock="server"), "inconclusive: .*2.96 s"),
-        (Milestone("read", max="9s"), taken(READY), "inconclusive: .*no milestone 'read'; did you mean ready"),
-        (Milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: phase 'steady-state' has no"),
-        (Milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready not met after 4.8 s"),
-        (Milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready not met"),
-        (Milestone("ready", times_floor=2), taken(READY), "inconclusive: no floor of milestone 'ready' was measured"),
-        (Milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready / its floor 2 times"),
+        (Milestone("read", max="9s"), taken(READY), "inconclusive: .*'read'.* ready"),
+        (Milestone("ready", phase="steady-state", max="9s"), taken(READY), "inconclusive: .*'steady-state'"),
+        (Milestone("ready", max="1s"), taken(("deploy", "ready", None)), "fail: ready .* 4.8 s"),
+        (Milestone("ready", max="9s"), taken(("deploy", "ready", None)), "inconclusive: ready"),
+        (Milestone("ready", times_floor=2), taken(READY), "inconclusive: .*'ready'"),
+        (Milestone("ready", times_floor=2), taken(READY, floors={"ready": 1.5}), "pass: ready .* 2 times"),
         (Milestone("ready", times_floor=1.9), taken(READY, floors={"ready": 1.5}), "fail: "),
         (Milestone("ready", times_floor=2), taken(READY, floors={"deploy/ready": 1.5, "ready": 1.0}), "pass: "),
         (Milestone("ready", times_floor=2, floor="1.5s"), taken(READY), "pass: "),
         (Milestone("ready", times_floor=2, floor=1.4), taken(READY), "fail: "),
-        (Milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: the floor .* there is no multiple"),
+        (Milestone("ready", times_floor=2, floor=0), taken(READY), "inconclusive: "),
         (
             Milestone("ready", phase="deploy", times_floor=2, floor="steady-state/bare"),
             taken(READY, ("steady-state", "bare", 1.5)),
-            "pass: ready / its floor 2 times ≤ 2 times",
+            "pass: ready .* 2 times ≤ 2 times",
         ),
         (
             Milestone("ready", times_floor=2, floor="steady-state/bar"),
             taken(READY, ("steady-state", "bare", 1.5)),
-            "inconclusive: phase 'steady-state' has no milestone 'bar'",
+            "inconclusive: .*'steady-state'.*'bar'",
         ),
         (
             Milestone("ready", times_floor=2, floor="steady-state/bare"),
             taken(READY, ("steady-state", "bare", None)),
-            "inconclusive: when milestone 'bare' was met is not known",
+            "inconclusive: .*'bare'",
         ),
         (Milestone("ready", times_floor=2, floor="baseline:main"), taken(READY), "pass: "),
-        (Milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: there is no baseline"),
+        (Milestone("ready", times_floor=2, floor="baseline:next"), taken(READY), "inconclusive: .*baseline"),
     ],
+    ids=in_words,
 )  # fmt: skip
-def test_milestones(check: Any, test: TestResult, expected: str) -> None:
+def test_milestones(check: Any, test: TestResult, expected: str, snapshot: SnapshotAssertion) -> None:
     baselines = {"main": [{"milestone:deploy/ready": 1.5}]}
-    assert re.match(expected, verdict(check, test, baselines=lambda name: baselines.get(name, [])))
+    found = verdict(check, test, baselines=lambda name: baselines.get(name, []))
+    assert re.match(expected, found)
+    assert found == snapshot
 
 
-def test_a_milestone_of_several_phases_must_be_told_apart() -> None:
+def test_a_milestone_of_several_phases_must_be_told_apart(snapshot: SnapshotAssertion) -> None:
     test = taken(READY, ("steady-state", "ready", 1.0))
-    with pytest.raises(UsageError, match="several phases have a milestone 'ready': deploy, steady-state"):
+    with pytest.raises(UsageError) as caught:
         judge(Milestone("ready", max="9s"), Run(test))
+    assert str(caught.value) == snapshot
 
 
-def test_a_saturated_machine_is_named() -> None:
+def test_a_saturated_machine_is_named(snapshot: SnapshotAssertion) -> None:
     test = changed(taken(READY), "deploy", saturation=Saturation(busy_share=0.99, saturated=True))
     found = judge(Milestone("ready", max="9s"), Run(test))
-    assert found.evidence[-1] == "the machine was saturated in deploy: this measures the machine"
+    assert found.evidence[-1] == snapshot

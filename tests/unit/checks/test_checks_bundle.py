@@ -6,12 +6,14 @@ import math
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import checks
 from pytest_grovescale.checks.budgets import declared_for
 from pytest_grovescale.checks.check import Check, bundles, decode, encode
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.exposition.families import Family
+from tests.golden import masked
 from tests.unit.analysis.endpoint import Endpoint
 
 from .metrics_run import judged
@@ -70,10 +72,15 @@ def test_what_a_bundle_yields_can_be_recorded(name: str) -> None:
         assert decode(encode(check)) == check
 
 
-def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*did you mean grep498"):
+def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.* grep498") as caught:
         declared(tmp_path, "grep489")
-    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*no argument 'controler'"):
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot(name="bundle")
+    with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.*'controler'") as caught:
         declared(tmp_path, "grep498: {controler: []}")
-    with pytest.raises(UsageError, match="expected"):
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot(name="argument")
+    with pytest.raises(UsageError) as wrong:
         checks.Grep498(controllers="podclique")  # type: ignore[arg-type]
+    assert str(wrong.value) == snapshot(name="type")

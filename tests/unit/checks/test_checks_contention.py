@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import Contention, TestResult
 from pytest_grovescale.checks import (
@@ -21,7 +22,7 @@ from pytest_grovescale.checks.check import Check, kinds
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run
 
-from .noop_run import STEADY, NoopRun
+from .noop_run import STEADY, NoopRun, in_words
 
 OTHERS = Contention(
     cores=2, run_cores=0.7, others_cores=1.2, steal_cores=0.1, iowait_cores=0.0, idle_cores=0.0, others_share=0.65
@@ -54,31 +55,32 @@ def run(contention: Contention | None, *, limit: float = 0.10) -> TestResult:
     return msgspec.structs.replace(test, phases=phases, contention_limit=limit)
 
 
-@pytest.mark.parametrize("check", [*TIMED, *EXACT], ids=str)
+@pytest.mark.parametrize("check", [*TIMED, *EXACT], ids=in_words)
 @pytest.mark.parametrize("contention", [None, FEW])
 def test_on_a_machine_of_its_own_every_exceeded_bound_fails(check: Check, contention: Contention | None) -> None:
     assert judge(check, Run(run(contention))).verdict == "fail"
 
 
-@pytest.mark.parametrize("check", TIMED, ids=str)
+@pytest.mark.parametrize("check", TIMED, ids=in_words)
 @pytest.mark.parametrize(
     ("contention", "reason"),
     [
-        (OTHERS, "Other programs used 1.2 of 2 cores during "),
-        (QUOTA, "The CPU quota of 1.0 cores stopped the run for "),
+        (OTHERS, " 1.2 of 2 cores "),
+        (QUOTA, " 1.0 cores "),
     ],
+    ids=["others", "quota"],
 )
 def test_what_timing_can_change_is_inconclusive_with_the_reason(
-    check: Check, contention: Contention, reason: str
+    check: Check, contention: Contention, reason: str, snapshot: SnapshotAssertion
 ) -> None:
     judged = judge(check, Run(run(contention)))
     assert judged.verdict == "inconclusive"
-    assert judged.text.endswith("CPU and wall times are inflated")
     assert reason in judged.text
     assert " > " in judged.text
+    assert judged.text == snapshot
 
 
-@pytest.mark.parametrize("check", EXACT, ids=str)
+@pytest.mark.parametrize("check", EXACT, ids=in_words)
 def test_what_timing_cannot_change_fails_as_usual(check: Check) -> None:
     assert judge(check, Run(run(OTHERS))).verdict == "fail"
 

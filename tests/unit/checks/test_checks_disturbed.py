@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import TURN_LOST, analyse, merge
 from pytest_grovescale.analysis.baseline import usable
@@ -16,26 +17,27 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.report import terminal
 from tests.unit.analysis.simulated import full_run
 
-from .noop_run import NoopRun
+from .noop_run import NoopRun, in_words
 
 WHY = "it was not renewed for 31 s, and somebody else took one"
 
 
-def test_the_recordings_mark_tells_it() -> None:
+def test_the_recordings_mark_tells_it(snapshot: SnapshotAssertion) -> None:
     records = full_run(3).records()
     mark = rec.Mark(at=records[-2].at, label=TURN_LOST, detail=WHY)
     test = analyse([*records[:-1], mark, records[-1]])
     assert test.disturbed == WHY
-    shown = " ".join(terminal.render_test(test).split())
-    assert f"Others may have used the cluster while this was measured: {WHY}" in shown
+    shown = terminal.render_test(test, width=140).splitlines()
+    assert "\n".join(line.strip() for line in shown if WHY in line) == snapshot
     assert not usable(merge([test]))
     assert analyse(records).disturbed == ""
 
 
-@pytest.mark.parametrize("check", [NoopWrites(), NoopReads(max=3), Cpu("deploy", max="1h")])
-def test_no_check_is_decided(check: Any) -> None:
+@pytest.mark.parametrize("check", [NoopWrites(), NoopReads(max=3), Cpu("deploy", max="1h")], ids=in_words)
+def test_no_check_is_decided(check: Any, snapshot: SnapshotAssertion) -> None:
     test = NoopRun().result()
     assert judge(check, Run(test)).verdict == "pass"
     found = judge(check, Run(msgspec.structs.replace(test, disturbed=WHY)))
     assert found.verdict == "inconclusive"
     assert WHY in found.text
+    assert found.text == snapshot

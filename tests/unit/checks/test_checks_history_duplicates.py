@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.duplicates import verdicts
 from pytest_grovescale.analysis.metrics.summary import summaries
@@ -159,7 +160,7 @@ def test_one_for_a_single_controller_names_it() -> None:
     assert verdict(run, "my_total").query == f'sum by (controller) ({DONE}{{controller="podclique"}})'
 
 
-def test_errors_by_type_refine_the_count_of_errors() -> None:
+def test_errors_by_type_refine_the_count_of_errors(snapshot: SnapshotAssertion) -> None:
     def tell(manager: Manager) -> dict[str, float]:
         of_all = {name: manager.total(name, "error") for name in NAMES}
         return controllers(OWN_ERRORS, manager.conflicts, error_type="conflict") | controllers(
@@ -169,7 +170,8 @@ def test_errors_by_type_refine_the_count_of_errors() -> None:
     run = run_of({OWN_ERRORS: "counter"}, tell)
     found = verdict(run, OWN_ERRORS)
     assert (found.kind, found.other, found.query) == ("refinement", FAILED, FAILED)
-    assert "summed over error_type" in found.why
+    assert "error_type" in found.why
+    assert found.why == snapshot
     assert run.judged(NoBuiltinDuplicates())[0] == "pass"
 
 
@@ -210,7 +212,9 @@ def test_a_small_run_is_enough_for_a_family_that_moves_when_the_built_in_one_doe
     assert verdict(run, "my_total").query == f"sum by (controller) ({DONE})"
 
 
-def test_while_work_is_under_way_they_may_be_apart_by_what_is_in_hand_and_at_rest_not_at_all() -> None:
+def test_while_work_is_under_way_they_may_be_apart_by_what_is_in_hand_and_at_rest_not_at_all(
+    snapshot: SnapshotAssertion,
+) -> None:
     def told(late: int, at_rest: int) -> ScrapedRun:
         return run_of(
             {"my_total": "counter"},
@@ -221,28 +225,31 @@ def test_while_work_is_under_way_they_may_be_apart_by_what_is_in_hand_and_at_res
         )
 
     assert verdict(told(2, 0), "my_total").kind == "duplicate"
-    assert "to within 2 while it worked" in verdict(told(2, 0), "my_total").why
+    assert verdict(told(2, 0), "my_total").why == snapshot
     assert verdict(told(WORKERS + 1, 0), "my_total").kind == "novel"
     assert verdict(told(0, 1), "my_total").kind == "novel"
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "series", "why"),
+    ("name", "kind", "series"),
     [
-        (DONE, "gauge", DONE + '{controller="a",result="success"}', "a gauge, the built-in one is a counter"),
-        (DEPTH, "gauge", DEPTH + '{name="a",namespace="n"}', "labels that the built-in one lacks: namespace"),
-        (f"{TIMES}_count", "counter", f"{TIMES}_count", "meet those of the built-in histogram"),
-        ("workqueue_depth_total", "counter", "workqueue_depth_total", "meet those of the built-in gauge"),
+        (DONE, "gauge", DONE + '{controller="a",result="success"}'),
+        (DEPTH, "gauge", DEPTH + '{name="a",namespace="n"}'),
+        (f"{TIMES}_count", "counter", f"{TIMES}_count"),
+        ("workqueue_depth_total", "counter", "workqueue_depth_total"),
     ],
+    ids=["type", "label", "histogram", "gauge"],
 )
-def test_a_built_in_name_with_another_meaning_is_a_collision(name: str, kind: str, series: str, why: str) -> None:
+def test_a_built_in_name_with_another_meaning_is_a_collision(
+    name: str, kind: str, series: str, snapshot: SnapshotAssertion
+) -> None:
     run = ScrapedRun()
     for value in (1, 2):
         run.scrape({series: value, f'{SENT}{{code="200"}}': value}, types={SENT: "counter", name: kind})
     verdict, text = run.judged(NoBuiltinDuplicates())
     assert verdict == "fail"
-    assert f"{name} (collision of" in text
-    assert why in text
+    assert f"{name} (collision" in text
+    assert text == snapshot
 
 
 def test_the_built_in_families_themselves_are_no_finding() -> None:
@@ -251,25 +258,26 @@ def test_the_built_in_families_themselves_are_no_finding() -> None:
     assert run.judged(NoBuiltinDuplicates())[0] == "pass"
 
 
-def test_the_check_names_them_and_lets_off_what_it_is_told_to() -> None:
+def test_the_check_names_them_and_lets_off_what_it_is_told_to(snapshot: SnapshotAssertion) -> None:
     run = run_of(
         {"my_syncs_total": "counter"},
         lambda m: controllers("my_syncs_total", {name: m.total(name) for name in NAMES}),
     )
     verdict, text = run.judged(NoBuiltinDuplicates())
     assert verdict == "fail"
-    assert f"1 of 1 own families say what a built-in one says: my_syncs_total (duplicate of {DONE})" in text
-    assert f"leave it out and ask for sum by (controller) ({DONE})" in text
+    assert f"my_syncs_total (duplicate of {DONE})" in text
+    assert f"sum by (controller) ({DONE})" in text
+    assert text == snapshot
     assert run.judged(NoBuiltinDuplicates(ignore=["my_*"]))[0] == "pass"
 
 
-def test_a_single_scrape_and_an_idle_operator_are_no_answer() -> None:
+def test_a_single_scrape_and_an_idle_operator_are_no_answer(snapshot: SnapshotAssertion) -> None:
     idle = ScrapedRun()
     for _ in range(3):
         idle.scrape(Manager().built_in())
     verdict, text = idle.judged(NoBuiltinDuplicates())
     assert verdict == "inconclusive"
-    assert "changed between 3 scrapes" in text
+    assert text == snapshot
 
 
 def test_an_endpoint_that_is_no_controller_has_nothing_of_controllers_to_repeat() -> None:
@@ -356,19 +364,19 @@ def counted(manager: Manager, *, ahead: int = 0) -> dict[str, float]:
     }
 
 
-def test_of_two_families_that_say_the_same_the_later_is_the_duplicate() -> None:
+def test_of_two_families_that_say_the_same_the_later_is_the_duplicate(snapshot: SnapshotAssertion) -> None:
     run = run_of(OWN, counted)
     assert (verdict(run, "my_a_total").kind, verdict(run, "my_b_total").kind) == ("novel", "duplicate")
     found = verdict(run, "my_b_total")
     assert (found.other, found.query, found.of_own) == ("my_a_total", "my_a_total", True)
-    assert "equal at all 9 scrapes, and changed with it at 5 while work was under way" in found.why
+    assert found.why == snapshot
 
 
-def test_it_is_told_and_fails_nothing() -> None:
+def test_it_is_told_and_fails_nothing(snapshot: SnapshotAssertion) -> None:
     said, text = run_of(OWN, counted).judged(NoBuiltinDuplicates())
     assert said == "pass"
-    assert "1 novel, 1 duplicate of another own one" in text
-    assert "my_b_total: the same as my_a_total, its own too: equal at all" in text
+    assert "my_b_total: " in text
+    assert text == snapshot
 
 
 def test_what_is_apart_in_the_midst_of_work_is_no_duplicate() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks import Invariant
 from pytest_grovescale.errors import UsageError
@@ -38,27 +39,28 @@ def errors(own: Mapping[str, float], built_in: Mapping[str, float], *, active: f
     }
 
 
-def test_an_equation_that_holds_for_each_group_passes() -> None:
+def test_an_equation_that_holds_for_each_group_passes(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 0, "b": 0}, {"a": 0, "b": 0}), edge="start:deploy")
     run.scrape(errors({"a": 7, "b": 2}, {"a": 7, "b": 2}), edge="end:deploy")
     verdict, text = run.judged(Invariant(BY_CONTROLLER))
-    assert (verdict, text.splitlines()[0]) == ("pass", "holds at 2 scrapes at rest")
-    assert "controller=a: 8 on the left, 8 on the right (at the end of deploy, at rest)" in text
+    assert verdict == "pass"
+    assert "controller=a: 8 " in text
+    assert text == snapshot
 
 
-def test_one_that_holds_only_of_all_together_fails_with_the_group() -> None:
+def test_one_that_holds_only_of_all_together_fails_with_the_group(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 0, "b": 0}, {"a": 0, "b": 0}), edge="start:deploy")
     run.scrape(errors({"a": 7, "b": 2}, {"a": 2, "b": 7}), edge="end:deploy")
     verdict, text = run.judged(Invariant(BY_CONTROLLER))
     assert verdict == "fail"
-    assert "does not hold at 1 of 2 scrapes" in text
-    assert "controller=a: 8 on the left, 3 on the right (at the end of deploy, at rest)" in text
+    assert "controller=a: 8 " in text
+    assert text == snapshot
     assert run.judged(Invariant(f"sum({OWN_ERRORS}) == sum({FAILED})"))[0] == "pass"
 
 
-def test_what_is_under_way_is_judged_by_its_own_tolerance() -> None:
+def test_what_is_under_way_is_judged_by_its_own_tolerance(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 0}, {"a": 0}), edge="start:deploy")
     run.scrape(errors({"a": 5}, {"a": 3}, active=4))
@@ -67,37 +69,40 @@ def test_what_is_under_way_is_judged_by_its_own_tolerance() -> None:
     assert run.judged(Invariant(BY_CONTROLLER, running=2))[0] == "pass"
     verdict, text = run.judged(Invariant(BY_CONTROLLER, running=1))
     assert verdict == "fail"
-    assert "6 on the left, 4 on the right (1.0 s after the first scrape, at work)" in text
+    assert text == snapshot
 
 
 @pytest.mark.parametrize(
     ("workers", "expected"),
     [
-        (2, ("pass", "holds at 2 scrapes at rest and 1 at work")),
-        (1, ("fail", "does not hold at 1 of 3 scrapes")),
+        (2, "pass"),
+        (1, "fail"),
         # Nobody knows how much may be in hand.
-        (None, ("pass", "holds at 2 scrapes at rest")),
+        (None, "pass"),
     ],
 )
-def test_by_default_each_worker_may_have_one_event_in_hand(workers: float | None, expected: tuple[str, str]) -> None:
+def test_by_default_each_worker_may_have_one_event_in_hand(
+    workers: float | None, expected: str, snapshot: SnapshotAssertion
+) -> None:
     run = ScrapedRun()
     limits = controllers(LIMIT, {"a": workers, "b": 9}) if workers is not None else {}
     run.scrape(errors({"a": 0}, {"a": 0}) | limits, edge="start:deploy")
     run.scrape(errors({"a": 5}, {"a": 3}, active=1) | limits)
     run.scrape(errors({"a": 9}, {"a": 9}) | limits, edge="end:deploy")
     verdict, text = run.judged(Invariant(BY_CONTROLLER))
-    assert (verdict, text.splitlines()[0].partition(":")[0]) == expected
+    assert verdict == expected
+    assert text == snapshot
     assert run.judged(Invariant(BY_CONTROLLER, running="off"))[0] == "pass"
 
 
-def test_what_is_no_count_of_events_is_judged_at_rest_only() -> None:
+def test_what_is_no_count_of_events_is_judged_at_rest_only(snapshot: SnapshotAssertion) -> None:
     stated = Invariant(f"sum({TIMES}_sum) == sum(objects)")
     run = ScrapedRun()
     for apart, active in ((0, 0), (50, 1), (0, 0)):
         served = {f"{TIMES}_sum": 5.0 + apart, f"{TIMES}_count": 5.0, "objects": 5.0}
         served |= controllers(ACTIVE, {"a": active}) | controllers(LIMIT, {"a": 1})
         run.scrape(served, types={**TYPES, "objects": "gauge"}, edge="" if active else "end:deploy")
-    assert run.judged(stated)[1].splitlines()[0] == "holds at 2 scrapes at rest"
+    assert run.judged(stated)[1] == snapshot
 
 
 def test_scrapes_at_work_alone_prove_nothing_but_a_fault() -> None:
@@ -110,12 +115,12 @@ def test_scrapes_at_work_alone_prove_nothing_but_a_fault() -> None:
     assert run.judged(Invariant(BY_CONTROLLER))[0] == "fail"
 
 
-def test_an_edge_at_which_workers_work_is_not_at_rest() -> None:
+def test_an_edge_at_which_workers_work_is_not_at_rest(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 5}, {"a": 3}, active=4), edge="end:deploy")
     verdict, text = run.judged(Invariant(BY_CONTROLLER))
     assert verdict == "inconclusive"
-    assert "at none of 1 scrapes was operator at rest" in text
+    assert text == snapshot
 
 
 def test_without_gauges_of_workers_the_edges_are_at_rest() -> None:
@@ -133,7 +138,7 @@ def test_a_tolerance_is_for_rest_too() -> None:
 
 
 @pytest.mark.parametrize("refused", [0, 4])
-def test_conflicts_are_no_more_than_the_requests_that_met_one(refused: float) -> None:
+def test_conflicts_are_no_more_than_the_requests_that_met_one(refused: float, snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(sent(conflicts=3, refused=3), edge="start:deploy")
     run.scrape(sent(conflicts=3 + refused, refused=7), edge="end:deploy")
@@ -141,61 +146,65 @@ def test_conflicts_are_no_more_than_the_requests_that_met_one(refused: float) ->
     run.scrape(sent(conflicts=8, refused=7), edge="end:delete")
     verdict, text = run.judged(Invariant(CONFLICTS))
     assert verdict == "fail"
-    assert "5 on the left, 4 on the right (at the end of delete" in text
+    assert text == snapshot
 
 
-def test_a_code_that_was_never_answered_counts_as_none_where_codes_are_counted() -> None:
+def test_a_code_that_was_never_answered_counts_as_none_where_codes_are_counted(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(sent(conflicts=0, refused=None), edge="end:deploy")
     verdict, text = run.judged(Invariant(CONFLICTS))
     assert verdict == "pass"
-    assert "nothing was counted in this run: 0 on both sides" in text
+    assert text == snapshot
     run.scrape(sent(conflicts=1, refused=None), edge="end:delete")
     assert run.judged(Invariant(CONFLICTS))[0] == "fail"
 
 
-def test_a_restart_takes_nothing_away_from_what_has_grown() -> None:
+def test_a_restart_takes_nothing_away_from_what_has_grown(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     for conflicts, refused, edge in ((0, 0, "start:a"), (5, 6, "end:a"), (1, 1, "start:b"), (3, 3, "end:b")):
         run.scrape(sent(conflicts=conflicts, refused=refused), edge=edge)
-    _, text = run.judged(Invariant(f"sum(increase({OWN_CONFLICTS})) <= 7"))
-    assert "8 on the left, 7 on the right (at the end of b" in text
+    verdict, text = run.judged(Invariant(f"sum(increase({OWN_CONFLICTS})) <= 7"))
+    assert verdict == "fail"
+    assert text == snapshot
 
 
 @pytest.mark.parametrize(
-    ("expression", "why"),
+    ("expression", "what"),
     [
-        ("sum(absent) == 0", "there is no series absent"),
-        (f"sum({DONE}) == sum({FAILED})", f"there is no series {DONE}"),
-        (f'sum({FAILED}{{result="x"}}) == 0', f"{FAILED} has no label 'result', it has: controller"),
-        (f'sum({ACTIVE}{{controller="z"}}) == 0', f'no series fits {ACTIVE}{{controller="z"}}'),
-        (f"sum(increase({ACTIVE})) == 0", "is no counter"),
+        ("sum(absent) == 0", " absent"),
+        (f"sum({DONE}) == sum({FAILED})", DONE),
+        (f'sum({FAILED}{{result="x"}}) == 0', "'result'"),
+        (f'sum({ACTIVE}{{controller="z"}}) == 0', f'{ACTIVE}{{controller="z"}}'),
+        (f"sum(increase({ACTIVE})) == 0", ACTIVE),
     ],
 )
-def test_a_missing_series_is_inconclusive_and_not_zero(expression: str, why: str) -> None:
+def test_a_missing_series_is_inconclusive_and_not_zero(expression: str, what: str, snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 0}, {"a": 0}), edge="end:deploy")
     verdict, text = run.judged(Invariant(expression))
     assert verdict == "inconclusive"
-    assert why in text
+    assert what in text
+    assert text == snapshot
 
 
-def test_the_family_of_a_histogram_says_what_its_samples_are() -> None:
+def test_the_family_of_a_histogram_says_what_its_samples_are(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape({"x_seconds_sum": 1, "x_seconds_count": 2}, types={"x_seconds": "histogram"}, edge="end:a")
     verdict, text = run.judged(Invariant("sum(x_seconds) == 0"))
     assert verdict == "inconclusive"
-    assert "its samples are x_seconds_count, x_seconds_sum" in text
+    assert "x_seconds_count, x_seconds_sum" in text
+    assert text == snapshot
     assert run.judged(Invariant("sum(x_seconds_count) == 2"))[0] == "pass"
 
 
-def test_a_metric_that_is_served_no_longer_leaves_a_doubt() -> None:
+def test_a_metric_that_is_served_no_longer_leaves_a_doubt(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape(errors({"a": 2}, {"a": 2}), edge="start:deploy")
     run.scrape(controllers(FAILED, {"a": 9}), edge="end:deploy")
     verdict, text = run.judged(Invariant(BY_CONTROLLER))
     assert verdict == "inconclusive"
-    assert f"at the end of deploy {OWN_ERRORS} was not served" in text
+    assert OWN_ERRORS in text
+    assert text == snapshot
 
 
 def test_nan_equals_nothing() -> None:

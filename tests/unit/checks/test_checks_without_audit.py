@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import ClientRow, CpuResult, PhaseResult, PodPlaces, StrayPod, TestResult
 from pytest_grovescale.checks import ApiRequests, Cpu, NoopCpu, NoopReads, NoopWrites, Rss, SimulatedNodesOnly
@@ -16,7 +17,7 @@ from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.outcome import at_most
 from pytest_grovescale.checks.run import Run
 
-from .noop_run import IDLE, STEADY, NoopRun, changed, phase, verdict
+from .noop_run import IDLE, STEADY, NoopRun, changed, in_words, phase, verdict
 
 WRITES = ClientRow(method="POST", code="201", count=0, total=2500)
 
@@ -35,55 +36,59 @@ def row(method: str, count: int, *, code: str = "200", before: int = 0) -> Clien
 # ---- by the operator's own count
 
 
-def test_no_write_of_any_kind_is_no_object_write() -> None:
+def test_no_write_of_any_kind_is_no_object_write(snapshot: SnapshotAssertion) -> None:
     found = judge(NoopWrites(), Run(counted(WRITES, row("GET", 9))))
     assert (found.verdict, found.figure, found.bound) == ("pass", 0, 0)
-    assert "its own rest_client_requests_total" in found.text
-    assert "audit log is no source of the recording" in found.evidence[0]
+    assert "rest_client_requests_total" in found.text
+    assert found.text == snapshot(name="text")
+    assert "\n".join(found.evidence) == snapshot(name="evidence")
 
 
 @pytest.mark.parametrize(
     ("rows", "facts", "why"),
     [
-        (
-            (row("PATCH", 3), WRITES),
-            {},
-            "at most 3 > 0; .*which of them were meant only an audit log tells",
-        ),
-        ((row("GET", 3),), {}, "it has never counted such a request"),
-        ((WRITES,), {"triggers": 0}, "no trigger was made"),
-        ((WRITES,), {"reconciles": {"podcliqueset": 0}}, "no reconcile followed the trigger"),
-        ((WRITES,), {"restarted": True}, "the operator was restarted in the phase"),
-        ((WRITES,), {"steady_outcome": "timeout"}, "did not pass: timeout"),
+        ((row("PATCH", 3), WRITES), {}, "at most 3 > 0; "),
+        ((row("GET", 3),), {}, "never counted"),
+        ((WRITES,), {"triggers": 0}, "no trigger"),
+        ((WRITES,), {"reconciles": {"podcliqueset": 0}}, "no reconcile"),
+        ((WRITES,), {"restarted": True}, "restarted"),
+        ((WRITES,), {"steady_outcome": "timeout"}, "timeout"),
     ],
+    ids=["writes", "never", "no trigger", "dead trigger", "restarted", "timeout"],
 )
-def test_nothing_passes_in_doubt(rows: tuple[ClientRow, ...], facts: dict[str, Any], why: str) -> None:
+def test_nothing_passes_in_doubt(
+    rows: tuple[ClientRow, ...], facts: dict[str, Any], why: str, snapshot: SnapshotAssertion
+) -> None:
     found = verdict(NoopWrites(), counted(*rows, **facts))
     assert re.match(f"inconclusive: .*{why}", found)
+    assert found == snapshot
 
 
-def test_a_complete_audit_log_that_does_not_know_the_operator_is_not_outvoted() -> None:
+def test_a_complete_audit_log_that_does_not_know_the_operator_is_not_outvoted(snapshot: SnapshotAssertion) -> None:
     test = NoopRun(operator_user="system:serviceaccount:op:other").result()
     test = changed(test, STEADY, client_requests=(WRITES,))
-    assert "no request by 'operator'" in verdict(NoopWrites(), test)
     assert verdict(NoopWrites(), test).startswith("inconclusive: ")
+    assert verdict(NoopWrites(), test) == snapshot
 
 
-def test_another_identity_has_no_count() -> None:
-    assert verdict(NoopWrites(identity="kwok"), counted(WRITES)).startswith("inconclusive: API traffic of 'kwok'")
+def test_another_identity_has_no_count(snapshot: SnapshotAssertion) -> None:
+    found = verdict(NoopWrites(identity="kwok"), counted(WRITES))
+    assert re.match("inconclusive: .*'kwok'", found)
+    assert found == snapshot
 
 
-def test_a_count_that_is_not_there_says_why_beside_the_log() -> None:
+def test_a_count_that_is_not_there_says_why_beside_the_log(snapshot: SnapshotAssertion) -> None:
     found = verdict(NoopWrites(), NoopRun(audited=False).result())
-    assert re.match("inconclusive: .*audit log is no source.*have no rest_client_requests_total", found)
+    assert re.match("inconclusive: .*audit log.* rest_client_requests_total", found)
+    assert found == snapshot
 
 
 @pytest.mark.parametrize(
     ("check", "expected"),
     [
-        (NoopReads(max=4), "pass: object reads by operator at most 4 ≤ 4"),
+        (NoopReads(max=4), "pass: .* 4 ≤ 4"),
         (NoopReads(max=3), "inconclusive: "),
-        (ApiRequests(STEADY, max=9), "pass: requests by operator at most 9 ≤ 9"),
+        (ApiRequests(STEADY, max=9), "pass: .* 9 ≤ 9"),
         (ApiRequests(STEADY, max=8), "inconclusive: "),
         (ApiRequests(STEADY, "list", max=4), "pass: list requests"),
         (ApiRequests(STEADY, "patch", resource="pods", max=5), "pass: patch pods requests"),
@@ -91,9 +96,12 @@ def test_a_count_that_is_not_there_says_why_beside_the_log() -> None:
         (ApiRequests(STEADY, "patch", max=0.5, per_object=10), "pass: "),
         (ApiRequests(STEADY, "delete", max=0), "inconclusive: .*never counted"),
     ],
+    ids=in_words,
 )
-def test_what_is_allowed_in_any_case_passes(check: Any, expected: str) -> None:
-    assert re.match(expected, verdict(check, counted(row("GET", 4), row("PATCH", 5))))
+def test_what_is_allowed_in_any_case_passes(check: Any, expected: str, snapshot: SnapshotAssertion) -> None:
+    found = verdict(check, counted(row("GET", 4), row("PATCH", 5)))
+    assert re.match(expected, found)
+    assert found == snapshot
 
 
 METHODS = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE"])
@@ -135,22 +143,26 @@ def scraped(test: TestResult, name: str, *, seconds: float, off: float, rss_step
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        ("2.06s", "pass: operator CPU 2 s ≤ 2.06 s"),
-        ("2.03s", r"inconclusive: operator CPU 2 s ≤ 2.03 s; it lies between 1.95 s and 2.05 s"),
+        ("2.06s", "pass: .* 2 s ≤ 2.06 s"),
+        ("2.03s", "inconclusive: .* 2 s ≤ 2.03 s; .* 1.95 s and 2.05 s"),
         ("1.97s", "inconclusive: "),
-        ("1.94s", "fail: operator CPU 2 s > 1.94 s"),
+        ("1.94s", "fail: .* 2 s > 1.94 s"),
     ],
+    ids=in_words,
 )
-def test_a_bound_within_the_resolution_is_not_decided(bound: str, expected: str) -> None:
+def test_a_bound_within_the_resolution_is_not_decided(bound: str, expected: str, snapshot: SnapshotAssertion) -> None:
     test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05)
-    assert re.match(expected, verdict(Cpu("deploy", max=bound), test))
+    found = verdict(Cpu("deploy", max=bound), test)
+    assert re.match(expected, found)
+    assert found == snapshot
 
 
-def test_the_evidence_says_where_cpu_is_from() -> None:
+def test_the_evidence_says_where_cpu_is_from(snapshot: SnapshotAssertion) -> None:
     test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05, rss_step=3_000_000)
-    assert judge(Cpu("deploy", max="9s"), Run(test)).evidence[-1] == (
-        "by scrapes of its metrics: CPU ± 50 ms, memory changed by up to 3 MB between two of them"
-    )
+    evidence = judge(Cpu("deploy", max="9s"), Run(test)).evidence[-1]
+    assert " 50 ms, " in evidence
+    assert " 3 MB " in evidence
+    assert evidence == snapshot
 
 
 @pytest.mark.parametrize(("bound", "expected"), [("120M", "pass"), ("100M", "inconclusive"), ("94M", "fail")])
@@ -177,10 +189,12 @@ def test_a_no_op_is_as_exact_as_both_of_its_windows(check: Any, expected: str) -
     assert judge(check, Run(test)).verdict == expected
 
 
-def test_an_idle_time_below_the_resolution_has_no_upper_multiple() -> None:
+def test_an_idle_time_below_the_resolution_has_no_upper_multiple(snapshot: SnapshotAssertion) -> None:
     test = scraped(NoopRun().result(), STEADY, seconds=0.3, off=0.03)
     test = scraped(test, IDLE, seconds=0.01, off=0.03)
-    assert re.match(r"inconclusive: .*it lies above 3\.\d+ times", verdict(NoopCpu(times_idle=100), test))
+    found = verdict(NoopCpu(times_idle=100), test)
+    assert re.match(r"inconclusive: .* above 3\.\d+ times", found)
+    assert found == snapshot
 
 
 @given(
@@ -204,19 +218,23 @@ def test_no_verdict_is_wrong_about_a_figure_within_its_resolution(
 # ---- nodes
 
 
-def test_pods_on_real_nodes_fail_and_are_named() -> None:
+def test_pods_on_real_nodes_fail_and_are_named(snapshot: SnapshotAssertion) -> None:
     stray = StrayPod(pod="t/a", node="worker-1")
     test = msgspec.structs.replace(NoopRun().result(), pod_places=PodPlaces(simulated=9, elsewhere=1, strays=(stray,)))
     found = judge(SimulatedNodesOnly(), Run(test))
     assert (found.verdict, found.figure) == ("fail", 1)
-    assert found.text == "pods on nodes that are not simulated, of 10 1 > 0"
+    assert found.text.endswith(" of 10 1 > 0")
+    assert found.text == snapshot
     assert found.evidence[0] == "t/a on worker-1"
 
 
 @pytest.mark.parametrize(
     ("places", "expected"),
-    [(PodPlaces(simulated=9, elsewhere=0), "pass: "), (None, "inconclusive: where pods were put")],
+    [(PodPlaces(simulated=9, elsewhere=0), "pass: "), (None, "inconclusive: ")],
+    ids=["simulated", "unknown"],
 )
-def test_simulated_nodes_only(places: PodPlaces | None, expected: str) -> None:
+def test_simulated_nodes_only(places: PodPlaces | None, expected: str, snapshot: SnapshotAssertion) -> None:
     test = msgspec.structs.replace(NoopRun().result(), pod_places=places)
-    assert verdict(SimulatedNodesOnly(), test).startswith(expected)
+    found = verdict(SimulatedNodesOnly(), test)
+    assert found.startswith(expected)
+    assert found == snapshot

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import bundled
 from pytest_grovescale.cluster.definition import (
@@ -18,6 +19,7 @@ from pytest_grovescale.cluster.definition import (
     load_definition,
 )
 from pytest_grovescale.errors import DefinitionError, UsageError
+from tests.golden import masked
 
 SMALL = """\
 name: small
@@ -38,7 +40,7 @@ def written(folder: Path, text: str) -> str:
 def error(folder: Path, text: str) -> str:
     with pytest.raises(DefinitionError) as caught:
         load_definition(written(folder, text))
-    return str(caught.value).replace(f"{folder}/", "")
+    return masked(str(caught.value).replace(f"{folder}/", ""), {folder: "folder", bundled.root(): "bundled"})
 
 
 def test_bundled_default_is_what_workloads_expect() -> None:
@@ -102,59 +104,52 @@ def test_version_can_be_changed_to_a_supported_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "at"),
     [
-        ("count: 3", "cuont: 3", "cluster.yaml:5: nodes[0].cuont: unknown field\n  → Did you mean count?"),
-        ("count: 3", "count: three", "cluster.yaml:5: nodes[0].count: expected int, got str"),
-        ("count: 3", "count: -1", "cluster.yaml:5: nodes[0].count: a pool cannot have fewer than 0 nodes"),
-        ("prefix: node", "prefix: No de", "cluster.yaml:4: nodes[0].prefix: 'No de' cannot begin a node's name"),
-        ("name: small\n", "", "cluster.yaml:1: name: missing"),
-        ('"1.36"', '"1.20"', "cluster.yaml:2: kubernetes: Kubernetes 1.20 is not supported"),
-        ("[node-initialize]", "[]", "cluster.yaml:6: stages: no Stage: kwok ends at once without one"),
-        ("[node-initialize]", "[nonesuch]", "cluster.yaml:6: stages[0]: nonesuch: no such file"),
-        ("stages:", "backend: other\nstages:", "cluster.yaml:6: backend: invalid enum value"),
-        ("stages:", "name: again\nstages:", "cluster.yaml:6: name: is there twice"),
-        ("stages:", "kwok: {leases: 1}\nstages:", "cluster.yaml:6: kwok.leases: unknown field"),
-        (
-            "count: 3",
-            "count: 3\n    capacity: {cpu: lots}",
-            "cluster.yaml:6: nodes[0].capacity.cpu: 'lots' is no quantity",
-        ),
-        ("count: 3", "count: 3\n    labels: {'a b': c}", "cluster.yaml:6: nodes[0].labels.a b: is no label's name"),
-        ("count: 3", "count: 3\n    taints: [{key: 'a b'}]", "nodes[0].taints[0].key: 'a b' is no taint's key"),
-        ("count: 3", "count: 3\n    template: nonesuch", "cluster.yaml:6: nodes[0].template: nonesuch: no such file"),
-        (
-            "stages:",
-            "  - {prefix: node, count: 1}\nstages:",
-            "nodes[1].prefix: another pool's nodes are named 'node' too",
-        ),
-        ("stages:", "api_server: {gomaxprocs: -1}\nstages:", "api_server.gomaxprocs: cannot be negative"),
-        (
-            "stages:",
-            "api_server: {max_requests_inflight: 0, max_mutating_requests_inflight: 0}\nstages:",
-            "cannot share out unlimited requests",
-        ),
+        ("count: 3", "cuont: 3", "cluster.yaml:5: nodes[0].cuont"),
+        ("count: 3", "count: three", "cluster.yaml:5: nodes[0].count"),
+        ("count: 3", "count: -1", "cluster.yaml:5: nodes[0].count"),
+        ("prefix: node", "prefix: No de", "cluster.yaml:4: nodes[0].prefix"),
+        ("name: small\n", "", "cluster.yaml:1: name"),
+        ('"1.36"', '"1.20"', "cluster.yaml:2: kubernetes"),
+        ("[node-initialize]", "[]", "cluster.yaml:6: stages"),
+        ("[node-initialize]", "[nonesuch]", "cluster.yaml:6: stages[0]"),
+        ("stages:", "backend: other\nstages:", "cluster.yaml:6: backend"),
+        ("stages:", "name: again\nstages:", "cluster.yaml:6: name"),
+        ("stages:", "kwok: {leases: 1}\nstages:", "cluster.yaml:6: kwok.leases"),
+        ("count: 3", "count: 3\n    capacity: {cpu: lots}", "cluster.yaml:6: nodes[0].capacity.cpu"),
+        ("count: 3", "count: 3\n    labels: {'a b': c}", "cluster.yaml:6: nodes[0].labels.a b"),
+        ("count: 3", "count: 3\n    taints: [{key: 'a b'}]", "nodes[0].taints[0].key"),
+        ("count: 3", "count: 3\n    template: nonesuch", "cluster.yaml:6: nodes[0].template"),
+        ("stages:", "  - {prefix: node, count: 1}\nstages:", "nodes[1].prefix"),
+        ("stages:", "api_server: {gomaxprocs: -1}\nstages:", "api_server.gomaxprocs"),
+        ("stages:", "api_server: {max_requests_inflight: 0, max_mutating_requests_inflight: 0}\nstages:", "api_server"),
         (
             "stages:",
             "api_server:\n  extra_args:\n    secure-port: '1'\nstages:",
-            "cluster.yaml:8: api_server.extra_args.secure-port: is set by the harness",
+            "cluster.yaml:8: api_server.extra_args.secure-port",
         ),
-        ("stages:", "kwok: {extra_args: {--x: '1'}}\nstages:", "write flags without their dashes"),
-        ("stages:", "scheduler: {limits: {qps: 0}}\nstages:", "scheduler.limits: qps and burst must be at least 1"),
-        ("stages:", "binaries: {etdc: /x}\nstages:", "cluster.yaml:6: binaries.etdc: is no binary that is used here"),
-        ("stages:", "binaries: {etcd: nonesuch}\nstages:", "cluster.yaml:6: binaries.etcd: no such file"),
-        ("nodes:\n  - prefix: node\n    count: 3\n", "nodes: []\n", "cluster.yaml:3: nodes: no pool of nodes"),
+        ("stages:", "kwok: {extra_args: {--x: '1'}}\nstages:", "kwok.extra_args"),
+        ("stages:", "scheduler: {limits: {qps: 0}}\nstages:", "scheduler.limits"),
+        ("stages:", "binaries: {etdc: /x}\nstages:", "cluster.yaml:6: binaries.etdc"),
+        ("stages:", "binaries: {etcd: nonesuch}\nstages:", "cluster.yaml:6: binaries.etcd"),
+        ("nodes:\n  - prefix: node\n    count: 3\n", "nodes: []\n", "cluster.yaml:3: nodes"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_line_and_path(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_is_said_with_file_line_and_path(
+    tmp_path: Path, old: str, new: str, at: str, snapshot: SnapshotAssertion
+) -> None:
     assert old in SMALL
-    assert said in error(tmp_path, SMALL.replace(old, new))
+    said = error(tmp_path, SMALL.replace(old, new))
+    assert at in said
+    assert said == snapshot
 
 
-def test_stage_file_with_something_else_is_refused(tmp_path: Path) -> None:
+def test_stage_file_with_something_else_is_refused(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     (tmp_path / "other.yaml").write_text("kind: ConfigMap")
     said = error(tmp_path, SMALL.replace("node-initialize", "other.yaml"))
-    assert "cluster.yaml:6: stages[0]: other.yaml holds something else than kwok Stages" in said
+    assert said.startswith("cluster.yaml:6: stages[0]: other.yaml")
+    assert said == snapshot
 
 
 def test_unknown_definition_lists_the_bundled_ones(tmp_path: Path) -> None:

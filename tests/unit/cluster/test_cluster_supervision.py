@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import launch, processes, protocol, state
 from pytest_grovescale.cluster.protocol import StatusWanted, StopProcess, SupervisorStopped
 from pytest_grovescale.cluster.supervision import ended_error, how_it_ended, while_running
 from pytest_grovescale.errors import ClusterError
+from tests.golden import masked
 
 from .supervised import Supervised
 
@@ -38,11 +40,12 @@ def stopped(supervised: Supervised, monkeypatch: pytest.MonkeyPatch) -> Iterator
         os.kill(supervised.owner.pid, signal.SIGCONT)
 
 
-def test_a_stopped_supervisor_is_named_with_what_to_do(stopped: Supervised) -> None:
+def test_a_stopped_supervisor_is_named_with_what_to_do(stopped: Supervised, snapshot: SnapshotAssertion) -> None:
     pid, name = stopped.owner.pid, stopped.folder.name
     with pytest.raises(SupervisorStopped) as raised:
         protocol.ask(stopped.folder, StatusWanted(), timeout_s=3600)
-    assert raised.value.message == f"the supervisor of cluster {name} (pid {pid}) is stopped and does not answer"
+    assert masked(str(raised.value), {pid: "pid"}) == snapshot
+    assert f"(pid {pid})" in raised.value.message
     assert f"kill -CONT {pid}" in raised.value.next_step
     assert f"grovescale down {name} --force" in raised.value.next_step
 
@@ -95,7 +98,9 @@ def test_a_stopped_process_is_not_waited_for(stopped: Supervised) -> None:
     assert not processes.wait_gone(stopped.owner.pid, stopped.owner.started_ticks, 3600)
 
 
-def test_work_ends_with_the_supervisor_and_shows_the_end_of_its_log(supervised: Supervised) -> None:
+def test_work_ends_with_the_supervisor_and_shows_the_end_of_its_log(
+    supervised: Supervised, snapshot: SnapshotAssertion
+) -> None:
     with (supervised.folder / "supervisor.log").open("a") as log:
         log.write("12:00:00 something was wrong\n")
 
@@ -106,15 +111,11 @@ def test_work_ends_with_the_supervisor_and_shows_the_end_of_its_log(supervised: 
     with pytest.raises(ClusterError) as raised:
         asyncio.run(while_running(supervised.folder, work()))
     name, pid = supervised.folder.name, supervised.owner.pid
-    assert (
-        raised.value.message
-        == (
-            f"cluster {name} ended while it was starting: its supervisor was killed (pid {pid})\n"
-            "last lines of its log:\n"
-            + "".join(f"  {line}\n" for line in (supervised.folder / "supervisor.log").read_text().splitlines())
-        ).rstrip()
-    )
-    assert raised.value.message.endswith("  12:00:00 something was wrong")
+    lines = "".join(f"  {line}\n" for line in (supervised.folder / "supervisor.log").read_text().splitlines()).rstrip()
+    assert lines.endswith("  12:00:00 something was wrong")
+    assert raised.value.message.endswith(f"\n{lines}")
+    assert f"cluster {name}" in raised.value.message
+    assert masked(str(raised.value), {lines: "log", f"pid {pid}": "pid"}) == snapshot
 
 
 def test_work_ends_when_the_supervisor_is_stopped(stopped: Supervised) -> None:
@@ -126,21 +127,42 @@ def test_work_under_a_supervisor_that_runs_is_done(supervised: Supervised) -> No
     assert asyncio.run(while_running(supervised.folder, asyncio.sleep(0, 7))) == 7
 
 
-def test_one_that_was_asked_to_end_is_told_apart_from_a_killed_one(supervised: Supervised) -> None:
+def test_one_that_was_asked_to_end_is_told_apart_from_a_killed_one(
+    supervised: Supervised, snapshot: SnapshotAssertion
+) -> None:
     protocol.ask(supervised.folder, protocol.Down())
     assert supervised.gone()
-    assert str(ended_error(supervised.folder, "it ended")).startswith(
-        "it ended: it was stopped from outside (grovescale down --force)\n"
-    )
+    assert str(ended_error(supervised.folder, "it ended")).partition("\n")[0] == snapshot
 
 
-def test_one_that_a_signal_ends_in_order_names_the_signal(supervised: Supervised, eventually: Eventually) -> None:
+def test_one_that_a_signal_ends_in_order_names_the_signal(
+    supervised: Supervised, eventually: Eventually, snapshot: SnapshotAssertion
+) -> None:
     _start_stubborn(supervised, eventually)
     os.kill(supervised.owner.pid, signal.SIGTERM)
     eventually(lambda: not (supervised.folder / protocol.SOCKET).exists(), "the begin of its end")
     pid = supervised.owner.pid
-    assert how_it_ended(supervised.folder, pid=pid) == f"its supervisor (pid {pid}) was ended by SIGTERM"
+    how = how_it_ended(supervised.folder, pid=pid)
+    assert how.endswith("SIGTERM")
+    assert masked(how, {f"pid {pid}": "pid"}) == snapshot
     os.kill(pid, signal.SIGKILL)
+
+
+def test_a_component_that_cannot_be_kept_running_ends_the_cluster_and_is_named(
+    supervised: Supervised, eventually: Eventually
+) -> None:
+    _start_stubborn(supervised, eventually)
+    supervised.start(supervised.spec("etcd", "raise SystemExit('wal: no space left on device')", restart=True))
+    eventually(lambda: not (supervised.folder / protocol.SOCKET).exists(), "the begin of its end")
+    error = ended_error(supervised.folder, "it ended", pid=supervised.owner.pid)
+    assert error.message.startswith("it ended: etcd exited 8 times in a row")
+    assert "wal: no space left" in error.message
+    assert error.next_step.startswith("Free some space")
+    os.kill(supervised.owner.pid, signal.SIGKILL)
+
+
+def test_a_state_folder_that_was_removed_is_named(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    assert masked(how_it_ended(tmp_path / "clusters" / "one"), {tmp_path: "state"}) == snapshot
 
 
 def test_a_failure_of_its_own_is_told_apart_from_a_kill(supervised: Supervised) -> None:

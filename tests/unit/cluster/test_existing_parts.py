@@ -30,9 +30,10 @@ def test_only_a_kwok_that_is_there_shall_see_our_nodes() -> None:
 def test_our_kwok_takes_on_our_nodes_alone_and_keeps_them_alive() -> None:
     definition = load_definition("existing")
     given = kwok.arguments(definition.kwok, kubeconfig="k", port=1, nodes=kwok.nodes_labelled(nodes.selector("mine")))
-    assert "--manage-all-nodes=false" in given
-    assert "--manage-nodes-with-label-selector=grovescale.io/cluster=mine" in given
-    assert "--node-lease-duration-seconds=80" in given
+    flags = dict(one.partition("=")[::2] for one in given)
+    assert flags["--manage-all-nodes"] == "false"
+    assert flags["--manage-nodes-with-label-selector"] == "grovescale.io/cluster=mine"
+    assert flags["--node-lease-duration-seconds"] == "80"
     options = next(yaml.safe_load_all(kwok.configuration(definition)))["options"]
     assert options["nodeLeaseParallelism"] > 0, "kwok ends at once without, where there are leases"
 

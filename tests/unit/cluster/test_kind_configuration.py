@@ -131,8 +131,9 @@ def test_limits_of_the_definition_are_in_force() -> None:
 def test_audit_log_is_written_where_it_is_mounted() -> None:
     files = static_pods.files(load_definition("kind"))
     api = given("kube-apiserver", files)
-    assert f"--audit-log-path={static_pods.AUDIT_IN_NODE}/audit.log" in api
-    assert f"--audit-policy-file={static_pods.IN_NODE}/audit-policy.yaml" in api
+    flags = dict(one.partition("=")[::2] for one in api)
+    assert flags["--audit-log-path"] == f"{static_pods.AUDIT_IN_NODE}/audit.log"
+    assert flags["--audit-policy-file"] == f"{static_pods.IN_NODE}/audit-policy.yaml"
     assert yaml.safe_load(files["audit-policy.yaml"])["rules"] == [{"level": "Metadata"}]
 
 

@@ -12,11 +12,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.kind import identities
 from pytest_grovescale.cluster.kind.identities import Authority
 from pytest_grovescale.errors import ClusterError
+from tests.golden import masked
 
 LIFETIME = datetime.timedelta(hours=1)
 
@@ -65,7 +67,10 @@ def test_kubeconfigs_are_the_clusters_own_and_private(authority: Authority, tmp_
     assert authority.key_pem not in "".join(path.read_text() for path in files)
 
 
-def test_authority_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="cluster mine: its certificate authority cannot be used"):
+def test_authority_that_is_none_is_told(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ClusterError) as caught:
         identities.write(tmp_path, name="mine", server="https://127.0.0.1:1", by=Authority("no PEM", "no PEM"))
+    of_the_library = str(caught.value.__cause__)
+    assert "PEM" in of_the_library
+    assert masked(str(caught.value), {of_the_library: "reason"}) == snapshot
     assert "no PEM" not in repr(Authority("no PEM", "no PEM"))

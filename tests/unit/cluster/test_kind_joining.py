@@ -9,8 +9,9 @@ import pytest
 from pytest_grovescale.cluster.kind.engine import Mount
 from pytest_grovescale.cluster.kind.joining import audit_log
 
+SOURCE = "/home/me/audit"
 MOUNTS = [
-    Mount(source="/home/me/audit", destination="/var/log/audit", type="bind"),
+    Mount(source=SOURCE, destination="/var/log/audit", type="bind"),
     Mount(source="/var/lib/docker/volumes/x/_data", destination="/var", type="volume"),
 ]
 
@@ -34,11 +35,11 @@ def manifest(log: str = "--audit-log-path=/logs/api/audit.log", in_node: str = "
 
 
 def test_log_is_followed_through_pod_and_node_to_this_machine() -> None:
-    assert audit_log(manifest(), MOUNTS) == "/home/me/audit/api/audit.log"
+    assert audit_log(manifest(), MOUNTS) == f"{SOURCE}/api/audit.log"
 
 
 def test_mount_of_a_parent_folder_is_one_too() -> None:
-    assert audit_log(manifest(in_node="/var/log/audit/deep/er"), MOUNTS) == "/home/me/audit/deep/er/api/audit.log"
+    assert audit_log(manifest(in_node="/var/log/audit/deep/er"), MOUNTS) == f"{SOURCE}/deep/er/api/audit.log"
 
 
 @pytest.mark.parametrize(
@@ -59,4 +60,4 @@ def test_log_that_is_not_on_this_machine_is_none(log: str, in_node: str) -> None
 def test_last_of_a_flag_given_twice_counts() -> None:
     twice = manifest()
     twice["spec"]["containers"][0]["command"].append("--audit-log-path=/logs/other.log")
-    assert audit_log(twice, MOUNTS) == "/home/me/audit/other.log"
+    assert audit_log(twice, MOUNTS) == f"{SOURCE}/other.log"

@@ -10,10 +10,12 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Body, whole_body
 from pytest_grovescale.exposition.limits import Limits
+from tests.golden import masked
 
 CUTS = st.lists(st.integers(0, 400), max_size=5)
 
@@ -52,17 +54,18 @@ def bomb(size: int) -> bytes:
     return b"".join(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)) + packer.flush()
 
 
-def test_a_bomb_is_refused_before_it_fills_the_memory() -> None:
+def test_a_bomb_is_refused_before_it_fills_the_memory(snapshot: SnapshotAssertion) -> None:
     packed = bomb(200 << 20)
     assert len(packed) < 300_000
     tracemalloc.start()
     try:
-        with pytest.raises(ExpositionError, match=r"^byte 1048576: the answer goes on; at most 1,048,576 bytes"):
+        with pytest.raises(ExpositionError, match=r"^byte 1048576: ") as caught:
             whole_body(packed, "gzip", Limits(max_bytes=1 << 20))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 16 << 20
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize("encoding", ["", "gzip"])
@@ -89,14 +92,17 @@ def test_a_body_of_just_the_limit_is_whole() -> None:
 @pytest.mark.parametrize(
     ("data", "encoding", "why"),
     [
-        (zipped(b"x 1\n" * 100)[:-9], "gzip", "has no end; it was cut off"),
+        (zipped(b"x 1\n" * 100)[:-9], "gzip", "cut off"),
         (b"", "gzip", "has no end"),
-        (b"x 1\n", "gzip", "byte 0: the body cannot be unpacked"),
-        (zipped(b"x") + b"trailing", "gzip", "byte 1: the body cannot be unpacked"),
-        (b"x 1\n", "br", "packed as 'br', which was not asked for"),
+        (b"x 1\n", "gzip", "byte 0: .* cannot be unpacked"),
+        (zipped(b"x") + b"trailing", "gzip", "byte 1: .* cannot be unpacked"),
+        (b"x 1\n", "br", "packed as 'br'"),
         (b"x 1\n", "gzip, gzip", "packed as 'gzip, gzip'"),
     ],
+    ids=["cut off", "nothing", "not packed", "more behind its end", "another packing", "packed twice"],
 )
-def test_anything_else_is_refused(data: bytes, encoding: str, why: str) -> None:
-    with pytest.raises(ExpositionError, match=why):
+def test_anything_else_is_refused(data: bytes, encoding: str, why: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ExpositionError, match=why) as caught:
         whole_body(data, encoding)
+    # What zlib says, and how much it had unpacked before, is not ours.
+    assert masked(str(caught.value).partition(": Error")[0], numbers=True) == snapshot

@@ -8,6 +8,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
@@ -233,22 +234,22 @@ def test_what_was_read_before_changes_nothing(
     ("body", "why"),
     [
         (b"\xff" * 12, "byte 0: a number has no end"),
-        (b"\x05ab", "byte 0: a message of 5 bytes begins, and the answer has 2 more"),
-        (b"<html><body>Not Found</body></html>", "byte 0: a message of 60 bytes begins"),
-        (pb.family("g", 1, [pb.gauge(1)]) + b"\x01\x0b", "byte 19: field 1 has the unknown wire type 3"),
-        (pb.family("g", 1, [pb.gauge(1)]) + b"\x02\x0a\x05", "byte 19: a field is longer than its message"),
-        (pb.family("", 1, []), "byte 0: a family '' of type 1; it needs a name"),
+        (b"\x05ab", "byte 0: a message of 5 bytes .* 2 more"),
+        (b"<html><body>Not Found</body></html>", "byte 0: a message of 60 bytes"),
+        (pb.family("g", 1, [pb.gauge(1)]) + b"\x01\x0b", "byte 19: field 1 .* wire type 3"),
+        (pb.family("g", 1, [pb.gauge(1)]) + b"\x02\x0a\x05", "byte 19: .* longer than"),
+        (pb.family("", 1, []), "byte 0: a family '' of type 1"),
         (pb.family("x", 6, []), "byte 0: a family 'x' of type 6"),
-        (varint(3) + b"\x0a\x01\xff", "byte 0: 'utf-8' codec can't decode"),
-        (pb.family("x", pb.COUNTER, [pb.gauge(1)]), "byte 0: a metric of 'x' has no value of its type, counter"),
-        (pb.family("x", 1, [pb.gauge(1), pb.gauge(2)]), "byte 0: the series x occurs twice"),
-        (pb.family("x", 1, [pb.gauge(1)]) * 2, "byte 19: a series of 'x' occurs twice in the answer"),
-        (pb.family("x", 1, [pb.gauge(1, {"__name__": "y"})]), "byte 0: the label '__name__' is empty, reserved"),
-        (pb.family("x", 1, [pb.gauge(1, {"": "y"})]), "byte 0: the label '' is empty"),
-        (pb.family("x", 1, [pb.labels({"a": "1"}) + pb.gauge(1, {"a": "2"})]), "byte 0: the label 'a' is .*twice"),
-        (pb.family("x", 4, [pb.histogram(pairs={"le": "1"})]), "byte 0: the label 'le' is there twice"),
+        (varint(3) + b"\x0a\x01\xff", "byte 0: 'utf-8' codec"),
+        (pb.family("x", pb.COUNTER, [pb.gauge(1)]), "byte 0: .*'x'.* counter"),
+        (pb.family("x", 1, [pb.gauge(1), pb.gauge(2)]), "byte 0: the series x .*twice"),
+        (pb.family("x", 1, [pb.gauge(1)]) * 2, "byte 19: .*'x' .*twice"),
+        (pb.family("x", 1, [pb.gauge(1, {"__name__": "y"})]), "byte 0: the label '__name__' "),
+        (pb.family("x", 1, [pb.gauge(1, {"": "y"})]), "byte 0: the label '' "),
+        (pb.family("x", 1, [pb.labels({"a": "1"}) + pb.gauge(1, {"a": "2"})]), "byte 0: the label 'a' .*twice"),
+        (pb.family("x", 4, [pb.histogram(pairs={"le": "1"})]), "byte 0: the label 'le' .*twice"),
         (pb.family("x", 4, [pb.histogram(pb.bucket(1, 1), pb.bucket(1, 1))]), "byte 0: the series x_bucket.* twice"),
-        (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 2**32))]), "4,294,967,296 native buckets in spans have 0"),
+        (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 2**32))]), "4,294,967,296 native buckets .* 0"),
         (pb.family("x", 4, [pb.histogram(pb.span(12, 0, 1), pb.zigzag(13, -1))]), "count below zero"),
         (pb.family("x", 4, [pb.histogram(pb.span(12, 2**40, 0))]), "is no number of 32 bits"),
         (pb.family("x", 4, [pb.histogram(pb.double(6, math.inf))]), "a count that is no number"),
@@ -270,25 +271,58 @@ def test_what_was_read_before_changes_nothing(
         (pb.family("x", 0, [pb.counter(1, created=pb.time(-1, 0))]), "is no time after 1970"),
         (pb.family("x", 0, [pb.counter(1, created=pb.time(1, 10**9))]), "is no time after 1970"),
     ],
+    ids=[
+        "endless number",
+        "cut off",
+        "page",
+        "unknown wire type",
+        "too long field",
+        "no name",
+        "unknown type",
+        "no UTF-8",
+        "value of another type",
+        "series twice in its family",
+        "series twice in two families",
+        "reserved label",
+        "empty label",
+        "label twice",
+        "bound as a label",
+        "bucket twice",
+        "spans of too much",
+        "below zero",
+        "span too far away",
+        "infinite bucket",
+        "infinite count",
+        "broken doubles",
+        "many deltas in one",
+        "many deltas",
+        "many doubles",
+        "many spans",
+        "before 1970",
+        "too many nanoseconds",
+    ],
 )
-def test_anything_else_is_refused_with_its_byte(body: bytes, why: str) -> None:
-    with pytest.raises(ExpositionError, match=f"^{why}" if why.startswith("byte") else f"^byte 0: .*{why}"):
+def test_anything_else_is_refused_with_its_byte(body: bytes, why: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ExpositionError, match=f"^{why}" if why.startswith("byte") else f"^byte 0: .*{why}") as caught:
         read(body)
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
         (Limits(max_series=3), "byte 0: more than 3 series"),
-        (Limits(max_labels_per_series=1), "byte 0: a series has more than 1 label"),
-        (Limits(max_value_length=2), "byte 0: a label is longer than 2 characters"),
-        (Limits(max_value_length=0), "byte 0: a name or a help text is longer than 0 characters"),
+        (Limits(max_labels_per_series=1), "byte 0: .* more than 1 label"),
+        (Limits(max_value_length=2), "byte 0: a label .* than 2 "),
+        (Limits(max_value_length=0), "byte 0: a name .* than 0 "),
     ],
+    ids=["series", "labels", "label", "name"],
 )
-def test_more_than_allowed_is_refused(limits: Limits, why: str) -> None:
+def test_more_than_allowed_is_refused(limits: Limits, why: str, snapshot: SnapshotAssertion) -> None:
     metrics = [pb.gauge(1, {"a": f"{n:03}", "b": ""}) for n in range(4)]
-    with pytest.raises(ExpositionError, match=f"^{why}"):
+    with pytest.raises(ExpositionError, match=f"^{why}") as caught:
         read(pb.family("x", pb.GAUGE, metrics), limits)
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize("cut", [1, 2, 100, 1000, len(PROTOBUF) // 2, len(PROTOBUF) - 1])

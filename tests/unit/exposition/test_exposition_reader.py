@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client.exposition import choose_encoder
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.reader import ACCEPT, Format, Reader, format_of
@@ -43,23 +44,40 @@ def test_the_format_of_an_answer(body: bytes, content_type: str, expected: Forma
 @pytest.mark.parametrize(
     ("body", "content_type", "why"),
     [
-        (b"<!DOCTYPE html><html>", "text/html; charset=utf-8", "expected metrics, found text/html: b'<!DOCTYPE"),
+        (b"<!DOCTYPE html><html>", "text/html; charset=utf-8", "found text/html: b'<!DOCTYPE"),
         (b"  <html>Log in</html>", "", "expected metrics, found HTML"),
-        (b"<HTML>", "text/plain", "expected metrics, found text/plain: b'<HTML>'"),
+        (b"<HTML>", "text/plain", "found text/plain: b'<HTML>'"),
         (b'{"status":"success"}', "application/json", "expected metrics, found application/json"),
-        (TEXT, "text/event-stream", "expected metrics, found text/event-stream"),
-        (PROTOBUF, f"{PROTOBUF_TYPE.replace('delimited', 'text')}", "one of the formats that were asked for"),
-        (PROTOBUF, "application/vnd.google.protobuf; proto=other.Message", "one of the formats that were asked for"),
-        (OPENMETRICS, "application/openmetrics-text; version=2.0.0", "one of the formats that were asked for"),
+        (TEXT, "text/event-stream", "found text/event-stream"),
+        (PROTOBUF, f"{PROTOBUF_TYPE.replace('delimited', 'text')}", "one of the formats"),
+        (PROTOBUF, "application/vnd.google.protobuf; proto=other.Message", "one of the formats"),
+        (OPENMETRICS, "application/openmetrics-text; version=2.0.0", "one of the formats"),
         (PROTOBUF, TEXT_TYPE, "expected UTF-8"),
-        (TEXT, PROTOBUF_TYPE, "cut off, or is in another format|wire type"),
+        (TEXT, PROTOBUF_TYPE, "another format|wire type"),
         (TEXT, OPENMETRICS_TYPE, "expected '# EOF'"),
         (TEXT.decode().encode("utf-16"), "", "."),
     ],
+    ids=[
+        "page",
+        "page without a type",
+        "page called text",
+        "JSON",
+        "events",
+        "protobuf as text",
+        "another message",
+        "another version",
+        "protobuf called text",
+        "text called protobuf",
+        "text called OpenMetrics",
+        "UTF-16",
+    ],
 )
-def test_what_is_no_metrics_endpoint_is_refused_in_words(body: bytes, content_type: str, why: str) -> None:
-    with pytest.raises(ExpositionError, match=why):
+def test_what_is_no_metrics_endpoint_is_refused_in_words(
+    body: bytes, content_type: str, why: str, snapshot: SnapshotAssertion
+) -> None:
+    with pytest.raises(ExpositionError, match=why) as caught:
         Reader().read(body, content_type)
+    assert str(caught.value) == snapshot
 
 
 def test_a_page_tells_what_to_do() -> None:

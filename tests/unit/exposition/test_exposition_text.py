@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.families import Exposition, Family, MetricType
@@ -211,9 +212,10 @@ def test_an_answer_that_was_cut_off_is_refused() -> None:
         read("x 1\ny 12")
 
 
-def test_bytes_that_are_no_utf8_are_refused() -> None:
-    with pytest.raises(ExpositionError, match=r"^line 2: expected UTF-8, found the byte 0xff at 7"):
+def test_bytes_that_are_no_utf8_are_refused(snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ExpositionError, match=r"^line 2: expected UTF-8, .*0xff") as caught:
         Reader().read(b'x 1\ny{a\xff="1"} 1\n', "text/plain")
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize(
@@ -226,19 +228,24 @@ def test_bytes_that_are_no_utf8_are_refused() -> None:
             "line 6: expected at most 5 families",
         ),
         (Limits(max_series=5), "\n" * 21, "line 20: the answer has 21 lines"),
-        (Limits(max_labels_per_series=2), 'x{a="1",b="2",c="3"} 1\n', "line 1: expected at most 2 labels, not 3"),
-        (Limits(max_value_length=5), 'x{a="123456"} 1\n', "line 1: expected at most 5 characters in a name or a label"),
-        (Limits(max_value_length=5), 'x{abcdef="1"} 1\n', "line 1: expected at most 5 characters in a name or a label"),
-        (Limits(max_value_length=5), "abcdef 1\n", "line 1: expected at most 5 characters in a name"),
-        (Limits(max_value_length=9), "# HELP x 1\n", "line 1: expected at most 9 characters, found"),
-        (Limits(max_value_length=5), "x 123456\n", "line 1: expected a number of at most 5 characters"),
-        (Limits(max_line_length=9), 'x{a="12"} 1\n', "line 1: expected at most 9 characters in a line"),
-        (Limits(max_bytes=5), "x 1234\n", "byte 5: the answer goes on; at most 5 bytes"),
+        (Limits(max_labels_per_series=2), 'x{a="1",b="2",c="3"} 1\n', "line 1: expected at most 2 labels"),
+        (Limits(max_value_length=5), 'x{a="123456"} 1\n', "line 1: expected at most 5 .* label"),
+        (Limits(max_value_length=5), 'x{abcdef="1"} 1\n', "line 1: expected at most 5 .* label"),
+        (Limits(max_value_length=5), "abcdef 1\n", "line 1: expected at most 5 .* name"),
+        (Limits(max_value_length=9), "# HELP x 1\n", "line 1: expected at most 9 "),
+        (Limits(max_value_length=5), "x 123456\n", "line 1: .*number .* 5 "),
+        (Limits(max_line_length=9), 'x{a="12"} 1\n', "line 1: expected at most 9 .* line"),
+        (Limits(max_bytes=5), "x 1234\n", "byte 5: .*at most 5 bytes"),
     ],
-)
-def test_more_than_allowed_is_refused(limits: Limits, body: str, why: str) -> None:
-    with pytest.raises(ExpositionError, match=f"^{why}"):
+    ids=[
+        "series", "families", "lines", "labels", "value of a label", "name of a label", "name", "comment", "number",
+        "line", "bytes",
+    ],
+)  # fmt: skip
+def test_more_than_allowed_is_refused(limits: Limits, body: str, why: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(ExpositionError, match=f"^{why}") as caught:
         Reader(limits).read(body.encode(), "text/plain")
+    assert str(caught.value) == snapshot
 
 
 def test_as_much_as_allowed_is_read() -> None:

@@ -8,6 +8,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.wire import (
     WireError,
@@ -84,10 +85,22 @@ def test_any_bytes_are_a_message_or_none(body: bytes) -> None:
         (b"\x0a\x02x", "longer than its message"),
         (b"\x09" + bytes(7), "longer than its message"),
         (b"\x0d" + bytes(3), "longer than its message"),
-        (b"\x0b", "field 1 has the unknown wire type 3"),
-        (b"\x0e", "field 1 has the unknown wire type 6"),
+        (b"\x0b", "field 1 .* wire type 3"),
+        (b"\x0e", "field 1 .* wire type 6"),
+    ],
+    ids=[
+        "key without end",
+        "field without value",
+        "value without end",
+        "field 0",
+        "bytes cut off",
+        "eight bytes cut off",
+        "four bytes cut off",
+        "a group",
+        "wire type 6",
     ],
 )
-def test_what_is_no_message(body: bytes, why: str) -> None:
-    with pytest.raises(WireError, match=why):
+def test_what_is_no_message(body: bytes, why: str, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(WireError, match=why) as caught:
         list(fields(body))
+    assert str(caught.value) == snapshot

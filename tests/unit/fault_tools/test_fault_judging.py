@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tools.faults import judging
 from tools.faults.definitions import Ended, Expectation, Fault, Journal, Kill, Moment, Observation, Outcome
@@ -54,29 +55,34 @@ def test_all_as_expected_is_perfect() -> None:
 @pytest.mark.parametrize(
     ("observation", "question"),
     [
-        (seen(processes_left=("etcd --data-dir x",)), "left over: 1 processes: etcd --data-dir x"),
-        (seen(left_after_run=("state/locks/c.lock",)), "left over: files after the run: state/locks/c.lock"),
-        (seen(left_after_next=("tmp/x",)), "left over: files after the next run: tmp/x"),
-        (seen(disturbed=("/keep was changed",)), "left over: touched: /keep was changed"),
-        (seen(journals=(Journal(path="r", lines=2, broken=("line 2 of 2 has no end",)),)), "lost: r: line 2 of 2 has"),
-        (seen(unfinished=("run-1",)), "lost: run-1 has no result.json"),
-        (seen(journals=(), shown=None), "lost: there is no recording"),
-        (seen(shown=ended(3, "no recording\n")), "lost: grovescale show exited with 3: no recording"),
-        (seen(shown=ended(0, "some table\n")), "lost: grovescale show does not say how the run ended"),
-        (seen(runs=(ended(2, OUTPUT),)), "message: exit code 2, expected [0, 1]: === 1 error in 9 s ==="),
-        (seen(runs=(ended(None, OUTPUT),)), "message: not ended after 10 s; its last line: === 1 error"),
-        (seen(runs=(ended(1, OUTPUT.replace("killed", "gone")),)), "message: does not say 'killed|SIGKILL'"),
-        (seen(runs=(ended(1, OUTPUT.replace("→", "-")),)), "message: no next step"),
-        (seen(runs=(ended(1, OUTPUT + "If a flag is refused, see x\n"),)), "message: a wrong cause: 'flag is refused'"),
-        (seen(shown=ended(0, "FAILED test_it: x\n")), "message: verdict FAILED, expected ERROR"),
-        (seen(next_run=ended(1, "E  it is broken\n")), "next run: exit code 1: E  it is broken"),
-        (seen(next_run=ended(None, "deploy: begins\n")), "next run: not ended after 10 s: deploy: begins"),
-        (seen(next_run=None), "next run: it was not tried"),
+        pytest.param(seen(processes_left=("etcd --data-dir x",)), "left over", id="processes"),
+        pytest.param(seen(left_after_run=("state/locks/c.lock",)), "left over", id="files after the run"),
+        pytest.param(seen(left_after_next=("tmp/x",)), "left over", id="files after the next run"),
+        pytest.param(seen(disturbed=("/keep was changed",)), "left over", id="touched"),
+        pytest.param(
+            seen(journals=(Journal(path="r", lines=2, broken=("line 2 of 2 has no end",)),)), "lost", id="line"
+        ),
+        pytest.param(seen(unfinished=("run-1",)), "lost", id="result"),
+        pytest.param(seen(journals=(), shown=None), "lost", id="recording"),
+        pytest.param(seen(shown=ended(3, "no recording\n")), "lost", id="not shown"),
+        pytest.param(seen(shown=ended(0, "some table\n")), "lost", id="no verdict shown"),
+        pytest.param(seen(runs=(ended(2, OUTPUT),)), "message", id="exit code"),
+        pytest.param(seen(runs=(ended(None, OUTPUT),)), "message", id="not ended"),
+        pytest.param(seen(runs=(ended(1, OUTPUT.replace("killed", "gone")),)), "message", id="cause"),
+        pytest.param(seen(runs=(ended(1, OUTPUT.replace("→", "-")),)), "message", id="next step"),
+        pytest.param(seen(runs=(ended(1, OUTPUT + "If a flag is refused, see x\n"),)), "message", id="wrong cause"),
+        pytest.param(seen(shown=ended(0, "FAILED test_it: x\n")), "message", id="verdict"),
+        pytest.param(seen(next_run=ended(1, "E  it is broken\n")), "next run", id="next run failed"),
+        pytest.param(seen(next_run=ended(None, "deploy: begins\n")), "next run", id="next run not ended"),
+        pytest.param(seen(next_run=None), "next run", id="no next run"),
     ],
 )
-def test_each_thing_that_is_wrong_is_the_one_reason(observation: Observation, question: str) -> None:
+def test_each_thing_that_is_wrong_is_the_one_reason(
+    observation: Observation, question: str, snapshot: SnapshotAssertion
+) -> None:
     (reason,) = reasons(observation)
-    assert reason.startswith(question)
+    assert reason.startswith(f"{question}: ")
+    assert reason == snapshot
 
 
 def test_a_next_step_may_stand_in_what_pytest_shows_of_an_error() -> None:
@@ -89,24 +95,26 @@ def test_one_of_several_outcomes_is_enough() -> None:
     assert reasons(passed) == ()
 
 
-def test_every_run_of_several_is_judged() -> None:
-    assert reasons(seen(runs=(ended(1, OUTPUT), ended(-11, "")))) == (
-        "message: exit code -11, expected [0, 1]: (no output)",
-    )
+def test_every_run_of_several_is_judged(snapshot: SnapshotAssertion) -> None:
+    (reason,) = reasons(seen(runs=(ended(1, OUTPUT), ended(-11, ""))))
+    assert "exit code -11" in reason
+    assert reason == snapshot
 
 
-def test_files_of_a_killed_program_may_stay_until_the_next_run_and_no_longer() -> None:
+def test_files_of_a_killed_program_may_stay_until_the_next_run_and_no_longer(snapshot: SnapshotAssertion) -> None:
     later = msgspec.structs.replace(EXPECTED, until_next_run=("state/locks/",))
     assert reasons(seen(left_after_run=("state/locks/c",)), later) == ()
-    assert reasons(seen(left_after_run=("state/locks/c",), left_after_next=("state/locks/c",)), later) == (
-        "left over: files after the next run: state/locks/c",
-    )
-    assert reasons(seen(left_after_run=("state/locks/c", "tmp/x")), later) == ("left over: files after the run: tmp/x",)
+    (reason,) = reasons(seen(left_after_run=("state/locks/c",), left_after_next=("state/locks/c",)), later)
+    assert reason == snapshot(name="the next run")
+    (reason,) = reasons(seen(left_after_run=("state/locks/c", "tmp/x")), later)
+    assert reason.endswith(": tmp/x")
+    assert reason == snapshot(name="the run")
     assert reasons(seen(processes_left=("etcd",)), later) == ("left over: 1 processes: etcd",)
 
 
-def test_files_that_the_run_left_are_one_reason() -> None:
-    assert reasons(seen(left_after_run=("x",), left_after_next=("x",))) == ("left over: files after the run: x",)
+def test_files_that_the_run_left_are_one_reason(snapshot: SnapshotAssertion) -> None:
+    (reason,) = reasons(seen(left_after_run=("x",), left_after_next=("x",)))
+    assert reason == snapshot
 
 
 def test_a_run_that_ends_before_its_recording_need_not_have_one() -> None:
@@ -141,10 +149,10 @@ def test_what_pytest_says_of_ctrl_c_is_no_traceback() -> None:
     assert judging.internals(output) == []
 
 
-def test_a_fault_that_was_skipped_or_did_not_strike_is_never_perfect() -> None:
+def test_a_fault_that_was_skipped_or_did_not_strike_is_never_perfect(snapshot: SnapshotAssertion) -> None:
     skipped = judging.judge(FAULT, Observation(skipped="not root"))
     missed = judging.judge(FAULT, Observation(missed="the run had ended"))
     assert not skipped.perfect
     assert skipped.reasons == ("skipped: not root",)
     assert not missed.perfect
-    assert missed.reasons == ("did not strike: the run had ended",)
+    assert "\n".join(missed.reasons) == snapshot

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import pki
 from pytest_grovescale.errors import ClusterError
@@ -25,6 +26,7 @@ from pytest_grovescale.kube.access import (
     renewed,
     to_kubeconfig,
 )
+from tests.golden import masked
 
 
 def test_kubeconfig_round_trip(tmp_path: Path) -> None:
@@ -78,18 +80,23 @@ def test_exec_plugin(tmp_path: Path) -> None:
     assert bearer(renewed(found)) == "Bearer renewed"
 
 
-def test_missing_context_names_the_file_and_the_next_step(tmp_path: Path) -> None:
+def test_missing_context_names_the_file_and_the_next_step(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     file = tmp_path / "config"
     file.write_text(to_kubeconfig(Access(server="https://a:1"), name="one"), encoding="utf-8")
-    with pytest.raises(ClusterError, match=r"config: cannot be used with context 'nope'") as caught:
+    with pytest.raises(ClusterError) as caught:
         from_kubeconfig(file, "nope")
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
+    assert "'nope'" in caught.value.message
     assert caught.value.next_step == "Contexts: one."
 
 
-def test_no_kubeconfig_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_kubeconfig_at_all_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'absent'}:{tmp_path / 'too'}")
-    with pytest.raises(ClusterError, match=r"there is no kubeconfig: .*absent:.*too") as caught:
+    with pytest.raises(ClusterError) as caught:
         from_kubeconfig()
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
     assert "in_cluster" in caught.value.next_step
 
 
@@ -143,11 +150,14 @@ def test_a_context_that_is_switched_meanwhile_changes_nothing(tmp_path: Path) ->
     assert renewed(found) == found
 
 
-def test_a_context_that_means_another_cluster_by_now_renews_nothing(tmp_path: Path) -> None:
+def test_a_context_that_means_another_cluster_by_now_renews_nothing(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     found = from_kubeconfig(_kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1", token="t"))))
     _kubeconfig(tmp_path / "config", ("one", Access(server="https://b:2", token="u")))
-    with pytest.raises(ClusterError, match="meant https://a:1 and means https://b:2 now"):
+    with pytest.raises(ClusterError) as caught:
         renewed(found)
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
 
 
 def test_several_files_are_one_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,12 +170,14 @@ def test_several_files_are_one_kubeconfig(tmp_path: Path, monkeypatch: pytest.Mo
     assert bearer(renewed(found)) == "Bearer u"
 
 
-def test_where_it_is_can_be_asked_without_running_a_plugin(tmp_path: Path) -> None:
+def test_where_it_is_can_be_asked_without_running_a_plugin(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     never = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/no/such/plugin"}}
     file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=never)
     assert from_kubeconfig(file, credentials=False).server == "https://a:1"
-    with pytest.raises(ClusterError, match="exec plugin /no/such/plugin is not there"):
+    with pytest.raises(ClusterError) as caught:
         from_kubeconfig(file)
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
+    assert "/no/such/plugin" in caught.value.message
 
 
 def test_an_exec_plugin_is_passed_on_to_other_programs_instead_of_what_it_gave(tmp_path: Path) -> None:
@@ -189,11 +201,13 @@ def test_no_plugin_where_there_are_credentials(tmp_path: Path) -> None:
     assert plugin_of(from_kubeconfig(file)) is None
 
 
-def test_impersonation_is_not_passed_over(tmp_path: Path) -> None:
+def test_impersonation_is_not_passed_over(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     user = {"token": "t", "as": "someone-small"}
     file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=user)
-    with pytest.raises(ClusterError, match="acts as 'someone-small'"):
+    with pytest.raises(ClusterError) as caught:
         from_kubeconfig(file)
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
+    assert "'someone-small'" in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -201,11 +215,15 @@ def test_impersonation_is_not_passed_over(tmp_path: Path) -> None:
     [("gcp", "gke-gcloud-auth-plugin"), ("azure", "kubelogin"), ("oidc", "oidc-login"), ("x", "exec")],
 )
 @pytest.mark.parametrize("credentials", [True, False])
-def test_auth_providers_are_rejected_by_name(tmp_path: Path, provider: str, step: str, credentials: bool) -> None:
+def test_auth_providers_are_rejected_by_name(
+    tmp_path: Path, provider: str, step: str, credentials: bool, snapshot: SnapshotAssertion
+) -> None:
     user = {"auth-provider": {"name": provider, "config": {"access-token": "Cana7ryX9zz"}}}
     file = _kubeconfig(tmp_path / "config", ("one", Access(server="https://a:1")), user=user)
-    with pytest.raises(ClusterError, match=rf"config: cannot be used: .*auth-provider '{provider}'") as raised:
+    with pytest.raises(ClusterError) as raised:
         from_kubeconfig(file, credentials=credentials)
+    assert masked(str(raised.value), {tmp_path: "folder"}) == snapshot
+    assert f"'{provider}'" in raised.value.message
     assert step in raised.value.next_step
     assert "Cana7ry" not in str(raised.value)
 

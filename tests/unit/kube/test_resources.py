@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.resources import Resource, UnknownResource, find, parse
@@ -45,11 +46,12 @@ def test_unknown_name_suggests_near_ones() -> None:
     assert "CRD" in caught.value.next_step
 
 
-def test_paths() -> None:
+def test_paths(snapshot: SnapshotAssertion) -> None:
     assert PODS.path("ns") == "/api/v1/namespaces/ns/pods"
     assert PODS.path() == "/api/v1/pods"
     assert NODES.path("ignored", "n1", "status") == "/api/v1/nodes/n1/status"
-    assert PCS.path("ns", "a b") == "/apis/grove.io/v1alpha1/namespaces/ns/podcliquesets/a%20b"
+    assert PCS.path("ns", "a b").endswith("/podcliquesets/a%20b")
+    assert PCS.path("ns", "a b") == snapshot
 
 
 def test_parse_aggregated_discovery() -> None:

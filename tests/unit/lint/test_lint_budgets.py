@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cli import main
 
@@ -43,7 +44,9 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "m.prom"
 
 
-def test_each_check_is_judged_or_named(endpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_check_is_judged_or_named(
+    endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     assert main(["lint-metrics", endpoint, "--budgets", "budgets.yaml", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["budgets"]
     verdicts = {check["source"]: check["verdict"] for check in found["checks"]}
@@ -55,32 +58,39 @@ def test_each_check_is_judged_or_named(endpoint: str, capsys: pytest.CaptureFixt
         "budgets.yaml:7": "fail",
         "budgets.yaml:13": "fail",
     }
-    assert {left["source"]: left["why"] for left in found["unjudged"]} == {
-        "budgets.yaml:8": "needs a run",
-        "budgets.yaml:9": "is of the target etcd",
-        "budgets.yaml:12": "needs a run",
-        "budgets.yaml:14": "is judged by runs of several sizes: grovescale sweep",
-    }
+    unjudged = {left["source"]: left["why"] for left in found["unjudged"]}
+    assert list(unjudged) == [f"budgets.yaml:{line}" for line in (8, 9, 12, 14)]
+    assert "\n".join(f"{source} {why}" for source, why in unjudged.items()) == snapshot
 
 
-def test_they_are_told_in_lines(endpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_they_are_told_in_lines(endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
     assert main(["lint-metrics", endpoint, "--budgets", "budgets.yaml"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("budgets.yaml:5 labels(")
-    assert "fail: labels that are forbidden, or have a value that is not allowed 1 > 0" in lines[0]
-    assert lines[1].startswith("  grove_operator_reconcile_errors_total: controller has 1 value that it may not have")
-    assert 'budgets.yaml:3 series(max=1, family="grove_*"): pass: series of m.prom in grove_* 1 ≤ 1' in lines
-    assert "budgets.yaml:8 noop_writes(max=0): needs a run" in lines
-    assert "; checks: 3 failed, 3 passed; " in lines[-1]
+    assert "fail: " in lines[0]
+    assert lines[1].startswith("  grove_operator_reconcile_errors_total: controller ")
+    assert any(line.startswith('budgets.yaml:3 series(max=1, family="grove_*"): pass: ') for line in lines)
+    assert any(line.startswith("budgets.yaml:8 noop_writes(max=0): ") for line in lines)
+    assert "3 failed, 3 passed" in lines[-1]
+    assert "\n".join(lines) == snapshot
 
 
-def test_what_the_endpoint_does_not_tell_is_no_pass(endpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_endpoint_does_not_tell_is_no_pass(
+    endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     Path("budgets.yaml").write_text('tests: {"*": [series: {max: 5, family: "other_*"}]}', "utf-8")
     assert main(["lint-metrics", endpoint, "--budgets", "budgets.yaml"]) == 1
-    assert "inconclusive: m.prom serves no series in other_*" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "inconclusive: m.prom " in out
+    assert out == snapshot
 
 
-def test_a_wrong_file_is_told_with_its_line(endpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_file_is_told_with_its_line(
+    endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     Path("budgets.yaml").write_text('tests:\n  "*":\n    - serie: {max: 5}\n', "utf-8")
     assert main(["lint-metrics", endpoint, "--budgets", "budgets.yaml"]) == 2
-    assert "budgets.yaml:3: tests.*[0].serie: no check 'serie'; did you mean series" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "budgets.yaml:3: tests.*[0].serie: " in err
+    assert " series?" in err
+    assert err == snapshot

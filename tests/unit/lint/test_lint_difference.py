@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference
 from pytest_grovescale.checks.metrics.lint import LintRules, lint
@@ -49,7 +50,7 @@ def test_families_series_and_labels() -> None:
     }
 
 
-def test_as_many_series_are_not_the_same_series() -> None:
+def test_as_many_series_are_not_the_same_series(snapshot: SnapshotAssertion) -> None:
     old, new = (surface(family("a_x", "gauge", f'{{v="{value}"}}')) for value in (1, 2))
     (found,) = difference(old, new).families
     assert (found.change, found.series, found.series_before) == ("changed", 1, 1)
@@ -60,26 +61,23 @@ def test_as_many_series_are_not_the_same_series() -> None:
         surface(family("a_x", "gauge", *(f'{{v="{n}"}}' for n in range(9)))),
     )
     told = text(Found(lint=lint(many, LintRules()), against=difference(few, many))).splitlines()
-    assert told[:6] == [
-        "against t: +8 -0 series, 9 instead of 1",
-        "~ a_x: new values of v: 1, 2, 3 and 5 more; 9 series instead of 1",
-        '    + a_x{v="1"}',
-        '    + a_x{v="2"}',
-        '    + a_x{v="3"}',
-        "      and 5 more",
-    ]
+    assert told[0].startswith("against t: +8 -0 series")
+    assert told[2:5] == [f'    + a_x{{v="{n}"}}' for n in (1, 2, 3)]
+    assert "\n".join(told[:6]) == snapshot
 
 
 def test_another_loopback_port_of_a_host_is_no_new_series() -> None:
+    name = "rest_client_requests_total"
+
     def requests(*hosts: str) -> str:
-        return family("rest_client_requests_total", "counter", *(f'{{code="200",host="{host}"}}' for host in hosts))
+        return family(name, "counter", *(f'{{code="200",host="{host}"}}' for host in hosts))
 
     old, new = (surface(requests(f"127.0.0.1:{port}", f"[::1]:{port}")) for port in (43817, 40001))
     assert difference(old, new).families == ()
     # A second server is one series more, whatever its port.
     two = surface(requests("127.0.0.1:40001", "127.0.0.1:40002", "[::1]:40001"))
     (found,) = difference(old, two).families
-    assert found.series_added == ('rest_client_requests_total{code="200",host="127.0.0.1:*"}',)
+    assert found.series_added == (f'{name}{{code="200",host="127.0.0.1:*"}}',)
     assert (found.series_removed, found.values_added) == ((), {})
     # Elsewhere a port is part of an address, and in another label it may mean something.
     for before, after in (("10.0.0.1:443", "10.0.0.1:6443"), ("127.0.0.1:80", "10.0.0.1:80")):

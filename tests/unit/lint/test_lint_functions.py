@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks.metrics.identifiers import bare, does_something, functions_in, qualified, words
 
@@ -54,10 +55,11 @@ def test_any_text_is_taken_apart(text: str) -> None:
     assert does_something(words(text)) in (True, False)
 
 
-def test_looks_are_said_to_be_looks() -> None:
+def test_looks_are_said_to_be_looks(snapshot: SnapshotAssertion) -> None:
     found = problems(family("x_total", "counter", '{step="ensure_finalizer"}', '{step="sync_pods"}'))
     assert [problem.rule for problem in found] == ["function-name"]
-    assert "look like names of functions (ensure_finalizer, sync_pods)" in found[0].says
+    assert "(ensure_finalizer, sync_pods)" in found[0].says
+    assert found[0].says == snapshot
     assert rules(family("x_total", "counter", '{step="spec"}', '{step="status"}', '{step="sync_pods"}')) == []
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import pki
 from pytest_grovescale.reference_operator import credentials, program, settings
 from pytest_grovescale.reference_operator.api_client import ApiClient
 from pytest_grovescale.reference_operator.credentials import CredentialsError
+from tests.golden import masked
 
 
 @pytest.fixture
@@ -34,10 +36,11 @@ def test_credentials_of_the_pod(account: Path, monkeypatch: pytest.MonkeyPatch) 
     assert credentials.in_cluster(account).server == "https://[fd00::1]:443"
 
 
-def test_no_pod_and_no_kubeconfig(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_pod_and_no_kubeconfig(account: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion) -> None:
     (account / "token").unlink()
-    with pytest.raises(CredentialsError, match="no --kubeconfig is given, and this is no pod"):
+    with pytest.raises(CredentialsError) as caught:
         credentials.in_cluster(account)
+    assert masked(str(caught.value), {account: "folder"}) == snapshot
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
     (account / "token").write_text("x")
     with pytest.raises(CredentialsError):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import DefinitionError
 from pytest_grovescale.operator.definition import load
+from tests.golden import masked
 
 FILE = """\
 name: sample
@@ -35,9 +37,11 @@ def test_it_says_how_often(line: str, interval: str | float | None, tmp_path: Pa
 
 
 @pytest.mark.parametrize("wrong", ["often", "-1", "2 parsecs"])
-def test_what_is_no_duration_is_told_with_its_place(wrong: str, tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"sample\.yaml:7: metrics\.interval: .* is not a duration"):
+def test_what_is_no_duration_is_told_with_its_place(wrong: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(DefinitionError) as caught:
         load(written(tmp_path, f"  interval: {wrong}\n"))
+    assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
+    assert "sample.yaml:7: metrics.interval: " in caught.value.message
 
 
 def test_only_metrics_have_one(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.pods import checking
 from pytest_grovescale.operator.pods.rendering import rendered
+from tests.golden import masked
 
 DEPLOYMENT = """\
 apiVersion: v1
@@ -72,79 +74,52 @@ def test_good_one_is_good(folder: Path) -> None:
     assert checking.replicas(definition) == 2
 
 
-def test_bundled_one_is_good() -> None:
+def test_bundled_one_is_good(snapshot: SnapshotAssertion) -> None:
     definition = load("reference-pod")
-    assert definition.user == "system:serviceaccount:grove-system:grove-reference-operator"
+    assert definition.user == snapshot
+    assert definition.user.endswith(":grove-reference-operator")
     assert set(load("reference").values) <= set(definition.values)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "place", "hint"),
+    ("old", "new", "line", "place"),
     [
-        ("name: sample\n", "name: sample\ncommand: [x]\n", 3, "pod: there is a `command:` too", "either"),
-        (
-            "name: sample\n",
-            "name: sample\nenv: {A: b}\n",
-            2,
-            "env: is for an operator that runs as a process",
-            "pod.env",
-        ),
-        (
-            "name: sample\n",
-            "name: sample\nmetrics: {url: 'http://a:1/'}\n",
-            2,
-            "metrics: is for",
-            "pod.metrics",
-        ),
-        ("name: sample\n", "name: sample\nlimits: {memory: 1Gi}\n", 2, "limits: is for", "resources"),
-        ("name: sample\n", "name: sample\nidentity: {service_account: x}\n", 2, "identity.service_account", ""),
-        ("[manifests]", "[]", 3, "pod.manifests: is empty", ""),
-        ("[manifests]", "[elsewhere]", 3, "pod.manifests[0]: no such file or folder", "relative"),
-        (
-            "  image:",
-            "  archive: x.tar\n  dockerfile: D\n  image:",
-            5,
-            "pod.dockerfile: there is an `archive:` too",
-            "",
-        ),
-        ("  image:", "  context: .\n  image:", 4, "pod.context: is for an image that is built", ""),
-        ('  image: "robot:{tag}"\n', "  dockerfile: D\n", 4, "pod.dockerfile: needs `image:`", ""),
-        ('  image: "robot:{tag}"', '  image: "robot:{tga}"', 4, "pod.image: unknown placeholder {tga}", "Known:"),
-        ("--tag={tag}", "--tag={kubeconfig}", 6, "pod.arguments[0]: unknown placeholder {kubeconfig}", "namespace"),
-        ("--tag={tag}", "--tag={defect}", 6, "pod.arguments[0]: {defect} has a list for a default", "Repeat"),
-        ("{for: defect,", "{for: deffect,", 6, "pod.arguments[1].for: no such value: deffect", "Did you mean defect"),
-        ("port: metrics,", "port: metricks,", 8, "pod.metrics.port: the container main has no port 'metricks'", ""),
-        ("port: 6060", "port: 0", 9, "pod.pprof.port: 0 is no port", ""),
-        ("path: /debug", "path: debug", 9, "pod.pprof.path: 'debug/pprof' does not start with '/'", ""),
-        ("port: 6060,", "port: 6060, token: true,", 9, "pod.pprof.token: is not for the API server's proxy", "via: ip"),
-        ("port: 6060,", "port: 6060, via: forward,", 9, "pod.pprof.via: a forwarded connection cannot", "rounds"),
-        (
-            "port: 6060,",
-            "port: 6060, ca_file: x, scheme: https,",
-            9,
-            "pod.pprof.ca_file: is not for the API",
-            "via: ip",
-        ),
-        ("port: metrics,", "", 8, "pod.metrics: does not say where it is", "port, service"),
-        (
-            "port: metrics,",
-            "service: {name: a, port: 1}, scheme: https,",
-            8,
-            "pod.metrics.scheme: is the Service's to say",
-            "under `service:`",
-        ),
-        ("interval: 2s", "interval: soon", 8, "pod.metrics.interval: 'soon'", ""),
-        ("  env:", "  deployment: other\n  env:", 7, "pod.deployment: there is no such Deployment", "robots/robot"),
-        ("  env:", "  container: side\n  env:", 7, "pod.container: the Deployment has no container 'side'", "main"),
-        ("  env:", "  roll_timeout: 5s\n  env:", 7, "pod.roll_timeout: unknown field", "Did you mean rollout_timeout"),
+        ("name: sample\n", "name: sample\ncommand: [x]\n", 3, "pod"),
+        ("name: sample\n", "name: sample\nenv: {A: b}\n", 2, "env"),
+        ("name: sample\n", "name: sample\nmetrics: {url: 'http://a:1/'}\n", 2, "metrics"),
+        ("name: sample\n", "name: sample\nlimits: {memory: 1Gi}\n", 2, "limits"),
+        ("name: sample\n", "name: sample\nidentity: {service_account: x}\n", 2, "identity.service_account"),
+        ("[manifests]", "[]", 3, "pod.manifests"),
+        ("[manifests]", "[elsewhere]", 3, "pod.manifests[0]"),
+        ("  image:", "  archive: x.tar\n  dockerfile: D\n  image:", 5, "pod.dockerfile"),
+        ("  image:", "  context: .\n  image:", 4, "pod.context"),
+        ('  image: "robot:{tag}"\n', "  dockerfile: D\n", 4, "pod.dockerfile"),
+        ('  image: "robot:{tag}"', '  image: "robot:{tga}"', 4, "pod.image"),
+        ("--tag={tag}", "--tag={kubeconfig}", 6, "pod.arguments[0]"),
+        ("--tag={tag}", "--tag={defect}", 6, "pod.arguments[0]"),
+        ("{for: defect,", "{for: deffect,", 6, "pod.arguments[1].for"),
+        ("port: metrics,", "port: metricks,", 8, "pod.metrics.port"),
+        ("port: 6060", "port: 0", 9, "pod.pprof.port"),
+        ("path: /debug", "path: debug", 9, "pod.pprof.path"),
+        ("port: 6060,", "port: 6060, token: true,", 9, "pod.pprof.token"),
+        ("port: 6060,", "port: 6060, via: forward,", 9, "pod.pprof.via"),
+        ("port: 6060,", "port: 6060, ca_file: x, scheme: https,", 9, "pod.pprof.ca_file"),
+        ("port: metrics,", "", 8, "pod.metrics"),
+        ("port: metrics,", "service: {name: a, port: 1}, scheme: https,", 8, "pod.metrics.scheme"),
+        ("interval: 2s", "interval: soon", 8, "pod.metrics.interval"),
+        ("  env:", "  deployment: other\n  env:", 7, "pod.deployment"),
+        ("  env:", "  container: side\n  env:", 7, "pod.container"),
+        ("  env:", "  roll_timeout: 5s\n  env:", 7, "pod.roll_timeout"),
     ],
 )
-def test_mistakes(folder: Path, old: str, new: str, line: int, place: str, hint: str) -> None:
+def test_mistakes(folder: Path, old: str, new: str, line: int, place: str, snapshot: SnapshotAssertion) -> None:
     assert old in GOOD
     path = write(folder, GOOD.replace(old, new, 1))
-    with pytest.raises(DefinitionError, match=re.escape(f"{path}:{line}: {place}")) as raised:
+    with pytest.raises(DefinitionError) as raised:
         load(path)
-    assert hint in str(raised.value)
+    said = str(raised.value)
+    assert f"{path}:{line}: {place}: " in said
+    assert masked(said, {folder: "folder"}) == snapshot
 
 
 @pytest.mark.parametrize(("name", "value"), [("replicas", "0"), ("replicas", "many")])
@@ -170,11 +145,13 @@ def test_neither_process_nor_pod(tmp_path: Path) -> None:
     assert "pod:" in str(raised.value)
 
 
-def test_several_deployments_have_to_be_told_apart(folder: Path) -> None:
+def test_several_deployments_have_to_be_told_apart(folder: Path, snapshot: SnapshotAssertion) -> None:
     second = DEPLOYMENT.split("---\n")[1].replace("name: robot, namespace: robots", "name: other, namespace: others")
     (folder / "manifests" / "more.yaml").write_text(second)
-    with pytest.raises(DefinitionError, match="more than one Deployment may be meant; in its manifests: robots/robot"):
+    with pytest.raises(DefinitionError) as caught:
         load(write(folder, GOOD))
+    assert masked(str(caught.value), {folder: "folder"}) == snapshot
+    assert "robots/robot" in caught.value.message
     definition = load(write(folder, GOOD.replace("  env:", "  deployment: others/other\n  env:")))
     assert definition.user == "system:serviceaccount:others:robot"
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale import bundled
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import images
 from pytest_grovescale.cluster.state import Container
@@ -14,6 +16,7 @@ from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.pods import image
 from pytest_grovescale.operator.shape import OperatorDefinition
+from tests.golden import masked
 
 
 class KindCluster(Cluster):
@@ -91,7 +94,8 @@ def test_archive_that_could_not_be_brought_is_tried_again(
             bring(definition, cluster)
 
 
-def test_other_clusters_pull_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="into a kind cluster of this machine only") as raised:
+def test_other_clusters_pull_it(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(UsageError) as raised:
         bring(archived(tmp_path / "operator.tar"), KindCluster(tmp_path, None))
+    assert masked(str(raised.value), {bundled.root(): "bundled"}) == snapshot
     assert "`image:` alone" in str(raised.value)

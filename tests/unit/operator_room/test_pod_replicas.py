@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.operator.pods.replicas import FollowedPod, Replica, leader, replica_of
 from pytest_grovescale.operator.pods.rollout import FollowedDeployment, View
@@ -58,9 +59,11 @@ def test_one_that_waits(reason: str, stuck: bool) -> None:
     assert found.stuck == (f"container main: {reason}: because (it ended with exit code 3)" if stuck else "")
 
 
-def test_one_whose_init_container_cannot_start() -> None:
+def test_one_whose_init_container_cannot_start(snapshot: SnapshotAssertion) -> None:
     waiting = {"name": "init", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
-    assert replica(initContainerStatuses=[waiting]).stuck == "container init: ImagePullBackOff: no such image"
+    stuck = replica(initContainerStatuses=[waiting]).stuck
+    assert "ImagePullBackOff: no such image" in stuck
+    assert stuck == snapshot
 
 
 def test_one_that_was_evicted() -> None:

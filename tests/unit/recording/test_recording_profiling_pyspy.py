@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.recording.processes import Identity, identity
 from pytest_grovescale.recording.profiling import pyspy
@@ -132,7 +133,9 @@ def test_a_process_that_is_not_python_is_told(tmp_path: Path) -> None:
     assert "`profiler: pprof` or `off`" in caught.value.line
 
 
-def test_a_killed_profiler_costs_the_profile_and_not_the_target(busy: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_killed_profiler_costs_the_profile_and_not_the_target(
+    busy: subprocess.Popen[str], tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     file = tmp_path / "profile.txt"
 
     async def killed() -> None:
@@ -142,8 +145,10 @@ def test_a_killed_profiler_costs_the_profile_and_not_the_target(busy: subprocess
         capture.stop()
         await capture.finish()
 
-    with pytest.raises(ProfileFailed, match="py-spy was ended by SIGKILL"):
+    with pytest.raises(ProfileFailed) as caught:
         asyncio.run(killed())
+    assert str(caught.value) == snapshot
+    assert "SIGKILL" in str(caught.value)
     target = named(busy)
     used = pyspy_cpu(target)
     wait_until(lambda: pyspy_cpu(target) > used, "the target runs on")

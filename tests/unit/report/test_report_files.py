@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import SCHEMA_VERSION
 from pytest_grovescale.errors import RecordingError
@@ -74,10 +75,11 @@ def test_junit_properties() -> None:
     assert "grovescale.delete.busy_share" not in found
 
 
-def test_markdown_table() -> None:
+def test_markdown_table(snapshot: SnapshotAssertion) -> None:
     text = markdown.summary(RESULT)
-    assert "### tests/scale/test\\_thousand\\_pods.py::test\\_thousand\\_pods: failed" in text
-    assert "CPU was saturated in deploy (97 % of 2 cores)" in text
+    assert text == snapshot
+    assert text.splitlines()[0].endswith("::test\\_thousand\\_pods: failed")
+    assert "in deploy (97 % of 2 cores)" in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [row.count("|") for row in rows] == [8] * 5
     assert "| steady-state | passed | 30.0 s | – | 0.305 s | 0 | 1 |" in rows

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import DefinitionError
 from pytest_grovescale.workload.template import RUN_LABEL, Rendered, render
+from tests.golden import masked
 
 CONFIG = """\
 {% set size = size | default(3) %}
@@ -68,16 +70,18 @@ def test_many_objects_of_several_kinds(tmp_path: Path) -> None:
     assert [obj["metadata"]["name"] for obj in objects] == [*(f"p-{i}" for i in range(1000)), "s"]
 
 
-def test_missing_parameter(tmp_path: Path) -> None:
+def test_missing_parameter(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     error = refusal(tmp_path, CONFIG)
-    assert error.message == f"{tmp_path / 'load.yaml.j2'}:5: 'name' is undefined"
-    assert error.next_step == "Give it a value. Its parameters: name, size."
+    assert error.message.startswith(f"{tmp_path / 'load.yaml.j2'}:5: 'name' ")
+    assert error.next_step.endswith(": name, size.")
+    assert masked(str(error), {tmp_path: "folder"}) == snapshot
 
 
-def test_unknown_parameter(tmp_path: Path) -> None:
+def test_unknown_parameter(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     error = refusal(tmp_path, CONFIG, name="a", sise=4)
-    assert error.message == f"{tmp_path / 'load.yaml.j2'}:1: sise: the template has no such parameter"
-    assert error.next_step == "Did you mean size? Its parameters: name, size."
+    assert error.message.startswith(f"{tmp_path / 'load.yaml.j2'}:1: sise: ")
+    assert error.next_step.endswith(": name, size.")
+    assert masked(str(error), {tmp_path: "folder"}) == snapshot
 
 
 def test_parameters_of_included_templates_are_known(tmp_path: Path) -> None:
@@ -92,30 +96,55 @@ def test_parameters_of_included_templates_are_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "parameters", "message"),
     [
-        ("{% for x in %}", {}, ":1: not a template: "),
-        ("\n{% include 'gone.j2' %}", {}, "includes gone.j2"),
+        ("{% for x in %}", {}, ":1: "),
+        ("\n{% include 'gone.j2' %}", {}, "gone.j2"),
         ("\n\n{{ 1 // zero }}", {"zero": 0}, ":3: ZeroDivisionError"),
-        ("x: {{ namespace }}", {"namespace": "mine"}, "namespace: is given to every template"),
-        ("x: {{ when }}", {"when": datetime.timezone}, "when: <class 'datetime.timezone'> cannot be written as JSON"),
-        ("# nothing\n", {}, ":1: renders to no object"),
-        ("a: [1\n", {}, "(rendered):2: not YAML"),
-        ("\na: !secret x\n", {}, "(rendered):2: could not determine a constructor for the tag '!secret'"),
-        ("a: !!int x\n", {}, "(rendered):1: holds a value that cannot be"),
-        ("a: &it [*it]\n", {}, "(rendered):1: found unconstructable recursive node"),
-        ("kind: Pod\n", {}, "(rendered):1: apiVersion: missing"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {}\n", {}, "metadata.name: missing in this Pod"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", {}, "metadata.name: 7 is not a text"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {b: 7}}\n", {}, "metadata.labels.b: 7 is not a text"),
-        ("apiVersion: v1\nkind: Pod\nkind: Pod\n", {}, "(rendered):3: key 'kind' is there twice"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {1: 2}\n", {}, ":4: key 1 is not a text"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n", {}, "Pod demo/a-* has a generateName"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n" * 2, {}, "two objects are Pod demo/a"),
+        ("x: {{ namespace }}", {"namespace": "mine"}, "namespace: "),
+        ("x: {{ when }}", {"when": datetime.timezone}, "when: <class 'datetime.timezone'> "),
+        ("# nothing\n", {}, ":1: "),
+        ("a: [1\n", {}, "(rendered):2: "),
+        ("\na: !secret x\n", {}, "'!secret'"),
+        ("a: !!int x\n", {}, "(rendered):1: "),
+        ("a: &it [*it]\n", {}, "(rendered):1: "),
+        ("kind: Pod\n", {}, "(rendered):1: apiVersion: "),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {}\n", {}, "metadata.name: "),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: 7}\n", {}, "metadata.name: 7 "),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {b: 7}}\n", {}, "metadata.labels.b: 7 "),
+        ("apiVersion: v1\nkind: Pod\nkind: Pod\n", {}, "(rendered):3: key 'kind' "),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {1: 2}\n", {}, ":4: key 1 "),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n", {}, "Pod demo/a-* "),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n" * 2, {}, "Pod demo/a"),
+    ],
+    ids=[
+        "syntax",
+        "include",
+        "division",
+        "namespace",
+        "no JSON",
+        "nothing",
+        "no YAML",
+        "tag",
+        "value",
+        "recursive",
+        "version",
+        "name",
+        "number",
+        "label",
+        "twice",
+        "key",
+        "generated",
+        "two",
     ],
 )
-def test_mistakes(tmp_path: Path, text: str, parameters: dict[str, Any], message: str) -> None:
+def test_mistakes(
+    tmp_path: Path, text: str, parameters: dict[str, Any], message: str, snapshot: SnapshotAssertion
+) -> None:
     error = refusal(tmp_path, text, **parameters)
     assert error.message.startswith(str(tmp_path / "load.yaml.j2"))
     assert message in error.message
+    # What Python itself says differs from version to version.
+    text = re.sub(r"(ZeroDivisionError: ).*", r"\1<reason>", str(error))
+    assert masked(text, {tmp_path: "folder"}) == snapshot
 
 
 def test_rendered_lines_are_shown(tmp_path: Path) -> None:
@@ -129,6 +158,7 @@ def test_dates_stay_texts(tmp_path: Path) -> None:
     assert obj["data"] == {"day": "2026-01-02"}
 
 
-def test_unknown_template_names_the_places(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"absent\.j2: no such file in workloads"):
+def test_unknown_template_names_the_places(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(DefinitionError, match=r"absent\.j2: .* workloads") as caught:
         render("absent.j2", {}, namespace="demo", run_id="r", base=tmp_path)
+    assert masked(str(caught.value), {tmp_path: "folder", Path(__file__).parents[3]: "repository"}) == snapshot

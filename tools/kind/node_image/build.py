@@ -1,4 +1,4 @@
-"""The steps from nothing to a node image in the engine."""
+"""The steps that build a node image in the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from . import modules, preload, root
 _COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
 _PROGRAMS = ("kubeadm", "kubelet", "kubectl")
 _SANDBOX = "registry.k8s.io/pause:3.10"
-"""As kind's containerd configuration names it."""
+"""As in kind's containerd configuration."""
 _CHANGES = (
     "ENV container=docker",
     'ENTRYPOINT ["/usr/local/bin/entrypoint","/sbin/init"]',

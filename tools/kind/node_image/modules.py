@@ -1,4 +1,4 @@
-"""What the node image takes out of Go modules that are not in the package: programs, and kind's own files."""
+"""The parts of the node image from Go modules outside the package: programs, and kind's own files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION_OF = re.compile(r"sigs\.k8s\.io/cri-tools (v\S+)")
 
 
 class _Download(msgspec.Struct):
-    """What ``go mod download -json`` says of a module."""
+    """The output of ``go mod download -json`` for a module."""
 
     dir: str = msgspec.field(name="Dir", default="")
 
@@ -32,7 +32,7 @@ def build(name: str, target: Path, progress: Progress) -> Path:
     if name == "crictl":
         (version,) = _VERSION_OF.findall((folder / "go.mod").read_text(encoding="utf-8"))
         flags += f" -X sigs.k8s.io/cri-tools/pkg/version.Version={version}"
-    # A copy: a build leaves nothing in the checkout, and need not be able to write there.
+    # A copy: a build leaves the checkout unchanged, and need not be able to write there.
     copy = shutil.copytree(folder, target.with_name(f"{target.name}.module"))
     run(["go", "build", "-o", target, "-ldflags", flags, _PACKAGES[name]], folder=copy, environment=_FLAGS)
     return target

@@ -1,4 +1,4 @@
-"""Images that are in a node's containerd before it first starts: put there by that containerd itself."""
+"""Imports images into a node's containerd before its first start, with that containerd itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The file system of a node: Debian, kind's own files over it, ours over those, and Kubernetes' programs.
+"""The root file system of a node: Debian, overlaid by kind's own files, ours, and Kubernetes' programs.
 
-After kind's images/base/Dockerfile, whose steps it takes in the same order.
+Follows the steps of kind's images/base/Dockerfile, in the same order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PROGRAM_FOLDERS = {"crictl": "usr/local/bin"}
 
 
 def debian(root: Path, packages_wanted: str, cache: Path, progress: Progress) -> None:
-    """Make a minimal Debian in a folder that is not there yet; its packages are kept in ``cache``. Needs root."""
+    """Create a minimal Debian in a new folder; keeps its packages in ``cache``. Needs root."""
     progress(f"making a Debian {SUITE} with {packages_wanted.replace(',', ' ')}: about a minute")
     cache.mkdir(parents=True, exist_ok=True)
     options = ["--variant=minbase", f"--include={packages_wanted}", f"--cache-dir={cache}"]
@@ -46,14 +46,14 @@ def debian(root: Path, packages_wanted: str, cache: Path, progress: Progress) ->
 
 
 def strip(root: Path) -> None:
-    """Remove what nobody reads in a container: manuals, translations, package lists. The folders stay."""
+    """Remove files that a container does not need: manuals, translations, package lists. The folders stay."""
     for name in _UNNEEDED:
         if (root / name).is_dir():
             empty(root / name)
 
 
 def empty(folder: Path) -> None:
-    """Remove all that is in a folder."""
+    """Remove all contents of a folder."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -62,7 +62,7 @@ def empty(folder: Path) -> None:
 
 
 def make(root: Path, kind_files: Path, programs: Mapping[str, Path], version: str, cache: Path, say: Progress) -> None:
-    """Make a node's root. ``programs`` are kubeadm, kubelet, kubectl and crictl by name."""
+    """Create a node's root. ``programs`` are kubeadm, kubelet, kubectl and crictl by name."""
     debian(root, _PACKAGES, cache, say)
     say("laying kind's files over it")
     overlay(kind_files, root)
@@ -120,7 +120,7 @@ def _configure_containerd(root: Path) -> None:
 
 
 def container_spec(spec: dict[str, object]) -> dict[str, object]:
-    """Return the specification that each container of a node starts from: kind's hook in, resource limits out."""
+    """Return the base specification of a node's containers: with kind's hook, without resource limits."""
     process = spec["process"]
     assert isinstance(process, dict)
     return {

@@ -40,9 +40,10 @@ def test_functions_and_what_the_profiler_cost() -> None:
 
 
 def test_a_side_without_a_table_keeps_its_reason() -> None:
-    (found,) = functions_compared([(one(), one(problem="7 on-CPU samples: make the phase longer"))])
+    why = "7 on-CPU samples: make the phase longer"
+    (found,) = functions_compared([(one(), one(problem=why))])
     assert found.difference is None
-    assert (found.before.problem, found.after.problem) == ("", "7 on-CPU samples: make the phase longer")
+    assert (found.before.problem, found.after.problem) == ("", why)
 
 
 def test_it_is_the_same_again_from_json() -> None:

@@ -7,6 +7,7 @@ from math import comb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.profiles.functions import (
     PYSPY_HZ,
@@ -90,33 +91,33 @@ def test_what_only_leads_to_others(name: str, module: str, trunk: bool) -> None:
     assert is_trunk(Function(name, module, name)) is trunk
 
 
-def test_too_few_samples_make_no_table() -> None:
-    assert problem_of(read_folded("<module> (m.py:1) 99\n")).startswith("99 on-CPU samples, fewer than the 100")
+def test_too_few_samples_make_no_table(snapshot: SnapshotAssertion) -> None:
+    problem = problem_of(read_folded("<module> (m.py:1) 99\n"))
+    assert problem.startswith("99 ")
+    assert problem == snapshot(name="few")
     assert problem_of(read_folded("<module> (m.py:1) 100\n")) == ""
     waited = read_folded("<module> (m.py:1);select (selectors.py:468) 400\n")
-    assert problem_of(waited).startswith("0 on-CPU samples (400 more waited)")
-    assert "repeat the trigger" in problem_of(waited)
+    assert problem_of(waited).startswith("0 ")
+    assert problem_of(waited) == snapshot(name="waits")
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (TEXT + "tick (m.py:1) 3\n", "3 of 103 samples are torn"),
-        (TEXT + "nonsense\n", "1 of 5 entries"),
-        (TEXT + "<module> (m.py:1) 1", "in the middle of a line"),
-    ],
+    "text",
+    [TEXT + "tick (m.py:1) 3\n", TEXT + "nonsense\n", TEXT + "<module> (m.py:1) 1"],
+    ids=["torn", "nonsense", "cut off"],
 )
-def test_a_capture_that_cannot_be_trusted_makes_no_table(text: str, why: str) -> None:
-    assert why in problem_of(read_folded(text))
+def test_a_capture_that_cannot_be_trusted_makes_no_table(text: str, snapshot: SnapshotAssertion) -> None:
+    assert problem_of(read_folded(text)) == snapshot
 
 
 def test_up_to_two_percent_may_be_torn() -> None:
     assert problem_of(read_folded(TEXT + "tick (m.py:1) 2\n")) == ""
 
 
-def test_what_the_profiler_could_not_read_counts() -> None:
+def test_what_the_profiler_could_not_read_counts(snapshot: SnapshotAssertion) -> None:
     assert problem_of(read_folded(TEXT), errors=2) == ""
-    assert "3 of 103 samples could not be read" in problem_of(read_folded(TEXT), errors=3)
+    assert "3 of 103" in problem_of(read_folded(TEXT), errors=3)
+    assert problem_of(read_folded(TEXT), errors=3) == snapshot
     lost = profile([([["main.main"]], [100, 1]), ([["runtime._LostExternalCode"]], [3, 1])])
     assert "3 of 103" in problem_of(read_pprof(lost))
 

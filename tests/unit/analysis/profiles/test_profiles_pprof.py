@@ -7,6 +7,7 @@ import gzip
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.profiles import profile_proto
 from pytest_grovescale.analysis.profiles.functions import function_table
@@ -46,9 +47,10 @@ def test_a_recorded_heap_and_its_goroutines() -> None:
     assert any("main.main" in stack for stack in names(goroutines))
 
 
-def test_a_profile_of_another_kind_is_refused() -> None:
-    with pytest.raises(RecordingError, match=r"inuse_space/bytes.*not samples/count"):
+def test_a_profile_of_another_kind_is_refused(snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(RecordingError, match=r"inuse_space/bytes.* samples/count") as caught:
         read_pprof(HEAP.read_bytes(), "pprof")
+    assert str(caught.value) == snapshot
 
 
 @pytest.mark.parametrize(
