@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        "grovescale_budget(*checks): bounds that a scale test is held to when it has run, as noop_writes(max=0)",
+        "grovescale_budget(*checks): bounds that a scale test is held to when it has run, as checks.NoopWrites(max=0)",
     )
     settings = options.read(config)
     config.stash[_SETTINGS] = settings
@@ -248,10 +248,12 @@ def _declare_checks(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget: the test does not use `scale`")
     if not measured:
         return
-    from .checks.declaring import declared_for
+    from .checks.budgets import declared_for
 
     if any(marker.kwargs for marker in markers):
-        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget takes checks only, as cpu(…, max=…)")
+        raise pytest.UsageError(
+            f"{item.nodeid}: @pytest.mark.grovescale_budget takes checks only, as checks.Cpu(…, max=…)"
+        )
     names = (item.name, getattr(item, "originalname", item.name), item.nodeid.rpartition("/")[2])
     arguments = [argument for marker in markers for argument in marker.args]
     try:

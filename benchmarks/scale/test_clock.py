@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.rows import at_least, reported
 from benchmarks.scale.conftest import Rows
-from pytest_grovescale import Scale, count
+from pytest_grovescale import Scale, conditions
 from pytest_grovescale.kube.access import to_kubeconfig
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import ObjectSeen, Request
@@ -29,7 +29,7 @@ def test_server_intervals_lie_between_send_and_receive(scale: Scale, rows: Rows,
     command = [sys.executable, "-m", "benchmarks.writer", str(kubeconfig), scale.namespace, str(WRITES)]
 
     with scale.phase("writes", timeout="2m") as writes:
-        writes.milestone("written", count("configmaps", WRITES, selector="bench=clock"))
+        writes.milestone("written", conditions.count("configmaps", WRITES, selector="bench=clock"))
         writes.begin()
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
 

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.replay import Captured, Replay, Write, deleting, named, writes_of
 from benchmarks.rows import at_most, reported
 from benchmarks.scale.conftest import Rows
-from pytest_grovescale import Scale, count, gone
+from pytest_grovescale import Scale, conditions
 from pytest_grovescale.kube.client import Object
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.scenario.workloads import WorkloadHandle
@@ -62,10 +62,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _deploy_and_delete(scale: Scale, workload: WorkloadHandle, pods: int) -> Times:
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         workload.apply(concurrency=CLIENTS)
     with scale.phase("delete", timeout="5m") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
         workload.delete(concurrency=CLIENTS)
     return Times(ready=deploy.reached("pods-ready").seconds, deleted=delete.reached("pods-gone").seconds)
 
@@ -105,7 +105,7 @@ def test_operator(scale: Scale, shared: Path, repeat: int) -> None:
     pods = replicas * per_replica
     pcs = scale.workload("pcs.yaml.j2", replicas=replicas, pods_per_replica=per_replica)
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
     with scale.phase("steady-state", timeout="2m") as steady:
@@ -114,8 +114,8 @@ def test_operator(scale: Scale, shared: Path, repeat: int) -> None:
     captured = scale.run(_capture(scale))
     _assert_whole(captured, replicas, per_replica)
     with scale.phase("delete", timeout="5m") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     assert steady.api("operator").object_writes == 0
     assert steady.reconciles("podcliqueset") == 1
@@ -157,13 +157,13 @@ def test_replay(scale: Scale, shared: Path, repeat: int) -> None:
 
     replay = Replay(scale.client, run.captured, scale.namespace, clients=CLIENTS)
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("pods-ready", count("pods", 2 * replicas, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 2 * replicas, ready=True))
         pcs.apply()
         replay.knows(old["metadata"]["uid"], scale.run(applied()))
         scale.run(replay.run(run.deploy))
     removal = Replay(scale.client, deleting(run.captured), scale.namespace, clients=CLIENTS)
     with scale.phase("delete", timeout="5m") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
         pcs.delete()
         scale.run(removal.run(run.delete))
     times = Times(ready=deploy.reached("pods-ready").seconds, deleted=delete.reached("pods-gone").seconds)

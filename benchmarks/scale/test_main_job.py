@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.rows import at_least, at_most, reported
 from benchmarks.scale.conftest import Rows
-from pytest_grovescale import Scale, count, gone
+from pytest_grovescale import Scale, conditions
 
 PHASES = ("deploy", "steady-state", "delete")
 
@@ -32,7 +32,7 @@ def _run(scale: Scale, variant: str, shared: Path) -> None:
     pods = 2 * replicas
     pcs = scale.workload("pcs.yaml.j2", replicas=replicas, pods_per_replica=2)
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
     scale.settle()
@@ -40,8 +40,8 @@ def _run(scale: Scale, variant: str, shared: Path) -> None:
         pcs.trigger_reconcile()
         steady.hold("30s")
     with scale.phase("delete", timeout="5m") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     costs = {
         phase.name: Cost(phase.cpu("operator").seconds, sum(phase.api("operator").by_verb.values()))

@@ -197,7 +197,7 @@ WHOLE_PHASE: tuple[DisruptionKind, ...] = ("component-restart", "component-exit"
 class Disruption(msgspec.Struct, frozen=True, kw_only=True):
     """A disruption of a phase's measurement, so that figures may be wrong and look right.
 
-    Checks of the phase are inconclusive, except for those that it cannot affect; see `checks.disrupted`.
+    Checks of the phase are inconclusive, except for those that it cannot affect; see `checks.judge`.
     """
 
     kind: DisruptionKind

@@ -14,7 +14,7 @@ import msgspec
 from .. import durations
 from ..analysis.comparison import overall
 from ..analysis.pair_contention import limit_of
-from ..checks.shape import Scales
+from ..checks import Scales
 from ..errors import RecordingError, UsageError
 from ..operator.definition import load
 from ..report import comparison_table, scaling_table

@@ -11,12 +11,12 @@ import msgspec
 
 from .. import redaction
 from ..analysis.metrics.surface import Surface, surface_of
-from ..checks import budgets, one_scrape
-from ..checks.arguments import unknown
-from ..checks.lint import syntax
-from ..checks.lint.difference import difference
-from ..checks.lint.lint import Wanted, lint
-from ..checks.lint.problem import Problem, Rule
+from ..checks import budgets, snapshot_checks
+from ..checks.metrics import lint as syntax
+from ..checks.metrics.difference import difference
+from ..checks.metrics.families import Problem, Rule
+from ..checks.metrics.lint import LintRules, lint
+from ..checks.run import unknown
 from ..endpoints import Credentials
 from ..errors import ExitCode, ExpositionError, UsageError
 from ..recording.scraping.changes import Redaction
@@ -33,7 +33,7 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
     """The endpoint before a change, available without credentials; empty: no comparison."""
     budgets: str = ""
     """A file of checks like ``budgets.yaml``, of any tests; empty: none."""
-    rules: Wanted = Wanted()
+    rules: LintRules = LintRules()
     credentials: Credentials = Credentials()
     timeout_s: float = 10.0
     json: bool = False
@@ -53,7 +53,7 @@ def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
     found = report.Found(
         lint=lint(surface, wanted.rules, syntax=faults),
         against=difference(before, surface) if before is not None else None,
-        budgets=one_scrape.judge(declared, surface) if wanted.budgets else None,
+        budgets=snapshot_checks.judge(declared, surface) if wanted.budgets else None,
     )
     write(report.json(found) if wanted.json else report.text(found))
     return ExitCode.FAILED if found.faults else ExitCode.PASSED
@@ -67,7 +67,7 @@ def _declared(file: str) -> list[budgets.Declared]:
     return [one for checks in by_test.values() for one in checks]
 
 
-def _refuse_unknown(wanted: Wanted, surface: Surface) -> None:
+def _refuse_unknown(wanted: LintRules, surface: Surface) -> None:
     """Raise UsageError for an exclusion that is neither a rule nor a family, and for a family without a bound.
 
     Patterns may match nothing: they are for future families.

@@ -6,7 +6,6 @@ check detects is a gap.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +14,9 @@ import msgspec
 
 from ..analysis.result import CheckVerdict
 from ..analysis.scaling import Sweep
-from ..checks import scaling
+from ..checks import Scales, SimulatedNodesOnly
+from ..checks.check import kinds
 from ..checks.scaling import SCALES
-from ..checks.shape import AnyCheck, Scales, SimulatedNodesOnly
 from ..definitions import load, where
 from ..errors import DefinitionError
 
@@ -38,9 +37,7 @@ _SAYS: Mapping[Expectation, frozenset[CheckVerdict]] = {
 }
 
 KINDS = tuple(
-    str(kind.__struct_config__.tag)
-    for kind in typing.get_args(AnyCheck)
-    if kind is not SimulatedNodesOnly and not kind.of_sweep
+    str(kind.__struct_config__.tag) for kind in kinds().values() if kind is not SimulatedNodesOnly and not kind.of_sweep
 )
 """Names of all checks of an operator in one run. Pod placement belongs to the cluster, and is no defect of the
 operator."""
@@ -116,7 +113,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Evaluated after each round, the interval has less than its 95 % coverage; the cases judged here lie far from it.
         """
         runs = self.repeats * len(self.replicas)
-        return len(sweep.runs) >= runs and scaling.judge(self.check, sweep).verdict != "inconclusive"
+        return len(sweep.runs) >= runs and self.check.judge_sweep(sweep).verdict != "inconclusive"
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

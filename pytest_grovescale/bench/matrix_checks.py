@@ -11,8 +11,9 @@ import msgspec
 
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, TestResult
+from ..checks.check import Check, decode
 from ..checks.judge import judge
-from ..checks.shape import AnyCheck, decode
+from ..checks.run import Run
 from ..errors import DefinitionError, NotMeasuredError
 from .matrix import Cell, Matrix
 
@@ -43,12 +44,12 @@ class Asked(NamedTuple):
     relative: Mapping[str, float] = {}
     """Argument → multiple of the clean operator's figure."""
 
-    def bounded(self, clean: Measured) -> AnyCheck:
+    def bounded(self, clean: Measured) -> Check:
         """Return the check with all its bounds. Raises NotMeasuredError where the clean run lacks the figure."""
         if not self.relative:
             return decode({"check": self.kind, **self.arguments})
         beyond = decode({"check": self.kind, **self.arguments, **dict.fromkeys(self.relative, _BEYOND_ALL)})
-        found = judge(beyond, clean.test, metrics=clean.metrics)
+        found = judge(beyond, Run(clean.test, metrics=clean.metrics))
         if found.figure is None:
             raise NotMeasuredError(
                 f"{found.check}: the operator without a defect was not measured: {found.text}",
@@ -81,15 +82,15 @@ def _placed(value: Any) -> Any:
     return str(OPERATOR_SOURCE) if value == "{operator_source}" else value
 
 
-def bounded(wanted: Mapping[str, Sequence[Asked]], clean: Measured) -> dict[str, list[AnyCheck]]:
+def bounded(wanted: Mapping[str, Sequence[Asked]], clean: Measured) -> dict[str, list[Check]]:
     """Return check → all of its invocations, with bounds."""
     return {kind: [one.bounded(clean) for one in times] for kind, times in wanted.items()}
 
 
-def cells(matrix: Matrix, checks: Mapping[str, Sequence[AnyCheck]], defect: str, measured: Measured) -> Iterator[Cell]:
+def cells(matrix: Matrix, checks: Mapping[str, Sequence[Check]], defect: str, measured: Measured) -> Iterator[Cell]:
     """Yield a cell for each check; of several invocations the worst result counts."""
     for kind, times in checks.items():
-        answers = [judge(check, measured.test, metrics=measured.metrics) for check in times]
+        answers = [judge(check, Run(measured.test, metrics=measured.metrics)) for check in times]
         yield cell(matrix, defect, kind, min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict)))
 
 

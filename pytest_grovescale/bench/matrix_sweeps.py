@@ -23,7 +23,7 @@ def cell(runs: Runs, defect: str, screen: Screen) -> Cell:
     matrix = runs.matrix
     if defect in matrix.growth.of:
         store = _store(matrix, defect, runs.sweeps(defect))
-        said = scaling.judge(matrix.growth.check, sweep.run(store, store.plan(), screen, enough=matrix.growth.decided))
+        said = matrix.growth.check.judge_sweep(sweep.run(store, store.plan(), screen, enough=matrix.growth.decided))
         screen.say(f"{defect}: {said.text}")
     else:
         text = text_of(matrix.growth.check)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from ..analysis.result import CheckResult
 from ..analysis.scaling import Sweep
-from ..checks import scaling
-from ..checks.shape import Scales, decode
+from ..checks import Scales
+from ..checks.check import decode
 from ..errors import ExitCode, UsageError
 from .store import Sample
 
@@ -35,7 +35,7 @@ def judged(sweep: Sweep, samples: Iterable[Sample], options: Sequence[Scales]) -
     """Return the results of the checks that the test declared in any run, and of those of the command line."""
     declared = dict.fromkeys(_declared(samples))
     return tuple(
-        scaling.judge(check, sweep, source=source)
+        check.judge_sweep(sweep, source=source)
         for check, source in [*declared, *((check, OPTION) for check in options)]
     )
 

@@ -1,4 +1,6 @@
-"""``budgets.yaml``: bounds beside the tests, to be reviewed and changed without touching code.
+"""Which checks a test has: those of its marker, and those of the ``budgets.yaml`` beside it.
+
+A file is reviewed and changed without touching code:
 
     tests:
       test_thousand_pods:
@@ -7,17 +9,17 @@
       "test_*":
         - hot_loop
 
-It holds for the tests of its own folder. A key is a test's name, with or without its parameters or its file
-(``test_a[big]``, ``test_scale.py::test_a``), or a pattern with ``*`` and ``?``; all keys that fit a test hold for it.
+It applies to the tests of its own folder. A key is a test's name, with or without its parameters or its file
+(``test_a[big]``, ``test_scale.py::test_a``), or a pattern with ``*`` and ``?``; all keys that match a test apply to it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import json
 import re
-import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,24 +28,19 @@ import msgspec
 
 from ..definitions import Mistakes, load, where
 from ..errors import DefinitionError, UsageError
-from .arguments import unknown
-from .bundle import BUNDLES, AnyBundle
-from .check import Check
-from .shape import AnyCheck
+from .check import Arguments, Bundle, Check, bundles, kinds
+from .run import unknown
 
 FILE = "budgets.yaml"
 
-_KINDS: dict[str, type[AnyCheck]] = {kind.__struct_config__.tag: kind for kind in typing.get_args(AnyCheck)}
 _DEFINED = re.compile(r"^\s*(?:async\s+)?def\s+(\w+)", re.MULTILINE)
 _PATTERN = re.compile(r"[*?]")
 
-Arguments = dict[str, Any]
-
 
 class Declared(NamedTuple):
-    """A check that a test is held to, and who asks for it: ``tests/scale/budgets.yaml:4``, ``marker``."""
+    """A check of a test, and where it was declared: ``tests/scale/budgets.yaml:4``, ``marker``."""
 
-    check: AnyCheck
+    check: Check
     source: str
 
 
@@ -55,60 +52,81 @@ def read(path: Path, root: Path) -> dict[str, list[Declared]]:
     """Return key → checks of a budgets file; sources are relative to ``root``.
 
     Raises DefinitionError with ``file:line``, of all mistakes at once: for an unknown check or argument, a bad value,
-    and a plain name that no test beside the file has: its bounds would hold for nothing.
+    and a plain name that no test beside the file has: its bounds would apply to nothing.
     """
     content = load(path, _File)
     mistakes = Mistakes()
     defined = {name for file in path.parent.glob("*.py") for name in _DEFINED.findall(file.read_text("utf-8"))}
-    found: dict[str, list[Declared]] = {}
+    declared: dict[str, list[Declared]] = {}
     for key, entries in content.tests.items():
         name = re.sub(r"\[.*\]$", "", key.rpartition("::")[2])
         if not _PATTERN.search(key) and name not in defined:
             what = unknown("test", name, sorted(n for n in defined if n.startswith("test")))
             mistakes.errors.append(_wrong(path, ("tests", key), what))
-        found[key] = []
+        declared[key] = []
         for index, entry in enumerate(entries):
             place = ("tests", key, index)
             with mistakes.noted():
-                found[key] += [Declared(check, _source(path, place, root)) for check in _checks(path, place, entry)]
+                declared[key] += [Declared(check, _source(path, place, root)) for check in _checks(path, place, entry)]
     mistakes.demand_none()
-    return found
+    return declared
 
 
-def fitting(budgets: dict[str, list[Declared]], names: Sequence[str]) -> list[Declared]:
-    """Return the checks for a test of these names, in the order of the file."""
-    return [
-        declared
-        for key, entries in budgets.items()
-        if any(name == key or fnmatch.fnmatchcase(name, key) for name in names)
-        for declared in entries
-    ]
+def declared_for(
+    folder: Path, names: Sequence[str], arguments: Sequence[object], *, root: Path
+) -> tuple[Declared, ...]:
+    """Return the checks for a test in ``folder`` with these names; ``arguments`` are its marker's.
 
-
-def marked(arguments: Sequence[object]) -> list[Declared]:
-    """Return the checks in a marker's arguments. Raises UsageError for anything else."""
-    for argument in arguments:
-        if not isinstance(argument, Check):
-            raise UsageError(f"{argument!r} is not a check", next_step=f"There are: {', '.join(_KINDS)}.")
-    checks = (
-        check for argument in arguments for check in (argument if isinstance(argument, AnyBundle) else [argument])
+    Raises UsageError for an argument that is no check, DefinitionError for a wrong file.
+    """
+    path = folder / FILE
+    by_key = _read_once(path, root, path.stat().st_mtime_ns) if path.is_file() else {}
+    return (
+        *_marked(arguments),
+        *(
+            declared
+            for key, entries in by_key.items()
+            if any(name == key or fnmatch.fnmatchcase(name, key) for name in names)
+            for declared in entries
+        ),
     )
-    return [Declared(typing.cast(AnyCheck, check), "marker") for check in checks]
 
 
-def _checks(path: Path, place: tuple[str | int, ...], entry: str | dict[str, Any]) -> Iterator[AnyCheck]:
+@functools.lru_cache(maxsize=32)
+def _read_once(path: Path, root: Path, changed_ns: int) -> dict[str, list[Declared]]:
+    """Return a file's checks; a folder of many tests reads it once."""
+    return read(path, root)
+
+
+def _marked(arguments: Sequence[object]) -> Iterator[Declared]:
+    """Yield the checks in a marker's arguments. Raises UsageError for anything else."""
+    for argument in arguments:
+        if not isinstance(argument, Arguments):
+            names = ", ".join(f"checks.{kind.__name__}" for kind in kinds().values())
+            raise UsageError(f"{argument!r} is not a check", next_step=f"There are: {names}.")
+        yield from (Declared(check, "marker") for check in _checks_in(argument))
+
+
+def _checks_in(declared: Arguments) -> Iterator[Check]:
+    if isinstance(declared, Bundle):
+        yield from declared
+    elif isinstance(declared, Check):
+        yield declared
+
+
+def _checks(path: Path, place: tuple[str | int, ...], entry: str | dict[str, Any]) -> Iterator[Check]:
+    known: dict[str, type[Arguments]] = {**kinds(), **bundles()}
     named: dict[str, Any] = {entry: None} if isinstance(entry, str) else entry
     for name, arguments in named.items():
-        kind = _KINDS.get(name) or BUNDLES.get(name)
+        kind = known.get(name)
         if kind is None:
-            raise _wrong(path, (*place, name), unknown("check", name, [*_KINDS, *BUNDLES]))
+            raise _wrong(path, (*place, name), unknown("check", name, known))
         if arguments is not None and not isinstance(arguments, dict):
             raise _wrong(path, (*place, name), f"takes arguments by name{_by_name(kind, arguments)}")
-        found = _check(path, (*place, name), kind, arguments or {})
-        yield from found if isinstance(found, AnyBundle) else [found]
+        yield from _checks_in(_created(path, (*place, name), kind, arguments or {}))
 
 
-def _by_name(kind: type[AnyCheck | AnyBundle], argument: object) -> str:
+def _by_name(kind: type[Arguments], argument: object) -> str:
     """Return how a bare argument is written: by the first name that it can be meant for, if any."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     required = [name for name, field in fields.items() if field.required]
@@ -119,16 +137,14 @@ def _by_name(kind: type[AnyCheck | AnyBundle], argument: object) -> str:
     return ""
 
 
-def _check(
-    path: Path, place: tuple[str | int, ...], kind: type[AnyCheck | AnyBundle], arguments: Arguments
-) -> AnyCheck | AnyBundle:
+def _created(path: Path, place: tuple[str | int, ...], kind: type[Arguments], arguments: dict[str, Any]) -> Arguments:
     fields = msgspec.structs.fields(kind)
     for name in arguments:
         if name not in {field.name for field in fields}:
             raise _wrong(path, (*place, name), unknown("argument", name, (field.name for field in fields)))
-    lacking = [field.name for field in fields if field.required and field.name not in arguments]
-    if lacking:
-        raise _wrong(path, place, f"needs {', '.join(lacking)}")
+    missing = [field.name for field in fields if field.required and field.name not in arguments]
+    if missing:
+        raise _wrong(path, place, f"needs {', '.join(missing)}")
     try:
         return kind(**arguments)
     except UsageError as error:

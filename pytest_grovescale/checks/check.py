@@ -1,16 +1,30 @@
-"""What every check is: data that can be written down in a test, a marker, a file or a recording."""
+"""What every check is: data in a test, a marker, a file or a recording, with the rule that judges it.
+
+Durations are seconds or texts (``4s``), sizes bytes or texts (``200Mi``). A check without ``phase`` means the only
+phase that it can mean; where there are several, it has to name one.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
-from .arguments import CheckArgumentError
+from .. import durations
+from ..errors import UsageError
+from ..sizes import memory_bytes
+from .outcome import Outcome
+from .run import Run
 
-_BOUNDS = ("max", "exponent_max")
-"""Arguments that are told even where they are the default."""
+Duration = str | int | float
+Size = str | int
 
+_ALWAYS_WRITTEN = ("max", "exponent_max")
+"""Arguments that a report shows even where they have their default."""
 
 _NOT_IN_ID = frozenset(
     {
@@ -19,24 +33,24 @@ _NOT_IN_ID = frozenset(
         *("ignore", "source"),
     }
 )
-"""Arguments that say how much is allowed, or how it is judged: not what is."""
+"""Arguments that say how much is allowed or how it is judged, not what is judged."""
+
+_classes: list[type[Arguments]] = []
 
 
-class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
-    """Base of all checks."""
+class CheckArgumentError(UsageError, ValueError):
+    """An invalid argument of a check. Also a ValueError, so that msgspec adds its place in the document."""
 
-    needs_idle_twin: ClassVar[bool] = False
-    """Whether it can only be judged when its steady-state phase has an idle twin."""
-    of_sweep: ClassVar[bool] = False
-    """Whether it judges runs of several sizes: one run is recorded to be held to it, and not judged by it."""
-    of_profiled_pass: ClassVar[bool] = False
-    """Whether the pass with profilers is held to it, too: its stacks tell what the measured one cannot know."""
-    timed: ClassVar[bool] = False
-    """Whether timing can change its figure: CPU, times, reconciles, retries. Contention may then have inflated it."""
-    failure_stands: ClassVar[bool] = False
-    """Whether a failure is proven by what was seen, so that nothing which happened beside it can undo it."""
+
+class Arguments(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, forbid_unknown_fields=True):
+    """Arguments of a check or a bundle, validated when it is created."""
+
     positional: ClassVar[tuple[str, ...]] = ()
-    """Arguments that a report writes without their name. Others may be given so, too, where a call reads well."""
+    """Arguments that a report writes without their name. A call may give others without their name, too."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        _classes.append(cls)
 
     def __post_init__(self) -> None:
         for field in msgspec.structs.fields(self):
@@ -44,32 +58,74 @@ class Check(msgspec.Struct, frozen=True, tag_field="check", omit_defaults=True, 
                 msgspec.convert(getattr(self, field.name), field.type)
             except msgspec.ValidationError as error:
                 text = str(error)[:1].lower() + str(error)[1:].replace("`", "")
+                choices = get_args(field.type) if get_origin(field.type) is Literal else ()
                 raise CheckArgumentError(
-                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}", next_step=_choices(field)
+                    f"{tag_of(self)}({field.name}={getattr(self, field.name)!r}): {text}",
+                    next_step=f"There are: {', '.join(choices)}." if choices else "",
                 ) from None
-        self.refuse()
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise CheckArgumentError for arguments that are invalid, each or together."""
+
+
+class Check(Arguments, frozen=True):
+    """Base of all checks. A subclass with a tag is a check, known by that name in ``budgets.yaml`` and recordings."""
+
+    needs_idle_twin: ClassVar[bool] = False
+    """Whether it can only be judged when its steady-state phase has an idle twin."""
+    of_sweep: ClassVar[bool] = False
+    """Whether it judges runs of several sizes. One run only records it."""
+    of_profiled_pass: ClassVar[bool] = False
+    """Whether the profiling pass is judged by it, too: it needs the stacks that only this pass has."""
+    timed: ClassVar[bool] = False
+    """Whether timing can change its figure (CPU, times, reconciles, retries), so that contention can inflate it."""
+    failure_stands: ClassVar[bool] = False
+    """Whether a failure is proven by what was seen, so that no disruption can undo it."""
+    one_scrape: ClassVar[Literal["", "alone", "since_start"]] = ""
+    """How a single scrape can judge it: by itself, or as the second scrape of a process whose counters began at 0;
+    empty: it needs a run."""
+
+    def judge(self, run: Run) -> Outcome:
+        """Return the figure, its bound and the verdict. Raises NotMeasuredError where the run does not have them."""
+        raise NotImplementedError
 
     def depends_on_timing(self) -> bool:
         """Return whether contention on the machine can have inflated its figure."""
         return self.timed
 
-    def refuse(self) -> None:
-        """Raise CheckArgumentError for arguments that cannot be, each or together."""
+
+class Bundle(Arguments, frozen=True):
+    """Several checks under one name, written wherever a check is. It iterates over them."""
+
+    def __iter__(self) -> Iterator[Check]:
+        """Yield the checks that it stands for."""
+        raise NotImplementedError
 
 
-def tag_of(check: Check) -> str:
-    """Return a check's name as it is written in ``budgets.yaml``."""
-    return str(type(check).__struct_config__.tag)
+def kinds() -> Mapping[str, type[Check]]:
+    """Return name → class of every check."""
+    return {tag: kind for tag, kind in _tagged() if issubclass(kind, Check)}
 
 
-def text_of(check: Check) -> str:
-    """Return a check as a reader would write it in a test: ``cpu("deploy", max="4s")``."""
+def bundles() -> Mapping[str, type[Bundle]]:
+    """Return name → class of every bundle."""
+    return {tag: kind for tag, kind in _tagged() if issubclass(kind, Bundle)}
+
+
+def tag_of(check: Arguments | type[Arguments]) -> str:
+    """Return a check's name as ``budgets.yaml`` has it."""
+    return str(check.__struct_config__.tag)
+
+
+def text_of(check: Arguments) -> str:
+    """Return a check as reports write it: ``cpu("deploy", max="4s")``."""
     parts = []
     for field in msgspec.structs.fields(check):
         value = getattr(check, field.name)
         if field.name in check.positional and value != "":
             parts.append(_quoted(value))
-        elif value is not None and (value != _default(field) or field.name in _BOUNDS):
+        elif value is not None and (value != _default(field) or field.name in _ALWAYS_WRITTEN):
             parts.append(f"{field.name}={_quoted(value)}")
     return f"{tag_of(check)}({', '.join(parts)})"
 
@@ -78,33 +134,105 @@ def id_of(check: Check, phase: str) -> str:
     """Return the name that a check has in every run, whatever its bound: ``cpu.deploy``, ``cpu.deploy.kubelet``.
 
     It is the check's name, the phase that it was judged in, and each argument that says what is judged and is not the
-    default. Two checks of one test may share it, as one with a bound on a milestone's time and one on its floor.
+    default. Two checks of one test may share it, such as a bound on a milestone's time and one on its floor.
     """
     parts = [tag_of(check), phase]
     for field in msgspec.structs.fields(check):
         value = getattr(check, field.name)
         if field.name not in _NOT_IN_ID and value not in ("", None, _default(field)):
-            parts.append(",".join(map(str, value)) if isinstance(value, list | dict) else _plain(field.name, value))
+            if isinstance(value, list | dict):
+                parts.append(",".join(map(str, value)))
+            else:
+                parts.append(field.name if value is True else str(value))
     return ".".join(filter(None, parts))
 
 
 def encode(check: Check) -> dict[str, Any]:
-    """Return a check as plain data, as it stands in a recording."""
+    """Return a check as plain data, as a recording holds it."""
     plain: dict[str, Any] = msgspec.to_builtins(check)
     return plain
 
 
-def _choices(field: msgspec.structs.FieldInfo) -> str:
-    """Return what an argument may be, where that is a list."""
-    return f"There are: {', '.join(get_args(field.type))}." if get_origin(field.type) is Literal else ""
+def decode(plain: Mapping[str, Any]) -> Check:
+    """Return the check in plain data. Raises UsageError for one that this version does not know."""
+    try:
+        check: Check = msgspec.convert(plain, _union(*kinds().values()))
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"the recording holds a check that cannot be read: {error}",
+            next_step="Use the version of pytest-grovescale that wrote it, or a newer one.",
+        ) from None
+    return check
+
+
+def one_of(check: Arguments, **bounds: object) -> None:
+    """Raise CheckArgumentError unless exactly one bound is given (not None)."""
+    given = [name for name, value in bounds.items() if value is not None]
+    if len(given) != 1:
+        what = f"has both {' and '.join(given)}" if given else "has no bound"
+        raise CheckArgumentError(f"{tag_of(check)} {what}", next_step=f"Give one of {', '.join(bounds)}.")
+
+
+def not_negative(check: Arguments, **values: float | None) -> None:
+    """Raise CheckArgumentError for a value below 0, and for infinity, which bounds nothing; None is allowed."""
+    for name, value in values.items():
+        # `not <=` rejects NaN as well.
+        if value is not None and not 0 <= value < math.inf:
+            raise CheckArgumentError(f"{tag_of(check)}({name}={value}): not a number from 0 on")
+
+
+def share(check: Arguments, **values: float) -> None:
+    """Raise CheckArgumentError for a value outside 0 to 1: no share exceeds a bound above 1."""
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            percent = 1 < value <= 100
+            raise CheckArgumentError(
+                f"{tag_of(check)}({name}={value:g}): not a share from 0 to 1",
+                next_step=f"Percent are hundredths: {name}={value / 100:g}." if percent else "",
+            )
+
+
+def some_judged(check: Arguments, ignore: list[str]) -> None:
+    """Raise CheckArgumentError for patterns that exclude every metric family."""
+    if any(pattern and not pattern.strip("*") for pattern in ignore):
+        raise CheckArgumentError(
+            f"{tag_of(check)}(ignore={ignore}): lets every family off", next_step="Name what to ignore."
+        )
+
+
+def duration(check: Arguments, **values: Duration | None) -> None:
+    """Raise CheckArgumentError for an invalid duration; None is allowed."""
+    _parsed(check, durations.seconds, values)
+
+
+def size(check: Arguments, **values: Size) -> None:
+    """Raise CheckArgumentError for an invalid memory quantity."""
+    _parsed(check, memory_bytes, values)
+
+
+def _parsed(check: Arguments, parse: Callable[[Any], float], values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        try:
+            if value is not None:
+                parse(value)
+        except UsageError as error:
+            argument = f"{tag_of(check)}({name}={value!r})"
+            raise CheckArgumentError(f"{argument}: {error.message}", next_step=error.next_step) from None
+
+
+def _tagged() -> Iterator[tuple[str, type[Any]]]:
+    # A base class has no tag of its own, and msgspec gives it its name.
+    return ((tag_of(kind), kind) for kind in sorted(_classes, key=tag_of) if tag_of(kind) != kind.__name__)
+
+
+@functools.cache
+def _union(*classes: type[Check]) -> Any:
+    """Return the union from which msgspec chooses by tag."""
+    return functools.reduce(operator.or_, classes)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-
-
-def _plain(name: str, value: object) -> str:
-    return name if value is True else str(value)
 
 
 def _quoted(value: object) -> str:

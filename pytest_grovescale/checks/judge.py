@@ -1,4 +1,9 @@
-"""From checks and a result to verdicts. The same recording gives the same verdicts, at any time."""
+"""From checks and a run to verdicts. The same recording gives the same verdicts, at any time.
+
+A verdict cannot be trusted where something touched its figure: a disruption of the control plane, the recorder or a
+source of the recording (a bound may have held only because nothing worked, or been exceeded only because work had to be
+repeated), or contention on the machine, which inflates CPU, times and retries. Such a check is inconclusive.
+"""
 
 from __future__ import annotations
 
@@ -11,114 +16,53 @@ from ..analysis.attempts import last
 from ..analysis.contention import sentence
 from ..analysis.gaps import early_end
 from ..analysis.metrics.history import MetricsHistory
-from ..analysis.result import CheckResult, PhaseResult, Result, TestResult
+from ..analysis.result import CheckResult, Disruption, PhaseResult, Result, TestResult
 from ..analysis.verdict import verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from ..recording.records import CheckDeclared
-from . import milestones, noop, noop_cpu, reconciles, resources, scaling, simulated_nodes, traffic
-from .baseline import Baselines, no_baselines
-from .check import id_of, text_of
-from .disrupted import unless_disrupted, with_disruptions
-from .finding import Finding
-from .metrics import judge as of_metrics
-from .metrics.duplicates import with_verdicts
-from .metrics.functions import Profiles, no_profiles
-from .shape import (
-    AnyCheck,
-    ApiRequests,
-    Cpu,
-    HotLoop,
-    Milestone,
-    NoopCpu,
-    NoopReads,
-    NoopReconciles,
-    NoopWrites,
-    Rss,
-    Scales,
-    SimulatedNodesOnly,
-    decode,
-)
-
-Metrics = Callable[[], MetricsHistory]
-"""A test's scrapes; read when a check asks for them, which most tests' checks never do."""
+from .check import Check, decode, id_of, text_of
+from .metrics.builtin_duplicates import with_verdicts
+from .milestone import Milestone
+from .outcome import Outcome
+from .run import Baselines, Profiles, Run
+from .scaling import of_sweep
 
 
-def no_metrics() -> MetricsHistory:
-    """Stand for scrapes that are not at hand: a result without its recording."""
-    raise NotMeasuredError("its recording is not at hand", next_step="Give the run's folder, with its recordings.")
-
-
-def judge(
-    check: AnyCheck,
-    test: TestResult,
-    *,
-    baselines: Baselines = no_baselines,
-    metrics: Metrics = no_metrics,
-    profiles: Profiles = no_profiles,
-    source: str = "",
-    enforced: bool = True,
-) -> CheckResult:
-    """Return what one check says of a test; one that is not enforced passes or is ``not enforced``.
+def judge(check: Check, run: Run, *, source: str = "", enforced: bool = True) -> CheckResult:
+    """Return a check's verdict on a test; one that is not enforced passes or is ``not enforced``.
 
     What was not measured is inconclusive, and says what to do. Raises UsageError for a check that could mean several
     phases.
     """
+    test = run.test
     try:
         if test.disturbed:
             raise NotMeasuredError(
                 f"others may have used the cluster meanwhile: {test.disturbed}", next_step="Run the test again."
             )
-        found = _finding(check, test, baselines, metrics, profiles)
+        outcome = check.judge(run._replace(metrics=functools.cache(run.metrics)))
     except NotMeasuredError as error:
         early = early_end(test.closed, test.closed_message)
         if early and early not in error.message:
             error = NotMeasuredError(f"{early}; {error.message}", next_step=error.next_step)
         phase = getattr(check, "phase", "")
         judged = inconclusive(text_of(check), error, phase=phase, source=source, name=id_of(check, phase))
-        judged = with_disruptions(judged, test)
+        if disruptions := [one.text for of in test.phases if of.name == phase for one in of.disruptions]:
+            judged = msgspec.structs.replace(
+                judged, text=f"{judged.text}; {disruptions[0]}", evidence=(*disruptions, *judged.evidence)
+            )
     else:
-        looked_at = _looked_at(found, test)
-        found = unless_disrupted(check, found, looked_at, test)
-        judged = result_of(check, unless_contended(check, found, test), source)
+        judged = result_of(check, _unless_contended(check, _unless_disrupted(check, outcome, test), test), source)
     return judged if enforced or judged.verdict == "pass" else msgspec.structs.replace(judged, verdict="not enforced")
 
 
-def unless_contended(check: AnyCheck, found: Finding, test: TestResult) -> Finding:
-    """Return a finding that is inconclusive where contention on the machine may be why the bound was exceeded.
+def judge_all(run: Run) -> TestResult:
+    """Return a test's result with the verdict of each declared check, in their order.
 
-    Contention inflates CPU, times and retries, and deflates nothing: a bound that held has held. A metric's check that
-    names no phase is of the whole run.
+    Checks that a sweep judges are left out: one run cannot decide them.
     """
-    if found.verdict != "fail" or not check.depends_on_timing():
-        return found
-    reasons = (sentence(p.contention, p.name, limit=test.contention_limit) for p in _looked_at(found, test))
-    reason = next(filter(None, reasons), "")
-    if not reason:
-        return found
-    return msgspec.structs.replace(found, verdict="inconclusive", text=f"{found.text}; {reason.rstrip('.')}")
-
-
-def _looked_at(found: Finding, test: TestResult) -> list[PhaseResult]:
-    """Return the phases that a finding is of: its own with its idle twin; all, where it names none."""
-    names = {found.phase} | {phase.idle_twin for phase in test.phases if phase.name == found.phase}
-    return [phase for phase in test.phases if not found.phase or phase.name in names]
-
-
-def judge_all(
-    test: TestResult,
-    *,
-    baselines: Baselines = no_baselines,
-    metrics: Metrics = no_metrics,
-    profiles: Profiles = no_profiles,
-) -> TestResult:
-    """Return a test's result with the verdict of each check that it was declared to be held to, in their order.
-
-    But of those that a sweep judges: one run says nothing of them.
-    """
-    judged = functools.partial(
-        _declared, test, baselines=baselines, metrics=functools.cache(metrics), profiles=profiles
-    )
-    checks = tuple(judged(plain) for plain in test.declared if not scaling.of_sweep(plain))
+    test, run = run.test, run._replace(metrics=functools.cache(run.metrics))
+    checks = tuple(_declared(plain, run) for plain in test.declared if not of_sweep(plain))
     with_checks = msgspec.structs.replace(test, checks=checks)
     return msgspec.structs.replace(with_checks, verdict=verdict_of(with_checks))
 
@@ -136,50 +80,20 @@ def judge_run(
     tests = []
     for test in result.tests:
         metrics = functools.cache(functools.partial(metrics_of, test))
-        judged = judge_all(test, baselines=baselines_of(test), metrics=metrics, profiles=profiles)
-        tests.append(with_verdicts(judged, metrics))
+        tests.append(with_verdicts(judge_all(Run(test, baselines_of(test), metrics, profiles)), metrics))
     verdict = worst_of(test.verdict for test in last(tests))
     return msgspec.structs.replace(result, tests=tuple(tests), verdict=verdict)
 
 
-def _declared(
-    test: TestResult, plain: CheckDeclared, *, baselines: Baselines, metrics: Metrics, profiles: Profiles
-) -> CheckResult:
-    try:
-        check = decode(plain.check)
-        return judge(
-            check,
-            test,
-            baselines=baselines,
-            metrics=metrics,
-            profiles=profiles,
-            source=plain.source,
-            enforced=plain.enforced,
-        )
-    except UsageError as error:
-        # The test is over, so that the message can only stand in the report.
-        return inconclusive(str(plain.check.get("check", "")), error, phase="", source=plain.source)
-
-
-def result_of(check: AnyCheck, found: Finding, source: str) -> CheckResult:
-    """Return what a check found as it stands in a result."""
+def result_of(check: Check, outcome: Outcome, source: str) -> CheckResult:
+    """Return a check's outcome as a result holds it."""
     return CheckResult(
-        check=text_of(check),
-        subject=found.subject,
-        id=id_of(check, found.phase),
-        phase=found.phase,
-        verdict=found.verdict,
-        figure=found.figure,
-        bound=found.bound,
-        unit=found.unit,
-        text=found.text,
-        evidence=found.evidence,
-        source=source,
+        check=text_of(check), id=id_of(check, outcome.phase), source=source, **msgspec.structs.asdict(outcome)
     )
 
 
 def inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str, name: str = "") -> CheckResult:
-    """Return that a check could not be decided, and why, as it stands in a result."""
+    """Return that a check could not be decided, and why, as a result holds it."""
     return CheckResult(
         check=check,
         id=name or check,
@@ -191,32 +105,80 @@ def inconclusive(check: str, error: GrovescaleError, *, phase: str, source: str,
     )
 
 
-def _finding(check: AnyCheck, test: TestResult, baselines: Baselines, metrics: Metrics, profiles: Profiles) -> Finding:
-    match check:
-        case NoopWrites():
-            return noop.writes(check, test)
-        case NoopReads():
-            return noop.reads(check, test)
-        case NoopReconciles():
-            return reconciles.per_trigger(check, test)
-        case NoopCpu():
-            return noop_cpu.judge(check, test, baselines)
-        case SimulatedNodesOnly():
-            return simulated_nodes.judge(test)
-        case HotLoop():
-            return reconciles.hot_loop(check, test)
-        case ApiRequests():
-            return traffic.requests(check, test)
-        case Cpu():
-            return resources.cpu(check, test)
-        case Rss():
-            return resources.rss(check, test)
-        case Milestone():
-            return milestones.judge(check, test, baselines)
-        case Scales():
-            raise NotMeasuredError(
-                "one run has one size, and tells nothing of how a figure grows",
-                next_step="It is judged by runs of several sizes: grovescale sweep TEST --set replicas=125,250,500.",
+def _declared(plain: CheckDeclared, run: Run) -> CheckResult:
+    try:
+        return judge(decode(plain.check), run, source=plain.source, enforced=plain.enforced)
+    except UsageError as error:
+        # The test is over, so that the message can only stand in the report.
+        return inconclusive(str(plain.check.get("check", "")), error, phase="", source=plain.source)
+
+
+def _unless_contended(check: Check, outcome: Outcome, test: TestResult) -> Outcome:
+    """Return an outcome that is inconclusive where contention may be why the bound was exceeded.
+
+    Contention deflates nothing, so a bound that held has held.
+    """
+    if outcome.verdict != "fail" or not check.depends_on_timing():
+        return outcome
+    reasons = (sentence(p.contention, p.name, limit=test.contention_limit) for p in _judged_phases(outcome, test))
+    reason = next(filter(None, reasons), "")
+    if not reason:
+        return outcome
+    return msgspec.structs.replace(outcome, verdict="inconclusive", text=f"{outcome.text}; {reason.rstrip('.')}")
+
+
+def _unless_disrupted(check: Check, outcome: Outcome, test: TestResult) -> Outcome:
+    """Return an outcome that is inconclusive, with the reason, where a disruption may have changed its figure."""
+    texts = tuple(
+        disruption.text
+        for phase in _judged_phases(outcome, test)
+        for disruption in phase.disruptions
+        if _may_touch(check, outcome, disruption, test)
+    )
+    if not texts:
+        return outcome
+    already = outcome.verdict == "inconclusive"
+    return msgspec.structs.replace(
+        outcome,
+        verdict="inconclusive",
+        text=f"{outcome.text}{'; ' if already else ', but '}{texts[0]}",
+        evidence=(*texts, *outcome.evidence),
+    )
+
+
+def _judged_phases(outcome: Outcome, test: TestResult) -> list[PhaseResult]:
+    """Return the phases that an outcome is of: its own with its idle twin; all, where it names none."""
+    names = {outcome.phase} | {phase.idle_twin for phase in test.phases if phase.name == outcome.phase}
+    return [phase for phase in test.phases if not outcome.phase or phase.name in names]
+
+
+def _may_touch(check: Check, outcome: Outcome, disruption: Disruption, test: TestResult) -> bool:
+    """Return whether a disruption may have changed what a check was judged by."""
+    if check.failure_stands and outcome.verdict == "fail":
+        return False
+    match disruption.kind:
+        case "audit-gap":
+            # What reads the log answers only where all of it was read, or says that it did not.
+            return False
+        case "busy-recorder":
+            return _by_recorders_clock(check, outcome, test) or (
+                outcome.verdict == "fail" and check.depends_on_timing() and _at_an_edge(disruption)
             )
         case _:
-            return of_metrics.judge(check, test, metrics(), profiles)
+            return True
+
+
+def _by_recorders_clock(check: Check, outcome: Outcome, test: TestResult) -> bool:
+    """Return whether a check was judged by when the recorder saw something."""
+    if not isinstance(check, Milestone):
+        return False
+    return any(
+        milestone.name == check.name and milestone.clock != "server"
+        for phase in test.phases
+        if not outcome.phase or phase.name == outcome.phase
+        for milestone in phase.milestones
+    )
+
+
+def _at_an_edge(disruption: Disruption) -> bool:
+    return any(figure == "duration" or figure.startswith("CPU at ") for figure in disruption.uncertain)

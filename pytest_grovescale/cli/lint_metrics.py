@@ -52,15 +52,15 @@ def _seconds(text: str) -> float:
 
 def _lint_metrics(options: argparse.Namespace) -> int:
     from ..bench.lint_metrics import LintWanted, lint_metrics
-    from ..checks.lint.labels import UNBOUNDED
-    from ..checks.lint.lint import Wanted
+    from ..checks.metrics.labels import UNBOUNDED
+    from ..checks.metrics.lint import LintRules
     from ..endpoints import Credentials
 
     wanted = LintWanted(
         source=options.source,
         against=options.against,
         budgets=options.budgets,
-        rules=Wanted(
+        rules=LintRules(
             max_series=options.max_series,
             max_series_family=options.family,
             forbidden=(*UNBOUNDED, *options.forbid),

@@ -352,7 +352,7 @@ class CheckDeclared(Record, tag="check", frozen=True, kw_only=True):
     """A bound that this run must meet. Verdicts are derived from the recording, so they can be recomputed."""
 
     check: dict[str, Any]
-    """The check as ``checks.shape`` encodes it, its kind under ``check``."""
+    """The check as ``checks.check`` encodes it, its kind under ``check``."""
     source: str
     """Where it is declared: ``budgets.yaml:12``, ``marker``, ``test``."""
     enforced: bool = True

@@ -46,7 +46,7 @@ def _write_verdicts(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
 
 def left_to_sweep(test: TestResult) -> list[str]:
     """Return a sentence for each check of a test that one run cannot judge."""
-    return [f"judged by grovescale sweep: {scaling.told(one)}" for one in scaling.left_to_sweep(test.declared)]
+    return [f"judged by grovescale sweep: {scaling.with_source(one)}" for one in scaling.left_to_sweep(test.declared)]
 
 
 def sums(checks: Iterable[CheckResult]) -> str:

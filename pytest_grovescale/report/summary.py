@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..analysis import contention, figures
 from ..analysis.idle import over_idle
 from ..analysis.result import WHOLE_PHASE, PhaseResult, Scalar, TestResult
-from ..checks.account import headline
+from ..checks.outcome import headline
 from ..errors import NotMeasuredError
 from .sources import cpu_cell, reservation
 from .standing import after, validity

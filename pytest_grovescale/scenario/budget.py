@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from ..analysis.result import CheckResult
-from ..checks.baseline import Baselines, no_baselines
 from ..checks.budgets import Declared
+from ..checks.run import Baselines, no_baselines
 
 Inconclusive = Literal["fail", "warn"]
 

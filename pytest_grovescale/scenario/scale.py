@@ -18,11 +18,10 @@ from ..analysis.floors import FLOOR, floor_detail
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.profiles.attach import profiles_in
 from ..analysis.result import CheckResult, PhaseResult, TestResult
-from ..checks.account import failure, line
-from ..checks.bundle import AnyBundle
-from ..checks.check import encode, text_of
+from ..checks.check import Bundle, Check, encode, text_of
 from ..checks.judge import judge, judge_all
-from ..checks.shape import AnyCheck
+from ..checks.outcome import failure, line
+from ..checks.run import Run
 from ..cluster import nodes
 from ..cluster.handle import Cluster
 from ..errors import ClusterError, InconclusiveWarning, NotMeasuredError, OperatorError, UsageError
@@ -199,27 +198,20 @@ class Scale:
             self.unprofiled[name] = phase.profiler
         return phase
 
-    def check(self, check: AnyCheck) -> CheckResult:
-        """Check what was recorded so far against a bound: ``scale.check(noop_writes(max=0))``.
+    def check(self, check: Check) -> CheckResult:
+        """Check what was recorded so far against a bound: ``scale.check(checks.NoopWrites(max=0))``.
 
         Raises CheckFailed when it is exceeded or undecided (the latter is a warning with
         ``--grovescale-inconclusive=warn``); UsageError when several phases could be meant. With profilers attached it
-        raises nothing, except for `function_name_labels`, which uses stacks: the measuring pass before was judged.
-        Checks that ``grovescale sweep`` judges, as ``scales``, raise nothing either.
+        raises nothing, except for `FunctionNameLabels`, which uses stacks: the measuring pass before was judged.
+        Checks that ``grovescale sweep`` judges, as ``Scales``, raise nothing either.
         """
-        if isinstance(check, AnyBundle):
+        if isinstance(check, Bundle):
             raise UsageError(
                 f"{text_of(check)} stands for several checks",
                 next_step="Make each of them: for check in …: scale.check(check).",
             )
-        found = judge(
-            check,
-            self.result(),
-            baselines=self.budget.baselines,
-            metrics=self.metrics,
-            profiles=self._profiles,
-            source=TEST,
-        )
+        found = judge(check, self._run(), source=TEST)
         if self.profiled and not check.of_profiled_pass:
             return found
         if found.phase and getattr(check, "phase", None) == "":
@@ -313,10 +305,10 @@ class Scale:
         self.recorder.mark("settle", state="end", detail=f"{self.idle_cores:.3f} cores")
 
     def untracked(self) -> None:
-        """Run the workload once more without the harness' tracking, and scrape the operator: for ``coexistence()``.
+        """Run the workload once more without the harness' tracking, and scrape the operator: for ``NoTestLeakage``.
 
         The last action of a test: its workload is deleted, and the operator restarted. A passed test that declares
-        ``coexistence()`` by marker or in ``budgets.yaml`` runs it automatically. See `scenario.untracked`.
+        ``NoTestLeakage`` by marker or in ``budgets.yaml`` runs it automatically. See `scenario.untracked`.
         """
         if self.current is not None:
             raise UsageError(
@@ -451,7 +443,10 @@ class Scale:
 
     def judged(self) -> TestResult:
         """Return ``result()`` with the verdicts of all checks."""
-        return judge_all(self.result(), baselines=self.budget.baselines, metrics=self.metrics, profiles=self._profiles)
+        return judge_all(self._run())
+
+    def _run(self) -> Run:
+        return Run(self.result(), self.budget.baselines, self.metrics, self._profiles)
 
     def metrics(self) -> MetricsHistory:
         """Return all scrapes recorded so far, of every target."""

@@ -43,7 +43,8 @@ def _confined(count: Count, cluster: str) -> WatchSpec:
         return msgspec.structs.replace(watch, label_selector=nodes.selector(cluster))
     raise UsageError(
         f"all {watch.resource} of a cluster that others use would be watched",
-        next_step=f'Say which: count("{watch.resource}", …, selector="grovescale.io/run=…"), or another label.',
+        next_step=f'Say which: conditions.count("{watch.resource}", …, selector="grovescale.io/run=…"), or another'
+        " label.",
     )
 
 
@@ -52,5 +53,6 @@ def _refuse_many(condition: Condition) -> None:
     if len(single) > SINGLE_WATCHES:
         raise UsageError(
             f"{len(single)} objects in no namespace would be watched one by one, at most {SINGLE_WATCHES} can be",
-            next_step='Count them by a label that they have: count(KIND, 0, selector="grovescale.io/run=…").',
+            next_step="Count them by a label that they have: conditions.count(KIND, 0,"
+            ' selector="grovescale.io/run=…").',
         )

@@ -49,7 +49,7 @@ def measure(scale: Scale) -> None:
         raise UsageError(
             "there is no endpoint to look at without tracking", next_step="Give the operator definition `metrics:`."
         )
-    scale.progress.say("once more without tracking, for coexistence()")
+    scale.progress.say("once more without tracking, for no_test_leakage()")
     scale.recorder.mark(UNTRACKED, state="begin")
     scale.recorder.remove_target(OPERATOR)
     applied = [workload for workload in scale.workloads if workload.applied]

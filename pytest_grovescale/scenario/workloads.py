@@ -45,7 +45,7 @@ class WorkloadHandle:
         if len(names) != 1:
             raise UsageError(
                 f"the workload has {len(names)} objects",
-                next_step="Say which one is meant: field(workload.names()[i], path, value).",
+                next_step="Say which one is meant: conditions.field(workload.names()[i], path, value).",
             )
         return names[0]
 

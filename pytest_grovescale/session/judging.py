@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
-from ..checks.account import account, failure, line
-from ..checks.metrics.shape import Coexistence
+from ..checks import NoTestLeakage
+from ..checks.outcome import failure, line, verdict_lines
 from ..conclusion import UNJUDGED, UNPROFILED
 from ..errors import (
     CheckFailed,
@@ -42,10 +42,10 @@ def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
     if not scale.budget.declared or not scale.budget.enforced:
         return
     with told():
-        if any(isinstance(check, Coexistence) for check, _ in scale.budget.declared):
+        if any(isinstance(check, NoTestLeakage) for check, _ in scale.budget.declared):
             scale.untracked()
         found = [check for check in scale.judged().checks if check.source != TEST]
-    item.add_report_section("call", "grovescale checks", account(found))
+    item.add_report_section("call", "grovescale checks", verdict_lines(found))
     if failed := [check for check in found if scale.budget.fails(check)]:
         raise failure(failed)
     for check in found:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..checks import SimulatedNodesOnly
 from ..checks.budgets import Declared
-from ..checks.shape import SimulatedNodesOnly
 from ..cluster.handle import Cluster
 from ..recording.conditions import WatchSpec
 from ..recording.recorder import Recorder

@@ -34,13 +34,13 @@ VARIANTS = ["--set=variant=baseline", "--vs=variant=optimized"]
 # What an operator that crashes at its first pod never gets done.
 BROKEN = """
 import pytest
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 @pytest.mark.grovescale(nodes=1)
 def test_it(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("ready", count("pods", 1, ready=True))
+        deploy.milestone("ready", conditions.count("pods", 1, ready=True))
         pcs.apply()
     with scale.phase("steady", timeout="30s"):
         pcs.trigger_reconcile()

@@ -29,22 +29,22 @@ HARNESS = "system:serviceaccount:grovescale:harness"
 # The main job, small; where others have nodes, those that were made for it are counted among them.
 JOB = """
 import pytest
-from pytest_grovescale import count, gone
+from pytest_grovescale import conditions
 
 def test_job(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=20, pods_per_replica=2)
     with scale.phase("deploy", timeout="90s") as deploy:
         if nodes := scale.parameter("nodes", 0):
-            deploy.milestone("nodes", count("nodes", nodes, ready=True))
-        deploy.milestone("pods-ready", count("pods", 40, ready=True))
+            deploy.milestone("nodes", conditions.count("nodes", nodes, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 40, ready=True))
         deploy.milestone("available", pcs.status(availableReplicas=20))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")
     with scale.phase("delete", timeout="90s") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
 """
 

@@ -19,8 +19,9 @@ from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.figures import METHODS
 from pytest_grovescale.analysis.result import CpuResult, PhaseResult, TestResult
+from pytest_grovescale.checks import ApiRequests, Cpu, NoopWrites, SimulatedNodesOnly
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import api_requests, cpu, noop_writes, simulated_nodes_only
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
@@ -250,16 +251,16 @@ def test_a_restart_is_seen_by_its_metrics_alone(twice: Twice) -> None:
 
 def test_a_no_op_without_writes_is_proved_by_the_own_count(twice: Twice) -> None:
     for test in (twice.known, twice.told):
-        found = judge(noop_writes(), test)
+        found = judge(NoopWrites(), Run(test))
         assert found.verdict == "pass", found.text
-    assert "rest_client_requests_total" in judge(noop_writes(), twice.told).text
+    assert "rest_client_requests_total" in judge(NoopWrites(), Run(twice.told)).text
     assert figures.noop(twice.told.phases[1]).state == "no-writes"
 
 
 def test_what_only_an_audit_log_tells_is_inconclusive(twice: Twice) -> None:
-    pods = api_requests("deploy", "create", resource="pods", max=PODS)
-    assert judge(pods, twice.known).verdict == "pass"
-    found = judge(pods, twice.told)
+    pods = ApiRequests("deploy", "create", resource="pods", max=PODS)
+    assert judge(pods, Run(twice.known)).verdict == "pass"
+    found = judge(pods, Run(twice.told))
     assert found.verdict == "inconclusive"
     assert "only an audit log tells" in found.text
     with pytest.raises(NotMeasuredError):
@@ -268,15 +269,15 @@ def test_what_only_an_audit_log_tells_is_inconclusive(twice: Twice) -> None:
 
 def test_a_cpu_budget_at_the_very_figure_is_not_decided(twice: Twice) -> None:
     used = operator_cpu(twice.told.phases[0]).seconds
-    assert judge(cpu("deploy", max=used), twice.told).verdict == "inconclusive"
-    assert judge(cpu("deploy", max=used + 5), twice.told).verdict == "pass"
+    assert judge(Cpu("deploy", max=used), Run(twice.told)).verdict == "inconclusive"
+    assert judge(Cpu("deploy", max=used + 5), Run(twice.told)).verdict == "pass"
 
 
 def test_pods_on_a_node_that_is_not_ours_are_found(twice: Twice) -> None:
     places = twice.told.pod_places
     assert places is not None
     assert (places.simulated + places.elsewhere, places.elsewhere > 0) == (PODS, True)
-    found = judge(simulated_nodes_only(), twice.told)
+    found = judge(SimulatedNodesOnly(), Run(twice.told))
     assert (found.verdict, found.figure) == ("fail", places.elsewhere)
     assert not found.evidence[0].endswith("-0")
     assert twice.known.pod_places is None

@@ -23,15 +23,15 @@ TEST = f"""
 
     import pytest
 
-    from pytest_grovescale import count
+    from pytest_grovescale import conditions
 
     @pytest.mark.grovescale(operator="none", cluster="kind", nodes=3)
     def test_restart(scale):
         with scale.phase("before", timeout="2m") as before:
-            before.milestone("pods-ready", count("pods", {PODS}, ready=True))
+            before.milestone("pods-ready", conditions.count("pods", {PODS}, ready=True))
             scale.workload("deployment.yaml.j2", replicas={PODS}).apply()
         with scale.phase("restarted", timeout="5m") as restarted:
-            restarted.milestone("more-ready", count("pods", {2 * PODS}, ready=True))
+            restarted.milestone("more-ready", conditions.count("pods", {2 * PODS}, ready=True))
             node = scale.cluster.container
             seen = scale.cluster.directory / "{container_processes.FILE}"
             first = json.loads(seen.read_bytes())["kube-apiserver"]
@@ -71,13 +71,13 @@ STOP = """
 
     import pytest
 
-    from pytest_grovescale import count
+    from pytest_grovescale import conditions
 
     @pytest.mark.grovescale(operator="none", cluster="kind", nodes=1)
     @pytest.mark.parametrize("when", ["within", "before"])
     def test_stop(scale, when):
         with scale.phase("stopped", timeout="20s") as stopped:
-            stopped.milestone("never", count("pods", 1))
+            stopped.milestone("never", conditions.count("pods", 1))
             if when == "within":
                 stopped.begin()
             node = scale.cluster.container

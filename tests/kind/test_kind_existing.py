@@ -45,7 +45,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count, gone, noop_writes
+from pytest_grovescale import checks, conditions
 
 
 def wait_until(told):
@@ -59,7 +59,7 @@ def wait_until(told):
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
     with scale.phase("deploy", timeout="2m") as deploy:
-        deploy.milestone("pods-ready", count("pods", 20, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
         pcs.apply()
     scale.settle()
     # Who has started this run ends its token now.
@@ -69,10 +69,10 @@ def test_small(scale):
     with scale.phase("steady-state", timeout="1m") as steady:
         pcs.trigger_reconcile()
         steady.hold("5s")
-    scale.check(noop_writes(max=0))
+    scale.check(checks.NoopWrites(max=0))
     with scale.phase("delete", timeout="2m") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     assert steady.reconciles("podcliqueset") >= 1
     # Prometheus was refused, and let in again.

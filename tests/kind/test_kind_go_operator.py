@@ -24,13 +24,13 @@ IMAGE = "grovescale-go-program:1"
 TEST = """\
 import pytest
 
-from pytest_grovescale import Scale, timer
+from pytest_grovescale import Scale, conditions
 
 
 @pytest.mark.grovescale(nodes=1, profile="pprof")
 def test_work(scale: Scale) -> None:
     with scale.phase("work", timeout="1m") as work:
-        work.milestone("over", timer("8s"))
+        work.milestone("over", conditions.timer("8s"))
 """
 
 OPERATOR = """\

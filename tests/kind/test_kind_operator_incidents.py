@@ -21,7 +21,7 @@ import signal
 
 import pytest
 
-from pytest_grovescale import Scale, count, gone
+from pytest_grovescale import Scale, conditions
 from pytest_grovescale.cluster import processes
 
 PODS = 40
@@ -41,10 +41,10 @@ async def delete_leader(scale: Scale) -> None:
 def test_incident(scale: Scale) -> None:
     pcs = scale.workload("pcs.yaml.j2", replicas=PODS // 2, pods_per_replica=2)
     with scale.phase("deploy", timeout="3m") as deploy:
-        deploy.milestone("some", count("pods", PODS // 4))
+        deploy.milestone("some", conditions.count("pods", PODS // 4))
         pcs.apply()
     with scale.phase("disturbed", timeout="3m") as disturbed:
-        disturbed.milestone("pods-ready", count("pods", PODS, ready=True))
+        disturbed.milestone("pods-ready", conditions.count("pods", PODS, ready=True))
         disturbed.milestone("pcs-available", pcs.status(availableReplicas=PODS // 2))
         disturbed.hold("10s")
         if scale.parameter("incident", "kill") == "kill":
@@ -55,7 +55,7 @@ def test_incident(scale: Scale) -> None:
         restarted.hold("1s")
         scale.restart_operator()
     with scale.phase("delete", timeout="3m") as delete:
-        delete.milestone("gone", gone(pcs))
+        delete.milestone("gone", conditions.gone(pcs))
         pcs.delete()
 """
 

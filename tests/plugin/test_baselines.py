@@ -10,12 +10,12 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.cluster.handle import Cluster
 
 TEST = """
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 1, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 1, ready=True))
         pcs.apply()
 """
 

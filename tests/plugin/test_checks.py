@@ -13,7 +13,7 @@ from pytest_grovescale.cluster.handle import Cluster
 
 HEAD = """
 import pytest
-from pytest_grovescale import api_requests, count, cpu, hot_loop, noop_cpu, noop_reconciles, noop_writes, rss
+from pytest_grovescale import checks, conditions
 """
 
 NOOP = """
@@ -21,7 +21,7 @@ def test_noop(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("available", pcs.status(availableReplicas=2))
-        deploy.milestone("pods-ready", count("pods", 4, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 4, ready=True))
         pcs.apply()
     scale.settle()
     with scale.phase("steady-state", timeout="60s") as steady:
@@ -55,7 +55,7 @@ def budgets(pytester: pytest.Pytester, text: str) -> None:
     ("arguments", "message"),
     [
         ("'noop_writes'", "*::test_it: 'noop_writes' is not a check*"),
-        ("noop_writes(), 3", "*::test_it: 3 is not a check*"),
+        ("checks.NoopWrites(), 3", "*::test_it: 3 is not a check*"),
         ("max=3", "*::test_it: @pytest.mark.grovescale_budget takes checks only*"),
     ],
 )
@@ -67,7 +67,9 @@ def test_a_marker_of_something_else_is_a_usage_error(pytester: pytest.Pytester, 
 
 
 def test_a_bound_that_cannot_be_is_told_where_it_stands(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(HEAD + "@pytest.mark.grovescale_budget(cpu('deploy', max='4x'))\ndef test_it(scale): pass")
+    pytester.makepyfile(
+        HEAD + "@pytest.mark.grovescale_budget(checks.Cpu('deploy', max='4x'))\ndef test_it(scale): pass"
+    )
     result = pytester.runpytest("--collect-only")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*.py:3: in <module>", "*cpu(max='4x'): *"])
@@ -76,7 +78,7 @@ def test_a_bound_that_cannot_be_is_told_where_it_stands(pytester: pytest.Pyteste
 def test_a_budget_for_a_test_that_measures_nothing_is_a_usage_error(
     pytester: pytest.Pytester, snapshot: SnapshotAssertion
 ) -> None:
-    pytester.makepyfile(HEAD + "@pytest.mark.grovescale_budget(noop_writes())\ndef test_it(): pass")
+    pytester.makepyfile(HEAD + "@pytest.mark.grovescale_budget(checks.NoopWrites())\ndef test_it(): pass")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (told,) = (line for line in result.errlines if line.startswith("ERROR: "))
@@ -121,11 +123,11 @@ def test_marker_file_and_call_hold_a_sound_operator(pytester: pytest.Pytester, r
         "    - cpu: {phase: deploy, max: 30s}\n"
         "    - rss: {max: 2Gi}\n",
     )
-    call = '    scale.check(api_requests("deploy", "create", resource="pods", max=1, per_object=True))\n'
+    call = '    scale.check(checks.ApiRequests("deploy", "create", resource="pods", max=1, per_object=True))\n'
     outcome = run(
         pytester,
         running_cluster,
-        "@pytest.mark.grovescale_budget(noop_writes(max=0))" + NOOP + call,
+        "@pytest.mark.grovescale_budget(checks.NoopWrites(max=0))" + NOOP + call,
         "--junit-xml=junit.xml",
     )
     outcome.assert_outcomes(passed=1)
@@ -151,7 +153,7 @@ def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pyte
     outcome = run(
         pytester,
         running_cluster,
-        "@pytest.mark.grovescale_budget(noop_writes(max=0), noop_reconciles(max=1000))" + NOOP,
+        "@pytest.mark.grovescale_budget(checks.NoopWrites(max=0), checks.NoopReconciles(max=1000))" + NOOP,
         "--grovescale-set=defect=noop-writes",
     )
     outcome.assert_outcomes(failed=1)
@@ -185,8 +187,10 @@ def test_what_a_sweep_judges_is_recorded_and_decides_nothing(
     pytester: pytest.Pytester, running_cluster: Cluster
 ) -> None:
     budgets(pytester, "tests: {test_noop: [hot_loop, {scales: {metric: noop_cpu}}]}\n")
-    test = "from pytest_grovescale import scales\n@pytest.mark.grovescale_budget(scales('cpu:deploy'))" + NOOP
-    outcome = run(pytester, running_cluster, test + "    scale.check(scales('rss:deploy', exponent_max=1))\n", "-v")
+    test = "from pytest_grovescale import checks\n@pytest.mark.grovescale_budget(checks.Scales('cpu:deploy'))" + NOOP
+    outcome = run(
+        pytester, running_cluster, test + "    scale.check(checks.Scales('rss:deploy', exponent_max=1))\n", "-v"
+    )
     outcome.assert_outcomes(passed=1, warnings=0)
     outcome.stdout.fnmatch_lines(
         [
@@ -199,7 +203,7 @@ def test_what_a_sweep_judges_is_recorded_and_decides_nothing(
     assert [check.check for check in checks_of(pytester)] == ["hot_loop()"]
 
 
-INCONCLUSIVE = "@pytest.mark.grovescale_budget(noop_writes(identity='nobody'))" + NOOP
+INCONCLUSIVE = "@pytest.mark.grovescale_budget(checks.NoopWrites(identity='nobody'))" + NOOP
 
 
 @pytest.mark.cluster
@@ -217,10 +221,10 @@ def test_a_call_fails_where_it_stands_and_can_be_judged_again(
     pytester: pytest.Pytester, running_cluster: Cluster
 ) -> None:
     calls = """
-    assert scale.check(noop_writes()).verdict == "pass"
+    assert scale.check(checks.NoopWrites()).verdict == "pass"
     with pytest.raises(AssertionError, match="has no idle twin.*inconclusive"):
-        scale.check(noop_cpu(times_idle=3))
-    scale.check(cpu("deploy", max="1ms"))
+        scale.check(checks.NoopCpu(times_idle=3))
+    scale.check(checks.Cpu("deploy", max="1ms"))
 """
     outcome = run(pytester, running_cluster, NOOP + calls)
     outcome.assert_outcomes(failed=1)
@@ -250,7 +254,7 @@ def test_budgets_hold_under_xdist(pytester: pytest.Pytester, running_cluster: Cl
 def test_a_trigger_may_be_repeated_until_its_cost_is_told(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     never = "    with pytest.raises(UsageError, match='once or more'):\n        pcs.trigger_reconcile(times=0)\n"
     test = "from pytest_grovescale.errors import UsageError\n" + NOOP.replace("reconcile()", "reconcile(times=5)")
-    declared = "@pytest.mark.grovescale_budget(noop_reconciles(per_trigger={'podcliqueset': 1, 'podclique': 2}))"
+    declared = "@pytest.mark.grovescale_budget(checks.NoopReconciles(per_trigger={'podcliqueset': 1, 'podclique': 2}))"
     outcome = run(pytester, running_cluster, test.replace("def test_noop", declared + "\ndef test_noop") + never)
     outcome.assert_outcomes(passed=1)
     (check,) = checks_of(pytester)

@@ -38,20 +38,20 @@ pytestmark = pytest.mark.cluster
 
 SMALL = """
 import pytest
-from pytest_grovescale import count, gone
+from pytest_grovescale import conditions
 
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 4, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 4, ready=True))
         pcs.apply()
     {between}
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")
     with scale.phase("delete", timeout="60s") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     assert deploy.reached("pods-ready").seconds > 0
     assert steady.reconciles("podcliqueset") >= 1

@@ -31,14 +31,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 
 @pytest.mark.grovescale(nodes=2)
 def test_it(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("ready", count("pods", 4, ready=True))
+        deploy.milestone("ready", conditions.count("pods", 4, ready=True))
         deploy.begin()
         Path("here").write_text(scale.cluster.name)
         Path("go-on").read_text()
@@ -46,7 +46,7 @@ def test_it(scale):
             pass
         pcs.apply()
     with scale.phase("delete", timeout="60s") as delete:
-        delete.milestone("gone", count("pods", 0))
+        delete.milestone("gone", conditions.count("pods", 0))
         pcs.delete()
 """
 
@@ -151,7 +151,7 @@ import signal
 
 import pytest
 
-from pytest_grovescale import cpu, noop_writes
+from pytest_grovescale import checks
 
 
 @pytest.mark.grovescale(nodes=1)
@@ -171,13 +171,13 @@ def test_it(scale):
                 phase.pass_time(2)
             finally:
                 os.kill(pid, signal.SIGCONT)
-        for check in (cpu(name, max="10m"), cpu(name, max=0), noop_writes(phase=name)):
+        for check in (checks.Cpu(name, max="10m"), checks.Cpu(name, max=0), checks.NoopWrites(phase=name)):
             found = scale.check(check)
             assert found.verdict == "inconclusive", found.text
             assert name in found.evidence[0], found.evidence
     with scale.phase("undisturbed", timeout="60s") as phase:
         phase.hold("1s")
-    assert scale.check(cpu("undisturbed", max="10m")).verdict == "pass"
+    assert scale.check(checks.Cpu("undisturbed", max="10m")).verdict == "pass"
 """
 
 
@@ -310,7 +310,7 @@ def test_a_live_runs_cluster_is_refused_to_down_and_its_session_says_when_it_was
 STUCK = """
 import pytest
 
-from pytest_grovescale import gone
+from pytest_grovescale import conditions
 
 
 @pytest.mark.grovescale(nodes=1)
@@ -319,7 +319,7 @@ def test_it(scale):
     pcs.objects[0]["metadata"]["finalizers"] = ["example.com/nobody-takes-it-off"]
     pcs.apply()
     with scale.phase("delete", timeout="2s") as delete:
-        delete.milestone("gone", gone(pcs))
+        delete.milestone("gone", conditions.gone(pcs))
         pcs.delete()
 """
 

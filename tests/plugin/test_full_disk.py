@@ -28,7 +28,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count, noop_writes
+from pytest_grovescale import checks, conditions
 
 DISK = Path(os.environ["THE_DISK"])
 
@@ -57,7 +57,7 @@ def test_it(scale):
     begin, end = os.environ["BEGIN"], os.environ.get("END", "")
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
     with surely, scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("there", count("configmaps", 40))
+        deploy.milestone("there", conditions.count("configmaps", 40))
         deploy.begin()
         globals()[begin]()
         for number in range(40):
@@ -67,7 +67,7 @@ def test_it(scale):
     with surely, scale.phase("delete", timeout="60s") as delete:
         if end:
             globals()[end]()
-        delete.milestone("there", count("configmaps", 40))
+        delete.milestone("there", conditions.count("configmaps", 40))
         delete.hold("300ms")
 """
 

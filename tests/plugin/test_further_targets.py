@@ -58,20 +58,20 @@ spec: {{type: ExternalName, externalName: localhost, ports: [{{name: metrics, po
 
 TEST = """
 import pytest
-from pytest_grovescale import labels, series
+from pytest_grovescale import checks
 from pytest_grovescale.errors import CheckFailed
 
 
 @pytest.mark.grovescale_budget(
-    series(max=1, target="gateway"),
-    series(max=1, target="agents"),
-    labels(forbidden=["node"], target="sidecar"),
+    checks.Series(max=1, target="gateway"),
+    checks.Series(max=1, target="agents"),
+    checks.Labels(forbidden=["node"], target="sidecar"),
 )
 def test_small(scale):
     with scale.phase("wait", timeout="60s") as wait:
         wait.hold("1s")
     with pytest.raises(CheckFailed, match="series of sidecar in of_gateway 1 > 0"):
-        scale.check(series(max=0, target="sidecar", family="of_gateway"))
+        scale.check(checks.Series(max=0, target="sidecar", family="of_gateway"))
     up = {job: value for (job,), value in scale.promql("up").by("job").items()}
     assert up == {"operator": 1, "gateway": 1, "sidecar": 1, "agents/agent": 1, "nowhere": 0}
 """

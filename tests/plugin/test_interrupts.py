@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 
 def tell(phase):
@@ -36,7 +36,7 @@ def test_it(scale):
     stop_in = scale.parameter("stop_in", "")
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("ready", count("pods", 999 if stop_in == "deploy" else 4, ready=True))
+        deploy.milestone("ready", conditions.count("pods", 999 if stop_in == "deploy" else 4, ready=True))
         pcs.apply()
         if stop_in == "deploy":
             tell("deploy")
@@ -46,7 +46,7 @@ def test_it(scale):
             tell("steady-state")
             steady.hold("4m")
     with scale.phase("delete", timeout="5m") as delete:
-        delete.milestone("gone", count("pods", 999 if stop_in == "delete" else 0))
+        delete.milestone("gone", conditions.count("pods", 999 if stop_in == "delete" else 0))
         pcs.delete()
         if stop_in == "delete":
             tell("delete")

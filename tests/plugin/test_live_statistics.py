@@ -27,7 +27,7 @@ EQUIVALENCE = """
 import time
 
 import pytest
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 from pytest_grovescale.exposition.series import text
 from pytest_grovescale.prometheus.answers import Matrix
 from pytest_grovescale.recording.journal import read
@@ -63,7 +63,7 @@ def bounds(scrapes, at, longest_s):
 def test_live(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 20, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s", idle_twin=True) as steady:
         pcs.trigger_reconcile()

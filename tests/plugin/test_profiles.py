@@ -86,18 +86,18 @@ def test_a_wrong_option_is_a_usage_error(pytester: pytest.Pytester) -> None:
 # ---- on a cluster
 
 SMALL = """
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 20, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")
     with scale.phase("delete", timeout="60s", profile=False) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
         pcs.delete()
     assert deploy.cpu("operator").seconds > 0
 """
@@ -183,11 +183,11 @@ def test_a_phase_that_fails_fails_both_passes_and_leaves_the_operators_stacks(
     pytester: pytest.Pytester, running_cluster: Cluster
 ) -> None:
     test = """
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 def test_late(scale):
     with scale.phase("deploy", timeout="2s") as deploy:
-        deploy.milestone("pods", count("pods", 1))
+        deploy.milestone("pods", conditions.count("pods", 1))
 """
     run(pytester, running_cluster, test).assert_outcomes(failed=2)
     for path in (latest(pytester) / "recordings").iterdir():
@@ -309,16 +309,16 @@ def test_it(scale, n, grovescale_profiled):
 
 NAMED = """
 import pytest
-from pytest_grovescale import count, function_name_labels
+from pytest_grovescale import checks, conditions
 
-@pytest.mark.grovescale_budget(function_name_labels())
+@pytest.mark.grovescale_budget(checks.FunctionNameLabels())
 def test_marked(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 20, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
         pcs.apply()
     if scale.parameter("called", 0):
-        scale.check(function_name_labels())
+        scale.check(checks.FunctionNameLabels())
 """
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 HEAD = """
 import pytest
-from pytest_grovescale import count, field, gone, matching
+from pytest_grovescale import conditions
 """
 
 WHOLE = (
@@ -28,9 +28,9 @@ WHOLE = (
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-created", count("pods", 4))
-        deploy.milestone("pods-ready", count("pods", 4, ready=True))
-        deploy.milestone("one-has-a-node", matching("pods", 1, "fields['spec.nodeName'] != None",
+        deploy.milestone("pods-created", conditions.count("pods", 4))
+        deploy.milestone("pods-ready", conditions.count("pods", 4, ready=True))
+        deploy.milestone("one-has-a-node", conditions.matching("pods", 1, "fields['spec.nodeName'] != None",
                                                     fields=["spec.nodeName"], op=">="))
         deploy.milestone("available", pcs.status(availableReplicas=2))
         pcs.apply()
@@ -39,8 +39,8 @@ def test_small(scale):
         pcs.trigger_reconcile()
         steady.hold("2s")
     with scale.phase("delete", timeout="60s") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     assert steady.api("operator").object_writes == 0
     assert steady.reconciles("podcliqueset") == 1
@@ -137,7 +137,7 @@ def test_a_timeout_says_which_pods_are_late_and_why(pytester: pytest.Pytester, r
 def test_late(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="10s") as deploy:
-        deploy.milestone("on-no-such-node", count("pods", 4, where={"spec.nodeName": "nowhere"}))
+        deploy.milestone("on-no-such-node", conditions.count("pods", 4, where={"spec.nodeName": "nowhere"}))
         pcs.apply()
 """
     )
@@ -158,7 +158,7 @@ def test_a_crash_of_the_operator_fails_the_phase_at_once(pytester: pytest.Pytest
 def test_crash(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=100, pods_per_replica=2)
     with scale.phase("deploy", timeout="10m") as deploy:
-        deploy.milestone("pods-ready", count("pods", 200, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 200, ready=True))
         pcs.apply()
 """
     )
@@ -182,7 +182,7 @@ def test_restart(scale):
         scale.restart_operator()
         restart.hold("2s")
     with scale.phase("delete", timeout="60s") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
         pcs.delete()
     traffic = restart.api("operator")
     assert traffic.object_writes == 0
@@ -205,14 +205,14 @@ def test_restart(scale):
 
 
 MISTAKES = {
-    'deploy.milestone("x", count("podcliqueset5", 1))': "no resource 'podcliqueset5'",
+    'deploy.milestone("x", conditions.count("podcliqueset5", 1))': "no resource 'podcliqueset5'",
     'scale.workload("pcs.yaml.j2", replicas=1)': "pods_per_replica",
     'scale.workload("pcs.yaml.j2", **{"replicas": 1, "podz": 1})': "podz",
     'scale.workload("nope" + ".yaml")': "nope.yaml: no such file",
     'scale.workload("pcs.yaml.j2", replicas=-1, pods_per_replica=1).apply()': "spec.replicas",
-    'deploy.hold("1s"); deploy.milestone("x", count("pods", 1))': "declared after the phase has begun",
+    'deploy.hold("1s"); deploy.milestone("x", conditions.count("pods", 1))': "declared after the phase has begun",
     'scale.phase("deploy")': "already had a phase 'deploy'",
-    'deploy.milestone("x", matching("pods", 1, "fields[", fields=["a"]))': "expression",
+    'deploy.milestone("x", conditions.matching("pods", 1, "fields[", fields=["a"]))': "expression",
     'deploy.api("operator")': "still open",
 }
 
@@ -251,7 +251,7 @@ def test_the_verbosity_decides_how_much_is_shown(pytester: pytest.Pytester, runn
     test = """
 def test_short(scale):
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("no-pods", count("pods", 0))
+        deploy.milestone("no-pods", conditions.count("pods", 0))
 """
     tables = "Reconciles: not measured (the test runs no operator)"
     outcome = run(pytester, running_cluster, HEAD + test, "-v", "--grovescale-operator=none")
@@ -271,7 +271,7 @@ def test_the_debugger_stops_the_clocks_of_a_phase(pytester: pytest.Pytester, run
 def test_debugged(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 1, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 1, ready=True))
         pcs.apply()
         breakpoint()
         assert deploy.paused is False

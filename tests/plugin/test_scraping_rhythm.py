@@ -11,12 +11,12 @@ from pytest_grovescale.recording.records import AnyRecord, PhaseEnded, PhaseStar
 pytestmark = pytest.mark.cluster
 
 TEST = """
-from pytest_grovescale import count, timer
+from pytest_grovescale import conditions
 
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("ready", count("pods", 1, ready=True))
+        deploy.milestone("ready", conditions.count("pods", 1, ready=True))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s", idle_twin=True) as steady:
         pcs.trigger_reconcile()
@@ -24,15 +24,15 @@ def test_small(scale):
     with scale.phase("restart", timeout="60s"):
         scale.restart_operator()
     with scale.phase("restarted", timeout="60s") as restarted:
-        restarted.milestone("went-on", timer("3s"))
+        restarted.milestone("went-on", conditions.timer("3s"))
 """
 
 WAIT = """
-from pytest_grovescale import timer
+from pytest_grovescale import conditions
 
 def test_small(scale):
     with scale.phase("wait", timeout="60s") as wait:
-        wait.milestone("over", timer("2s"))
+        wait.milestone("over", conditions.timer("2s"))
 """
 
 

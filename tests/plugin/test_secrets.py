@@ -40,7 +40,7 @@ metadata: {name: refused, namespace: {{ namespace }}, labels: {example.com/token
 
 TEST = """
 import pytest
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 PLACES = ("secret_password", "label_token", "annotation_password", "annotation_token")
 
@@ -52,7 +52,7 @@ def test_log_tails_and_late_objects(scale):
     with scale.phase("leak", timeout="3s") as phase:
         for path in ('metadata.labels["example.com/token"]', "metadata.annotations.note", "data.note",
                      'metadata.annotations["example.com/token"]'):
-            phase.milestone(path, count("configmaps", 1, where={path: "never"}))
+            phase.milestone(path, conditions.count("configmaps", 1, where={path: "never"}))
         leak.apply()
 
 

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 
 @pytest.mark.grovescale(nodes=2, operator="none")
 def test_it(scale):
     with scale.phase("waits", timeout="5m") as waits:
-        waits.milestone("never", count("pods", 999))
+        waits.milestone("never", conditions.count("pods", 999))
         waits.begin()
         Path("here").write_text(scale.namespace)
 """

@@ -1,6 +1,6 @@
 """Checks over the history of a run's metrics, on a real operator: a sound one passes, and each flaw is found.
 
-The pass without tracking is made for ``coexistence()``: it leaves nothing behind, and its scrapes in the recording.
+The pass without tracking is made for ``NoTestLeakage``: it leaves nothing behind, and its scrapes in the recording.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ pytestmark = pytest.mark.cluster
 
 TEST = """
 import pytest
-from pytest_grovescale import (
-    coexistence, conflict_rate, count, counter_resets, error_ratio, gone, grep498, no_builtin_duplicates
-)
+from pytest_grovescale import checks, conditions
 from pytest_grovescale.errors import UsageError
 
 @pytest.mark.grovescale_budget(
-    grep498(), no_builtin_duplicates(), counter_resets(), conflict_rate(max=1), error_ratio(), coexistence()
+    checks.Grep498(), checks.NoBuiltinDuplicates(), checks.CounterResets(), checks.ConflictRate(max=1),
+    checks.ErrorRatio(), checks.NoTestLeakage()
 )
 def test_small(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=3, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 6, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 6, ready=True))
         deploy.milestone("available", pcs.status(availableReplicas=3))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")
     with scale.phase("delete", timeout="60s") as delete:
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     if scale.parameter("by_hand", 0):
         scale.untracked()
@@ -81,7 +80,7 @@ def test_a_sound_operator_passes_and_the_second_pass_leaves_nothing_behind(
     outcome.assert_outcomes(passed=1)
     checks = checks_of(pytester)
     assert {name for name, found in checks.items() if found.verdict != "pass"} == set()
-    assert "same labels with tracking" in checks["coexistence"].text
+    assert "same labels with tracking" in checks["no_test_leakage"].text
     (recording,) = (latest(pytester) / "recordings").iterdir()
     history = history_of(read(recording))
     bare = history.target(untracked("operator"))
@@ -100,8 +99,8 @@ def test_flaws_of_the_metrics_are_found_with_what_is_wrong(pytester: pytest.Pyte
     )
     outcome.assert_outcomes(failed=1)
     checks = checks_of(pytester)
-    assert checks["coexistence"].verdict == "fail"
-    assert "run id" in checks["coexistence"].text
+    assert checks["no_test_leakage"].verdict == "fail"
+    assert "run id" in checks["no_test_leakage"].text
     assert checks["no_builtin_duplicates"].verdict == "fail"
     assert "grove_operator_reconciliations_total" in checks["no_builtin_duplicates"].text
     assert checks["counter_resets"].verdict == "fail"

@@ -274,7 +274,7 @@ def test_all_mistakes_are_reported_at_once_and_each_once(pytester: pytest.Pytest
 
 NAMING_TEST = """
 import pytest
-from pytest_grovescale import cpu
+from pytest_grovescale import checks
 from suite import steps
 
 SIZE = 500
@@ -288,7 +288,7 @@ class Suite:
     def run(self, scale):
         STEPS["deploy"](scale)
 
-@pytest.mark.grovescale_budget(cpu("deploy", max="4s"), cpu("rest (idle)", max="4s"))
+@pytest.mark.grovescale_budget(checks.Cpu("deploy", max="4s"), checks.Cpu("rest (idle)", max="4s"))
 def test_it(scale, hold):
     scale.workload("pcs.yaml.j2", replicas=scale.parameter("replicas", SIZE))
     with scale.phase("deploy"):
@@ -377,7 +377,7 @@ def test_a_parameter_that_computed_names_may_mean_is_no_mistake_yet(pytester: py
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('cpu("deploy"', 'cpu("deply"', 'marker: cpu("deply", max="4s"): test_it.py::test_it has no phase \'deply\''),
+        ('Cpu("deploy"', 'Cpu("deply"', 'marker: cpu("deply", max="4s"): test_it.py::test_it has no phase \'deply\''),
         ("pcs.yaml", "pc.yaml", "test_it.py::test_it: scale.workload('pc.yaml.j2'): pc.yaml.j2: no such file*"),
         (
             "replicas=s",

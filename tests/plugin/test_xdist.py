@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 from tests.waiting import wait_until
 
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ MEASURED = """
 def test_{name}(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 2, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 2, ready=True))
         pcs.apply()
 """
 
@@ -150,7 +150,7 @@ def test_what_a_killed_worker_measured_is_in_the_result(pytester: pytest.Pyteste
 def test_killed(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", count("pods", 2, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 2, ready=True))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s") as steady:
         steady.begin()

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 from tests.waiting import wait_until
 
 HERE = Path(__file__).parent
@@ -59,7 +59,7 @@ def meets(cluster, name, other):
 
 def measured(scale):
     with scale.phase("look", timeout="60s") as look:
-        look.milestone("no-pods", count("pods", 0))
+        look.milestone("no-pods", conditions.count("pods", 0))
     return scale.cluster.name
 
 

@@ -39,7 +39,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.grovescale(nodes=1, operator="none")
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.grovescale(nodes=1, operator="none")
 
 def test_measured(scale):
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("never", count("pods", 1))
+        deploy.milestone("never", conditions.count("pods", 1))
         deploy.begin()
         (HERE / "one").write_text(scale.cluster.name)
 
@@ -61,7 +61,7 @@ ONE_FAILS = (
     + """
 def test_measured(scale):
     with scale.phase("deploy", timeout="5m") as deploy:
-        deploy.milestone("no-pods", count("pods", 0))
+        deploy.milestone("no-pods", conditions.count("pods", 0))
         deploy.begin()
         (HERE / "one").write_text("is open")
         (HERE / "never").read_text()

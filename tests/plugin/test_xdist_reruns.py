@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 
 RUNS = Path(__file__).with_name("runs")
 
@@ -30,7 +30,7 @@ def test_flaky(scale):
         file.write(scale.namespace + "\\n")
     runs = len(RUNS.read_text().split())
     with scale.phase("look", timeout="30s") as look:
-        look.milestone("no-pods", count("pods", 0))
+        look.milestone("no-pods", conditions.count("pods", 0))
     if runs == 1 and os.environ.get("DIES"):
         os.kill(os.getpid(), signal.SIGKILL)
     assert runs > 1, "the first run fails"

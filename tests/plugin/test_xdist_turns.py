@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 TEST = """
 import pytest
 
-from pytest_grovescale import count
+from pytest_grovescale import conditions
 from pytest_grovescale.cluster.shared_turn import ANNOTATION, NAME, NAMESPACE
 
 
@@ -30,7 +30,7 @@ async def give_up(client):
 @pytest.mark.grovescale(operator="none")
 def test_loses_its_turn(scale):
     with scale.phase("look", timeout="30s") as look:
-        look.milestone("no-pods", count("pods", 0))
+        look.milestone("no-pods", conditions.count("pods", 0))
     scale.run(give_up(scale.client))
 """
 

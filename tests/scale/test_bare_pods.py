@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_grovescale import Scale, count
+from pytest_grovescale import Scale, conditions
 
 
 @pytest.mark.grovescale(nodes=100, operator="none")
@@ -17,9 +17,9 @@ def test_bare_pods(scale: Scale) -> None:
     bare = scale.workload("pods.yaml.j2", pods=pods)
 
     with scale.phase("deploy", timeout=scale.parameter("deploy_timeout", "5m")) as deploy:
-        deploy.milestone("pods-created", count("pods", pods))
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-created", conditions.count("pods", pods))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         bare.apply()
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
         bare.delete()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_grovescale import Scale, count, no_blocked_workers
+from pytest_grovescale import Scale, checks, conditions
 from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.run import Run
 
 SETS = "podcliquesets.grove.io"
 WORKERS = 5
@@ -26,7 +27,7 @@ LONGEST = "2s"
 def test_waiting_inside(scale: Scale) -> None:
     """Every five resources wait for the five before them."""
     handle_all(scale)
-    found = judge(no_blocked_workers(longest=LONGEST, phase="handle"), scale.result(), metrics=scale.metrics)
+    found = judge(checks.NoBlockedWorkers(longest=LONGEST, phase="handle"), Run(scale.result(), metrics=scale.metrics))
     # Beside other programs a bound on time that is exceeded is inconclusive; that the workers waited is seen there too.
     assert found.verdict in ("fail", "inconclusive"), found.text
     assert found.text.startswith(f"all {WORKERS} workers of podcliqueset waited inside reconciles")
@@ -37,7 +38,7 @@ def test_waiting_inside(scale: Scale) -> None:
 def test_looking_and_returning(scale: Scale) -> None:
     """All resources wait at once, and no worker does."""
     handle_all(scale)
-    scale.check(no_blocked_workers(longest=LONGEST, phase="handle"))
+    scale.check(checks.NoBlockedWorkers(longest=LONGEST, phase="handle"))
 
 
 def handle_all(scale: Scale) -> None:
@@ -46,6 +47,6 @@ def handle_all(scale: Scale) -> None:
     takes = scale.parameter("ready_after", "3s")
     sets = scale.workload("many-pcs.yaml.j2", objects=resources, ready_after=takes)
     with scale.phase("handle", timeout=scale.parameter("handle_timeout", "5m")) as handle:
-        handle.milestone("first", count(SETS, 1, where={"status.availableReplicas": 1}, op=">="))
-        handle.milestone("all", count(SETS, resources, where={"status.availableReplicas": 1}))
+        handle.milestone("first", conditions.count(SETS, 1, where={"status.availableReplicas": 1}, op=">="))
+        handle.milestone("all", conditions.count(SETS, resources, where={"status.availableReplicas": 1}))
         sets.apply()

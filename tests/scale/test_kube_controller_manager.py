@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_grovescale import Scale, count, gone, noop_reconciles, noop_writes
+from pytest_grovescale import Scale, checks, conditions
 
 
 @pytest.mark.grovescale(operator="kcm-deployment", nodes=100)
@@ -19,8 +19,8 @@ def test_deployment(scale: Scale) -> None:
     deployment = scale.workload("deployment.yaml.j2", replicas=pods)
 
     with scale.phase("deploy", timeout=scale.parameter("deploy_timeout", "5m")) as deploy:
-        deploy.milestone("pods-created", count("pods", pods))
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-created", conditions.count("pods", pods))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("available", deployment.status(availableReplicas=pods, conditions={"Available": "True"}))
         deployment.apply()
     scale.settle()
@@ -31,15 +31,15 @@ def test_deployment(scale: Scale) -> None:
         deployment.trigger_reconcile(annotation="grovescale.io/reconcile-trigger")
         annotation.hold("2s")
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("replicasets-gone", count("replicasets.apps", 0))
-        delete.milestone("deployment-gone", gone(deployment))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("replicasets-gone", conditions.count("replicasets.apps", 0))
+        delete.milestone("deployment-gone", conditions.gone(deployment))
         # The owner goes first, then what it owned: the garbage collector's work alone.
         deployment.delete(propagation="Background")
 
     # A label of the Deployment is the Deployment controller's business, and nobody's further down.
-    scale.check(noop_writes(max=0, phase="steady-state"))
-    scale.check(noop_reconciles(per_trigger={"deployment": 1, "replicaset": 0}, phase="steady-state"))
+    scale.check(checks.NoopWrites(max=0, phase="steady-state"))
+    scale.check(checks.NoopReconciles(per_trigger={"deployment": 1, "replicaset": 0}, phase="steady-state"))
     # An annotation is no no-op: it is copied to the ReplicaSet, and the new generation acknowledged in the status.
     assert annotation.api("operator").count(verb="update", resource="replicasets.apps", code=200) == 1
     assert annotation.api("operator").count(verb="update", resource="deployments.apps/status", code=200) >= 1
@@ -55,8 +55,8 @@ def test_statefulset(scale: Scale) -> None:
     statefulset = scale.workload("statefulset.yaml.j2", replicas=pods)
 
     with scale.phase("deploy", timeout=scale.parameter("deploy_timeout", "5m")) as deploy:
-        deploy.milestone("pods-created", count("pods", pods))
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-created", conditions.count("pods", pods))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("available", statefulset.status(availableReplicas=pods))
         statefulset.apply()
     scale.settle()
@@ -64,13 +64,13 @@ def test_statefulset(scale: Scale) -> None:
         statefulset.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("statefulset-gone", gone(statefulset))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("statefulset-gone", conditions.gone(statefulset))
         # The owner stays until its pods are gone.
         statefulset.delete(propagation="Foreground")
 
-    scale.check(noop_writes(max=0))
-    scale.check(noop_reconciles(controller="statefulset", per_trigger=1))
+    scale.check(checks.NoopWrites(max=0))
+    scale.check(checks.NoopReconciles(controller="statefulset", per_trigger=1))
     assert deploy.api("operator").count(verb="create", resource="pods", code=201) == pods
 
 
@@ -81,13 +81,13 @@ def test_job_completes(scale: Scale) -> None:
     job = scale.workload("job.yaml.j2", completions=pods)
 
     with scale.phase("complete", timeout=scale.parameter("deploy_timeout", "5m")) as complete:
-        complete.milestone("pods-created", count("pods", pods))
-        complete.milestone("pods-succeeded", count("pods", pods, where={"status.phase": "Succeeded"}))
+        complete.milestone("pods-created", conditions.count("pods", pods))
+        complete.milestone("pods-succeeded", conditions.count("pods", pods, where={"status.phase": "Succeeded"}))
         complete.milestone("complete", job.status(succeeded=pods, conditions={"Complete": "True"}))
         job.apply()
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("job-gone", gone(job))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("job-gone", conditions.gone(job))
         job.delete(propagation="Background")
 
     assert complete.api("operator").count(verb="create", resource="pods", code=201) == pods
@@ -104,7 +104,7 @@ def test_job_runs(scale: Scale) -> None:
     job = scale.workload("job.yaml.j2", completions=pods, run_time="24h")
 
     with scale.phase("deploy", timeout=scale.parameter("deploy_timeout", "5m")) as deploy:
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("active", job.status(active=pods, ready=pods))
         job.apply()
     with scale.phase("settle", timeout="1m") as settle:
@@ -114,11 +114,11 @@ def test_job_runs(scale: Scale) -> None:
         job.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("job-gone", gone(job))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("job-gone", conditions.gone(job))
         job.delete(propagation="Background")
 
-    scale.check(noop_writes(max=0))
-    scale.check(noop_reconciles(controller="job", per_trigger=1))
+    scale.check(checks.NoopWrites(max=0))
+    scale.check(checks.NoopReconciles(controller="job", per_trigger=1))
     # The Job is gone before its pods: each is an orphan whose finalizer is still to be taken away.
     assert delete.api("operator").count(verb="patch", resource="pods", code=200) >= pods

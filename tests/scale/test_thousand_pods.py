@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_grovescale import Scale, count, gone, noop_reconciles, noop_writes
+from pytest_grovescale import Scale, checks, conditions
 
 
 @pytest.mark.grovescale(nodes=100)
@@ -19,17 +19,17 @@ def test_thousand_pods(scale: Scale) -> None:
     pcs = scale.workload("pcs.yaml.j2", replicas=replicas, pods_per_replica=per_replica)
 
     with scale.phase("deploy", timeout=scale.parameter("deploy_timeout", "5m")) as deploy:
-        deploy.milestone("pods-created", count("pods", pods))
-        deploy.milestone("pods-ready", count("pods", pods, ready=True))
+        deploy.milestone("pods-created", conditions.count("pods", pods))
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
     scale.settle()
     with scale.phase("steady-state", timeout="2m") as steady:
         pcs.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))
-    scale.check(noop_writes(max=0))
-    scale.check(noop_reconciles(controller="podcliqueset", per_trigger=1))
+    scale.check(checks.NoopWrites(max=0))
+    scale.check(checks.NoopReconciles(controller="podcliqueset", per_trigger=1))
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-import scipy
-
 
 class Line(NamedTuple):
     """y = intercept + slope × x, by ordinary least squares."""
@@ -21,6 +18,10 @@ class Line(NamedTuple):
 
 def line(x: Sequence[float], y: Sequence[float], alpha: float) -> Line:
     """Fit a line to at least three points with at least two different ``x``; the interval holds 1 - alpha."""
+    # Importing them takes a second, and declaring a check imports this module.
+    import numpy as np
+    import scipy
+
     across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     freedom = across.size - 2
     from_centre = across - across.mean()

@@ -1,62 +1,193 @@
-"""Buckets of histograms."""
+"""Buckets of histograms: how many observations fell into each, and whether the layout tells them apart."""
 
 from __future__ import annotations
 
-from ...analysis.metrics.history import MetricsHistory
-from ...analysis.metrics.surface import Surface
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+import msgspec
+
+from ...analysis.profiles.wilson import wilson
 from ...errors import NotMeasuredError
-from ..finding import Finding, at_most
-from ..lint.buckets import Layout, fix, in_words, layout_of
-from ..lint.served import served
-from .evidence import first
-from .shape import HistogramBuckets
+from ...exposition.series import Series, text
+from ..check import share
+from ..outcome import Outcome, at_most, first
+from ..run import Run
+from .families import Problem, Served, chosen
+from .target import TargetCheck
+
+SHARE_MAX = 0.95
+"""A bucket with a larger share of all observations leaves nothing to compute a quantile from."""
+
+Z_95_ONE_SIDED = 1.6448536269514722
+"""95 % quantile of the normal distribution."""
 
 
-def judge(check: HistogramBuckets, metrics: MetricsHistory) -> Finding:
-    """Judge the histogram whose fullest bucket holds the largest share of its observations.
+class HistogramBuckets(TargetCheck, tag="histogram_buckets", frozen=True, kw_only=True):
+    """Whether the buckets of histograms tell observations apart: no bucket holds more than a share of them.
 
-    Families that a library brought are let off, except where ``family`` names one. So are native histograms: their
-    buckets lie where the observations are.
+    Native histograms do not count, since their buckets lie where the observations are; nor do families that a library
+    brought, unless ``family`` names one.
     """
-    target = metrics.target(check.target)
-    layouts = _layouts(check, target.whole())
-    observed = [layout for layout in layouts if layout.observations]
-    faults = [fault for layout in layouts for fault in layout.faults]
-    if not observed:
-        raise NotMeasuredError(
-            f"{target.target} serves no histogram {check.family or 'of its own'} with observations",
-            next_step="; ".join(first(faults, 3)),
+
+    timed = True
+    one_scrape = "alone"
+
+    share_max: float = SHARE_MAX
+    family: str = ""
+
+    def validate(self) -> None:
+        share(self, share_max=self.share_max)
+
+    def judge_target(self, run: Run) -> Outcome:
+        target = run.metrics().target(self.target)
+        surface = target.whole()
+        layouts = _layouts(chosen(surface, self.family), surface.samples, surface.native)
+        observed = [layout for layout in layouts if layout.observations]
+        faults = [fault for layout in layouts for fault in layout.faults]
+        if not observed:
+            raise NotMeasuredError(
+                f"{target.target} serves no histogram {self.family or 'of its own'} with observations",
+                next_step="; ".join(first(faults, 3)),
+            )
+        sure = [layout for layout in observed if layout.share_low > self.share_max and not layout.exact]
+        worst = max(sure or observed, key=_crowded)
+        outcome = at_most(
+            "",
+            f"share of observations in one bucket of {worst.family}",
+            _crowded(worst),
+            self.share_max,
+            doubts=faults[:1],
+            evidence=first([*(_line(layout, self.share_max) for layout in observed), *faults]),
         )
-    sure = [layout for layout in observed if layout.share_low > check.share_max and not layout.exact]
-    worst = max(sure or observed, key=_crowded)
-    finding = at_most(
-        "",
-        f"share of observations in one bucket of {worst.family}",
-        _crowded(worst),
-        check.share_max,
-        doubts=faults[:1],
-        evidence=first([*(_line(layout, check.share_max) for layout in observed), *faults]),
+        if outcome.verdict == "fail" and not sure:
+            raise NotMeasuredError(
+                f"{outcome.text}; {worst.observations:,.0f} observations are too few to tell", next_step=in_words(worst)
+            )
+        return outcome
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """A histogram's buckets, over all its label sets."""
+
+    family: str
+    bounds: tuple[float, ...]
+    """Upper bounds, ascending, the last one ∞."""
+    counts: tuple[float, ...]
+    """Observations of each bucket alone, not of those below it too."""
+    mean: float | None
+    """Of all observations; None where the sums are not finite."""
+    label_sets: int
+    faults: tuple[str, ...] = ()
+    """Label sets that are not in `counts`, and why: ``{controller="a"}: no +Inf bucket``."""
+
+    @property
+    def observations(self) -> float:
+        return sum(self.counts)
+
+    @property
+    def series(self) -> int:
+        """Series that Prometheus stores: each bucket, the sum and the count, for each label set."""
+        return self.label_sets * (len(self.bounds) + 2)
+
+    @property
+    def fullest(self) -> int:
+        """Index of the bucket that holds most."""
+        return max(range(len(self.counts)), key=lambda index: self.counts[index])
+
+    @property
+    def share(self) -> float:
+        """Share of the observations that the fullest bucket holds. Only where there are observations."""
+        return self.counts[self.fullest] / self.observations
+
+    @property
+    def exact(self) -> bool:
+        """Whether the fullest bucket holds one value alone, so that nothing in it is left to tell apart.
+
+        It is zero, which has a bucket of its own; or the bound, where it holds all observations and is their mean.
+        """
+        if self.fullest == 0 and self.bounds[0] == 0:
+            return True
+        return self.share == 1 and self.mean is not None and math.isclose(self.mean, self.bounds[self.fullest])
+
+    @property
+    def share_low(self) -> float:
+        """What `share` is at least, with 95 % by Wilson's one-sided interval: a few observations prove little."""
+        return wilson(self.counts[self.fullest], self.observations, Z_95_ONE_SIDED)[0]
+
+
+def layout_of(family: Served, samples: Mapping[str, float]) -> Layout | None:
+    """Return a histogram's buckets; None for what has no classic ones, as one with native buckets alone."""
+    by_labels = _by_labels(family, samples)
+    if not by_labels:
+        return None
+    bounds = sorted({bound for buckets in by_labels.values() for bound in buckets if not math.isnan(bound)})
+    counts = dict.fromkeys(bounds, 0.0)
+    faults = []
+    for labels, buckets in by_labels.items():
+        fault = _fault(buckets)
+        if fault:
+            faults.append(f"{text(family.name, dict(labels))}: {fault}")
+            continue
+        below = 0.0
+        for bound in sorted(buckets):
+            counts[bound] += buckets[bound] - below
+            below = buckets[bound]
+    return Layout(
+        family=family.name,
+        bounds=tuple(bounds),
+        counts=tuple(counts.values()),
+        mean=None if faults else _mean(family, samples, sum(counts.values())),
+        label_sets=len(by_labels),
+        faults=tuple(faults),
     )
-    if finding.verdict == "fail" and not sure:
-        raise NotMeasuredError(
-            f"{finding.text}; {worst.observations:,.0f} observations are too few to tell", next_step=in_words(worst)
-        )
-    return finding
 
 
-def _layouts(check: HistogramBuckets, surface: Surface) -> list[Layout]:
-    judged = [
-        found
-        for found in served(surface, pattern=check.family)
-        if found.family.type == "histogram" and found.name not in surface.native
-        if check.family or not found.of_library
-    ]
-    layouts = (layout_of(found, surface.samples) for found in judged)
+def problems(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str] = ()) -> Iterator[Problem]:
+    """Yield histograms whose buckets cannot be counted up, or of which one holds nearly all observations."""
+    exponential = set(native)
+    for layout in _layouts(families, samples, ()):
+        for fault in layout.faults:
+            yield Problem(family=layout.family, rule="buckets", says=fault, fix="use a client library's histogram")
+        if layout.family in exponential or not layout.observations or layout.exact:
+            continue
+        if layout.share_low > SHARE_MAX:
+            yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
+
+
+def in_words(layout: Layout) -> str:
+    """Return where the observations are: ``99 % of 1,200 observations lie in one of 12 buckets, up to 0.005``."""
+    bound = layout.bounds[layout.fullest]
+    below = layout.bounds[layout.fullest - 1] if layout.fullest else None
+    where = f"above {below:g}" if math.isinf(bound) and below is not None else f"up to {bound:g}"
+    return (
+        f"{layout.share * 100:.3g} % of {layout.observations:,.0f} observations lie in one of its"
+        f" {len(layout.bounds)} buckets, {where}; they cost {layout.series:,} series"
+    )
+
+
+def fix(layout: Layout) -> str:
+    """Return what to do with the buckets."""
+    bound = layout.bounds[layout.fullest]
+    if math.isinf(bound):
+        return "add buckets above the largest, or use a native histogram"
+    where = f"around {layout.mean:.2g}, their mean," if layout.mean is not None else f"below {bound:g}"
+    return f"put buckets {where} or use a native histogram"
+
+
+def _layouts(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str]) -> list[Layout]:
+    """Return the layouts of all histograms with classic buckets, without those in ``native``."""
+    layouts = (
+        layout_of(family, samples)
+        for family in families
+        if family.family.type == "histogram" and family.name not in native
+    )
     return [layout for layout in layouts if layout is not None]
 
 
 def _crowded(layout: Layout) -> float:
-    """Return the share of observations in one bucket; none of those that are all one value, which it tells exactly."""
+    """Return the share of observations in one bucket; 0 where they all have one value, which is exact."""
     return 0.0 if layout.exact else layout.share
 
 
@@ -65,3 +196,40 @@ def _line(layout: Layout, share_max: float) -> str:
         return f"{layout.family}: {in_words(layout)}, and are one value alone"
     todo = f"; {fix(layout)}" if layout.share > share_max else ""
     return f"{layout.family}: {in_words(layout)}{todo}"
+
+
+def _by_labels(family: Served, samples: Mapping[str, float]) -> dict[tuple[tuple[str, str], ...], dict[float, float]]:
+    """Return label set → bound → count of all observations up to it."""
+    by_labels: dict[tuple[tuple[str, str], ...], dict[float, float]] = {}
+    for series in family.series:
+        if series.name == f"{family.name}_bucket" and "le" in series.labels:
+            labels = tuple(sorted((key, value) for key, value in series.labels.items() if key != "le"))
+            buckets = by_labels.setdefault(labels, {})
+            buckets[_bound(series)] = samples[text(series.name, series.labels)]
+    return by_labels
+
+
+def _mean(family: Served, samples: Mapping[str, float], observations: float) -> float | None:
+    sums = [samples[text(one.name, one.labels)] for one in family.series if one.name == f"{family.name}_sum"]
+    return sum(sums) / observations if sums and observations and math.isfinite(sum(sums)) else None
+
+
+def _bound(series: Series) -> float:
+    try:
+        return float(series.labels["le"])
+    except ValueError:
+        return math.nan
+
+
+def _fault(buckets: Mapping[float, float]) -> str:
+    """Return why a label set's buckets cannot be taken apart; empty when they can."""
+    if any(math.isnan(bound) for bound in buckets):
+        return "an le that is no number"
+    if math.inf not in buckets:
+        return "no +Inf bucket"
+    counts = [buckets[bound] for bound in sorted(buckets)]
+    if not all(math.isfinite(count) and count >= 0 for count in counts):
+        return "a bucket's count is no number from 0 on"
+    if any(after < before for before, after in pairwise(counts)):
+        return "a bucket holds less than the one below it, and each should hold both"
+    return ""

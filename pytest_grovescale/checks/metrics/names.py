@@ -1,31 +1,259 @@
-"""Names and help texts."""
+"""Names and help texts of metric families: promlint's rules, each with what to write instead.
+
+Rules and units as in client_golang, prometheus/testutil/promlint/validations; base units:
+https://prometheus.io/docs/practices/naming/#base-units.
+"""
 
 from __future__ import annotations
 
-from ...analysis.metrics.history import MetricsHistory
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
 from ...errors import NotMeasuredError
-from ..finding import Finding, at_most
-from ..lint import names
-from ..lint.problem import line
-from ..lint.served import own
-from .cardinality import unread
-from .evidence import first
-from .shape import MetricNames
+from ...exposition.families import MetricType
+from ...exposition.series import CLASSIC_NAME
+from ..outcome import Outcome, at_most, first
+from ..run import Run
+from .families import Problem, Rule, Served, line, own, written
+from .target import OwnFamiliesCheck, unread
+
+BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "seconds", "volts")
+
+OTHER = {
+    "minutes": "seconds",
+    "hours": "seconds",
+    "days": "seconds",
+    "weeks": "seconds",
+    "kelvins": "kelvin",
+    "fahrenheit": "celsius",
+    "rankine": "celsius",
+    "inches": "meters",
+    "yards": "meters",
+    "miles": "meters",
+    "bits": "bytes",
+    "calories": "joules",
+    "pounds": "grams",
+    "ounces": "grams",
+}
+"""Unit → the base unit of the same quantity."""
+
+PREFIXES = (
+    *("pico", "nano", "micro", "milli", "centi", "deci", "deca", "hecto", "kilo", "mega", "giga", "tera", "peta"),
+    *("kibi", "mebi", "mibi", "gibi", "tebi", "pebi"),
+)
+
+ABBREVIATIONS = {
+    **dict.fromkeys(("s", "ms", "us", "ns", "sec", "m", "h", "d"), "seconds"),
+    **dict.fromkeys(("b", "kb", "mb", "gb", "tb", "pb"), "bytes"),
+}
+"""Abbreviated unit → the base unit that it most likely stands for."""
+
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_UNCLASSIC = re.compile(r"[^a-zA-Z0-9_]+")
+_TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
+
+_SUFFIXES: dict[str, tuple[MetricType, ...]] = {
+    "_bucket": ("histogram", "gaugehistogram"),
+    "_count": ("histogram", "summary"),
+    "_sum": ("histogram", "summary"),
+    "_timestamp_seconds": ("gauge",),
+}
+"""Suffix → the types that may have it."""
+
+_LABELS: dict[str, tuple[MetricType, ...]] = {"le": ("histogram", "gaugehistogram"), "quantile": ("summary",)}
 
 
-def judge(check: MetricNames, metrics: MetricsHistory) -> Finding:
-    """Judge the names of all families that were ever served and that no library brought."""
-    target = metrics.target(check.target)
-    surface = target.whole()
-    families = list(own(surface, ignore=check.ignore))
-    if not families:
-        raise NotMeasuredError(f"{target.target} serves no family of its own")
-    found = list(names.problems(families, {*surface.families, *surface.by_family()}))
-    return at_most(
-        "",
-        f"faults in the names of {len(families)} families",
-        len(found),
-        0,
-        doubts=unread(target),
-        evidence=first([line(problem) for problem in found]),
-    )
+class Unit(NamedTuple):
+    """A word of a name that is a unit."""
+
+    word: str
+    base: str
+    """The base unit of its quantity; may be the word itself."""
+
+
+class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=True):
+    """Names and help texts of the families that no library brought, by the rules of Prometheus' own linter."""
+
+    failure_stands = True
+    one_scrape = "alone"
+
+    def judge_target(self, run: Run) -> Outcome:
+        target = run.metrics().target(self.target)
+        surface = target.whole()
+        families = own(surface, ignore=self.ignore)
+        if not families:
+            raise NotMeasuredError(f"{target.target} serves no family of its own")
+        faults = [line(problem) for problem in problems(families, {*surface.families, *surface.by_family()})]
+        return at_most(
+            "",
+            f"faults in the names of {len(families)} families",
+            len(faults),
+            0,
+            doubts=unread(target),
+            evidence=first(faults),
+        )
+
+
+def problems(families: Iterable[Served], names: Collection[str]) -> Iterator[Problem]:
+    """Yield what is wrong with families' names; ``names`` are those of all families of the endpoint."""
+    for family in families:
+        for rule in _RULES:
+            yield from rule(family)
+        yield from _duplicate(family, names)
+
+
+def _help(family: Served) -> Iterator[Problem]:
+    if not family.family.help.strip():
+        yield _problem(family, "help", "it has no help text", "say in one sentence what is counted or measured")
+
+
+def _unit(family: Served) -> Iterator[Problem]:
+    unit, name = unit_in(family.name), family.name
+    if unit is not None and unit.word != unit.base:
+        yield _problem(
+            family,
+            "unit",
+            f"{unit.word} is no base unit",
+            f"expose {unit.base}, as {name.replace(unit.word, unit.base)}",
+        )
+    stated = family.family.unit
+    if stated and not name.removesuffix("_total").endswith(f"_{stated}"):
+        yield _problem(family, "unit", f"its unit is {stated}, and its name does not end so", f"name it …_{stated}")
+
+
+def _counter_total(family: Served) -> Iterator[Problem]:
+    name, kind = family.name, family.family.type
+    if kind == "counter" and not name.endswith("_total"):
+        yield _problem(family, "counter-total", "a counter's name ends in _total", f"name it {_as_counter(name)}")
+    if kind not in ("counter", "unknown") and name.endswith("_total"):
+        fix = f"name it {name.removesuffix('_total')}, or make it a counter"
+        yield _problem(family, "counter-total", f"only a counter's name ends in _total, and this is a {kind}", fix)
+
+
+def _reserved_suffix(family: Served) -> Iterator[Problem]:
+    kind = family.family.type
+    if kind == "unknown":
+        return
+    for suffix, types in _SUFFIXES.items():
+        if family.name.endswith(suffix) and kind not in types:
+            says = f"{suffix} is what series of a {types[0]} end in, and this is a {kind}"
+            name = _as_counter(family.name) if kind == "counter" else _without_suffix(family.name, suffix)
+            yield _problem(family, "reserved-suffix", says, f"name it {name}")
+    labels = {label: series for series in family.series for label in series.labels}
+    for label, types in _LABELS.items():
+        if label in labels and kind not in types:
+            says = f"the label {label} is a {types[0]}'s, and this is a {kind}"
+            yield Problem(
+                family=family.name,
+                rule="reserved-suffix",
+                says=says,
+                series=written(labels[label]),
+                fix=f"give the label {label} another name, or make the family a {types[0]}",
+            )
+
+
+def _type_in_name(family: Served) -> Iterator[Problem]:
+    for word in _TYPE_WORDS:
+        if _has_word(family.name, word):
+            fix = f"name it {_without_word(family.name, word)}: its type is told beside it"
+            yield _problem(family, "type-in-name", f"its name says {word}", fix)
+
+
+def _reserved_character(family: Served) -> Iterator[Problem]:
+    name = family.name
+    if ":" in name:
+        fix = f"name it {name.replace(':', '_')}"
+        yield _problem(family, "reserved-character", "colons are for the names of recording rules", fix)
+    elif not CLASSIC_NAME.fullmatch(name):
+        fix = f"name it {_UNCLASSIC.sub('_', name)}"
+        yield _problem(family, "reserved-character", "every query has to put this name in quotes", fix)
+
+
+def _camel_case(family: Served) -> Iterator[Problem]:
+    if _CAMEL.search(family.name):
+        fix = f"name it {_snake(family.name)}"
+        yield _problem(family, "camel-case", "its name is written in camelCase", fix)
+    labels = {label: series for series in family.series for label in series.labels}
+    for label in sorted(labels):
+        if _CAMEL.search(label):
+            yield Problem(
+                family=family.name,
+                rule="camel-case",
+                says=f"its label {label} is written in camelCase",
+                series=written(labels[label]),
+                fix=f"name the label {_snake(label)}",
+            )
+
+
+def _unit_abbreviation(family: Served) -> Iterator[Problem]:
+    for word, base in ABBREVIATIONS.items():
+        if _has_word(family.name, word):
+            fix = f"expose {base}, as {_replaced_word(family.name, word, base)}"
+            yield _problem(family, "unit-abbreviation", f"its name has the abbreviated unit {word}", fix)
+
+
+_RULES: tuple[Callable[[Served], Iterator[Problem]], ...] = (
+    _help,
+    _unit,
+    _counter_total,
+    _reserved_suffix,
+    _type_in_name,
+    _reserved_character,
+    _camel_case,
+    _unit_abbreviation,
+)
+
+
+def _duplicate(family: Served, names: Collection[str]) -> Iterator[Problem]:
+    """Yield a counter whose name in OpenMetrics, where it has no suffix, is that of another family."""
+    stem = family.name.removesuffix("_total")
+    if family.family.type == "counter" and stem != family.name and stem in names:
+        says = f"in OpenMetrics it goes by the name {stem}, which another family has"
+        yield _problem(family, "duplicate", says, "give one of the two another name")
+
+
+def _problem(family: Served, rule: Rule, says: str, fix: str) -> Problem:
+    return Problem(family=family.name, rule=rule, says=says, fix=fix)
+
+
+def _has_word(name: str, word: str) -> bool:
+    """Return whether a name has a word (or several), but not as its first."""
+    return f"_{word}_" in f"{name.lower()}_"
+
+
+def _replaced_word(name: str, word: str, by: str) -> str:
+    return re.sub(rf"_{word}(?=_|$)", f"_{by}", name, flags=re.IGNORECASE)
+
+
+def _without_word(name: str, word: str) -> str:
+    return re.sub(rf"_{word}(?=_|$)", "", name, flags=re.IGNORECASE)
+
+
+def _without_suffix(name: str, suffix: str) -> str:
+    stem = name.removesuffix(suffix)
+    return f"{stem}_seconds" if suffix == "_timestamp_seconds" else _plural(stem) if suffix == "_count" else stem
+
+
+def _as_counter(name: str) -> str:
+    suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
+    return f"{_without_suffix(name, suffix)}_total"
+
+
+def _plural(word: str) -> str:
+    return word if word.endswith("s") else f"{word}es" if word.endswith(("x", "ch", "sh")) else f"{word}s"
+
+
+def _snake(name: str) -> str:
+    return _CAMEL.sub("_", name).lower()
+
+
+def unit_in(name: str) -> Unit | None:
+    """Return the first unit among the words of a name."""
+    for word in name.split("_"):
+        for prefix in ("", *PREFIXES):
+            rest = word.removeprefix(prefix)
+            base = rest if rest in BASE else OTHER.get(rest)
+            if word.startswith(prefix) and base is not None:
+                return Unit(word, base)
+    return None

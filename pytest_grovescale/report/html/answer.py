@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ...analysis.result import PhaseResult, TestResult
-from ...checks.account import headline
+from ...checks.outcome import headline
 from ..checks_table import by_verdict, left_to_sweep, sums
 from ..sources import incident, reservation
 from ..standing import standing

@@ -15,7 +15,7 @@ from ...analysis.bottlenecks.rows import ACROSS, AT_MOST
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult, TestResult
 from ...analysis.timeline import Timeline
-from ...checks.account import headline
+from ...checks.outcome import headline
 from .. import (
     bottleneck_table,
     checks_table,

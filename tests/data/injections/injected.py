@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_grovescale import Scale, count, gone
+from pytest_grovescale import Scale, conditions
 
 # Burns a core until its standard input ends, which it does with this process, however that ends.
 _HOG = """
@@ -30,12 +30,12 @@ def test_pods(scale: Scale) -> None:
     hogs, hogged = scale.parameter("hogs", 0), scale.parameter("hogged", "deploy")
     pcs = scale.workload("pcs.yaml.j2", replicas=replicas, pods_per_replica=2)
     with _hogs(hogs if hogged == "deploy" else 0), scale.phase("deploy", timeout="4m") as deploy:
-        deploy.milestone("pods-ready", count("pods", 2 * replicas, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 2 * replicas, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
     with _hogs(hogs if hogged == "delete" else 0), scale.phase("delete", timeout="4m") as delete:
-        delete.milestone("pods-gone", count("pods", 0))
-        delete.milestone("pcs-gone", gone(pcs))
+        delete.milestone("pods-gone", conditions.count("pods", 0))
+        delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
 
 
@@ -66,10 +66,10 @@ def test_collection(scale: Scale) -> None:
     replicas = scale.parameter("replicas", 60)
     owner, *children = (f"owned-{number}" for number in range(2 * replicas + 1))
     with scale.phase("deploy", timeout="2m") as deploy:
-        deploy.milestone("made", count("configmaps", len(children) + 1))
+        deploy.milestone("made", conditions.count("configmaps", len(children) + 1))
         scale.run(_own(scale, owner, children))
     with scale.phase("delete", timeout="2m") as delete:
-        delete.milestone("gone", count("configmaps", 0))
+        delete.milestone("gone", conditions.count("configmaps", 0))
         scale.run(_delete(scale, owner))
 
 

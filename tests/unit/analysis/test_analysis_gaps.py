@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import milestone
+from pytest_grovescale import checks
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
 
 from .simulated import S, Simulation, full_run
@@ -59,7 +60,7 @@ def test_the_recordings_early_end_is_the_first_reason_why_a_figure_is_missing() 
     assert missing["audit"] == early
     assert all(why.startswith(early) for why in missing.values()), missing
     assert not any(early in why for why in test.phases[0].missing.values())
-    never = judge(milestone("gone", max="1s", phase="never-begun"), test)
+    never = judge(checks.Milestone("gone", max="1s", phase="never-begun"), Run(test))
     assert never.verdict == "inconclusive"
     assert never.text.startswith(early)
     assert test.verdict == "error"

@@ -11,8 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import CheckResult
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, fit, sweep
-from pytest_grovescale.checks.scaling import judge
-from pytest_grovescale.checks.shape import scales
+from pytest_grovescale.checks import Scales
 from pytest_grovescale.errors import UsageError
 from tests.golden import masked
 
@@ -31,7 +30,7 @@ def runs(
 
 
 def judged(recorded: list[SizedRun], exponent_max: float = 1.15) -> CheckResult:
-    return judge(scales("cpu:deploy", exponent_max=exponent_max), sweep("replicas", recorded))
+    return Scales("cpu:deploy", exponent_max=exponent_max).judge_sweep(sweep("replicas", recorded))
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
@@ -114,8 +113,8 @@ def test_what_is_zero_at_every_size_does_not_grow() -> None:
     found = sweep("replicas", never)
     assert found.fits[0].always_zero
     assert (found.fits[0].exponent, found.fits[0].left_out) == (None, ())
-    assert judge(scales("noop_writes"), found).verdict == "pass"
-    assert judge(scales("noop_writes"), sweep("replicas", never[:2])).verdict == "inconclusive"
+    assert Scales("noop_writes").judge_sweep(found).verdict == "pass"
+    assert Scales("noop_writes").judge_sweep(sweep("replicas", never[:2])).verdict == "inconclusive"
 
 
 def test_a_check_says_what_it_rests_on(snapshot: SnapshotAssertion) -> None:
@@ -131,13 +130,13 @@ def test_a_metric_that_nothing_measured_is_inconclusive_and_an_unknown_one_an_er
     snapshot: SnapshotAssertion,
 ) -> None:
     found = sweep("replicas", runs(1.0))
-    missing = judge(scales("cpu:deplyo"), found)
+    missing = Scales("cpu:deplyo").judge_sweep(found)
     assert missing.verdict == "inconclusive"
     assert "'cpu:deplyo'" in missing.text
     assert " cpu:deploy" in missing.text
     assert missing.text == snapshot
     with pytest.raises(UsageError, match="no metric is called so"):
-        scales("functions")
+        Scales("functions")
 
 
 def test_it_is_written_and_read_back() -> None:

@@ -40,7 +40,7 @@ def small(**named: Defect) -> Matrix:
     return Matrix(
         parameters={"replicas": 1},
         checks={"noop_writes": [{}], "rss": [{"max": {"times_clean": 1.5}}]},
-        second_pass=SecondPass(check="coexistence", of=[CLEAN], why="not made"),
+        second_pass=SecondPass(check="no_test_leakage", of=[CLEAN], why="not made"),
         growth=Growth(
             metric="noop_cpu",
             exponent_max=1.3,
@@ -148,10 +148,10 @@ def test_the_star_stands_for_what_is_named_nowhere_else() -> None:
 
 
 def test_without_the_second_pass_its_check_is_undecided() -> None:
-    expected = small(leak=Defect(fires={"rss": ""}), named=Defect(fires={"coexistence": "seen all the same"}))
-    assert expected.expected(CLEAN, "coexistence")[0] == "silent"
-    assert expected.expected("leak", "coexistence") == ("undecided", "not made")
-    assert expected.expected("named", "coexistence")[0] == "fires"
+    expected = small(leak=Defect(fires={"rss": ""}), named=Defect(fires={"no_test_leakage": "seen all the same"}))
+    assert expected.expected(CLEAN, "no_test_leakage")[0] == "silent"
+    assert expected.expected("leak", "no_test_leakage") == ("undecided", "not made")
+    assert expected.expected("named", "no_test_leakage")[0] == "fires"
     assert expected.arguments(CLEAN) == ("", {"replicas": 1, "untracked": 1})
     assert expected.arguments("leak") == ("leak", {"replicas": 1, "untracked": 0})
     assert expected.expected("leak", "scales") == ("undecided", "one size")

@@ -11,9 +11,10 @@ from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
 from pytest_grovescale.bench.schedule import Slot
 from pytest_grovescale.bench.store import Sample
 from pytest_grovescale.bench.sweep_checks import SweepFailOn, exit_code, judged, of_option
-from pytest_grovescale.checks.check import encode
+from pytest_grovescale.checks import HotLoop, Scales
+from pytest_grovescale.checks.check import Check, encode
 from pytest_grovescale.checks.judge import judge_all
-from pytest_grovescale.checks.shape import AnyCheck, hot_loop, scales
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording.records import CheckDeclared
 from tests.unit.bench.planned import sample
 from tests.unit.checks.noop_run import NoopRun, verdict
@@ -26,7 +27,7 @@ def swept() -> Sweep:
     )
 
 
-def run_of(size: int, *checks: tuple[AnyCheck, str]) -> Sample:
+def run_of(size: int, *checks: tuple[Check, str]) -> Sample:
     held_to = tuple(CheckDeclared(at=size, check=encode(check), source=source) for check, source in checks)
     return msgspec.structs.replace(sample(Slot(part="sweep", round=0, arm=str(size))), held_to=held_to)
 
@@ -34,19 +35,19 @@ def run_of(size: int, *checks: tuple[AnyCheck, str]) -> Sample:
 @pytest.mark.parametrize(
     ("text", "check"),
     [
-        ("cpu:deploy", scales("cpu:deploy", exponent_max=1.15)),
-        ("milestone:deploy/pods-ready=1.3", scales("milestone:deploy/pods-ready", exponent_max=1.3)),
+        ("cpu:deploy", Scales("cpu:deploy", exponent_max=1.15)),
+        ("milestone:deploy/pods-ready=1.3", Scales("milestone:deploy/pods-ready", exponent_max=1.3)),
     ],
 )
-def test_an_option_names_a_metric_and_may_name_its_bound(text: str, check: AnyCheck) -> None:
+def test_an_option_names_a_metric_and_may_name_its_bound(text: str, check: Check) -> None:
     assert of_option(text) == check
 
 
 def test_each_check_of_the_test_is_judged_once_and_then_those_of_the_command_line() -> None:
-    steep, flat = (scales("cpu:deploy", exponent_max=0.5), "budgets.yaml:3"), (scales("rss:deploy"), "test")
+    steep, flat = (Scales("cpu:deploy", exponent_max=0.5), "budgets.yaml:3"), (Scales("rss:deploy"), "test")
     # Only one run came as far as the test's own call.
     samples = [run_of(10, steep), run_of(20, steep, flat), run_of(40, steep)]
-    found = judged(swept(), samples, [scales("cpu:deploy")])
+    found = judged(swept(), samples, [Scales("cpu:deploy")])
     assert [(check.verdict, check.source) for check in found] == [
         ("fail", "budgets.yaml:3"),
         ("pass", "test"),
@@ -74,10 +75,10 @@ def test_the_exit_code_is_the_worst_verdicts(verdicts: list[Verdict], codes: dic
 
 
 def test_one_run_is_not_judged_by_it_and_says_who_does(snapshot: SnapshotAssertion) -> None:
-    declared = ((encode(scales("cpu:deploy")), "marker"), (encode(hot_loop()), "budgets.yaml:3"))
+    declared = ((encode(Scales("cpu:deploy")), "marker"), (encode(HotLoop()), "budgets.yaml:3"))
     run = NoopRun(checks=declared)
-    assert [check.source for check in judge_all(run.result()).checks] == ["budgets.yaml:3"]
+    assert [check.source for check in judge_all(Run(run.result())).checks] == ["budgets.yaml:3"]
     assert [one.source for one in run.result().declared] == ["marker", "budgets.yaml:3"]
-    said = verdict(scales("cpu:deploy"), run)
+    said = verdict(Scales("cpu:deploy"), run)
     assert said.startswith("inconclusive: ")
     assert said == snapshot

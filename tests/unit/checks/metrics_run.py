@@ -8,7 +8,7 @@ from typing import Any
 from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import CheckResult, PhaseResult, ProfileResult, TestResult
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.metrics.functions import Profiles, no_profiles
+from pytest_grovescale.checks.run import Profiles, Run, no_profiles
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 from tests.unit.analysis.endpoint import Endpoint, at
@@ -28,7 +28,7 @@ def judged(
     """Return what a check says of an endpoint that was scraped while objects came."""
     scraped = endpoint.records if endpoint is not None else []
     records = sorted([*objects, *scraped], key=lambda record: record.at)
-    return judge(check, run(**facts), metrics=lambda: history_of(records), profiles=profiles)
+    return judge(check, Run(run(**facts), metrics=lambda: history_of(records), profiles=profiles))
 
 
 def said(check: Any, endpoint: Endpoint | None, **facts: Any) -> str:

@@ -10,9 +10,9 @@ import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import PhaseResult, TestResult
-from pytest_grovescale.checks.check import text_of
+from pytest_grovescale.checks.check import Check, text_of
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import AnyCheck
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
 from tests.unit.analysis.simulated import IDENTITIES, PCS, PODS, Simulation, pods
 
@@ -163,7 +163,7 @@ def changed(test: TestResult, name: str, **fields: Any) -> TestResult:
 def in_words(value: object) -> str | None:
     """Return what the id of a parametrized test says of a value: a check as it is written, facts, a verdict alone."""
     match value:
-        case msgspec.Struct() if isinstance(value, AnyCheck):
+        case msgspec.Struct() if isinstance(value, Check):
             return text_of(value)
         case str():
             return value.partition(":")[0]
@@ -174,5 +174,5 @@ def in_words(value: object) -> str | None:
 
 def verdict(check: Any, run: NoopRun | TestResult, **judging: Any) -> str:
     """Return verdict and text, so that a failing test shows why: ``pass: object writes …``."""
-    found = judge(check, run if isinstance(run, TestResult) else run.result(), **judging)
+    found = judge(check, Run(run if isinstance(run, TestResult) else run.result(), **judging))
     return f"{found.verdict}: {found.text}"

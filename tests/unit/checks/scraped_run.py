@@ -11,6 +11,7 @@ from typing import Any
 from pytest_grovescale.analysis.metrics.history import MetricsHistory, TargetHistory, history_of
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.exposition.families import Exposition, Family
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.exposition.series import parse
@@ -110,7 +111,7 @@ class ScrapedRun:
 
     def judged(self, check: Any, test: TestResult | None = None) -> tuple[str, str]:
         """Return a check's verdict, and its text with the evidence."""
-        found = judge(check, test or NoopRun().result(), metrics=self.history)
+        found = judge(check, Run(test or NoopRun().result(), metrics=self.history))
         return found.verdict, "\n".join([found.text, *found.evidence])
 
     def _at(self) -> int:

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 from pytest_grovescale.analysis.metrics.surface import Surface, surface_of
-from pytest_grovescale.checks.lint import syntax
-from pytest_grovescale.checks.lint.lint import Lint, Wanted, lint
-from pytest_grovescale.checks.lint.problem import Problem
+from pytest_grovescale.checks.metrics import lint as syntax
+from pytest_grovescale.checks.metrics.families import Problem
+from pytest_grovescale.checks.metrics.lint import Lint, LintRules, lint
 from pytest_grovescale.report.lint import Found, summary
 
 FOLDER = Path(__file__).parents[2] / "data" / "surfaces"
@@ -60,7 +60,7 @@ def surface(component: str) -> tuple[Surface, list[Problem]]:
 def linted(component: str) -> Lint:
     """Return what all rules say of a component."""
     served, faults = surface(component)
-    return lint(served, Wanted(), syntax=faults)
+    return lint(served, LintRules(), syntax=faults)
 
 
 def heading() -> str:

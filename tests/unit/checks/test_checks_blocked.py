@@ -10,8 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import CheckResult
+from pytest_grovescale.checks import NoBlockedWorkers
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.metrics.shape import NoBlockedWorkers
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
 from tests.unit.analysis.simulated import Simulation
 from tests.unit.analysis.worker_pool import WorkerPool, moment, recording
@@ -29,7 +30,7 @@ Task podcliqueset-{n} (most recent call last):
 
 def judged(records: Sequence[rec.AnyRecord], check: NoBlockedWorkers | None = None) -> CheckResult:
     whole = [Simulation().items[0][2], *records]
-    return judge(check or NoBlockedWorkers(), analyse(whole), metrics=lambda: history_of(whole))
+    return judge(check or NoBlockedWorkers(), Run(analyse(whole), metrics=lambda: history_of(whole)))
 
 
 def with_stacks(records: Sequence[rec.AnyRecord], *texts: str, at: float = 20.5) -> list[rec.AnyRecord]:

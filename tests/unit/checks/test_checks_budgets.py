@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks import shape
-from pytest_grovescale.checks.budgets import FILE, read
+from pytest_grovescale import checks
+from pytest_grovescale.checks.budgets import FILE, declared_for, read
 from pytest_grovescale.checks.check import text_of
-from pytest_grovescale.checks.declaring import declared_for
 from pytest_grovescale.errors import DefinitionError, UsageError
 from tests.golden import masked
 
@@ -72,8 +71,8 @@ def test_all_keys_that_fit_hold(folder: Path) -> None:
 
 
 def test_without_a_file_only_the_marker_holds(folder: Path) -> None:
-    found = declared_for(folder, ["test_big"], [shape.noop_writes()], root=folder)
-    assert found == ((shape.noop_writes(), "marker"),)
+    found = declared_for(folder, ["test_big"], [checks.NoopWrites()], root=folder)
+    assert found == ((checks.NoopWrites(), "marker"),)
 
 
 def test_a_changed_file_is_read_again(folder: Path) -> None:
@@ -85,7 +84,7 @@ def test_a_changed_file_is_read_again(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "argument", ["noop_writes", shape.noop_writes, 3, None], ids=["text", "class", "number", "none"]
+    "argument", ["noop_writes", checks.NoopWrites, 3, None], ids=["text", "class", "number", "none"]
 )
 def test_what_is_no_check_is_refused(folder: Path, argument: object, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(UsageError) as caught:

@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-import pytest_grovescale
-from pytest_grovescale import grep498
-from pytest_grovescale.checks import shape
-from pytest_grovescale.checks.bundle import BUNDLES
-from pytest_grovescale.checks.check import encode
-from pytest_grovescale.checks.declaring import declared_for
-from pytest_grovescale.checks.metrics import shape as of_metrics
+from pytest_grovescale import checks
+from pytest_grovescale.checks.budgets import declared_for
+from pytest_grovescale.checks.check import Check, bundles, decode, encode
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.exposition.families import Family
 from tests.golden import masked
@@ -25,37 +21,37 @@ from .metrics_run import judged
 CONFLICTS, ERRORS = "grove_operator_status_update_conflict_total", "grove_operator_reconcile_errors_total"
 
 
-def declared(folder: Path, entry: str) -> list[shape.AnyCheck]:
+def declared(folder: Path, entry: str) -> list[Check]:
     (folder / "budgets.yaml").write_text(f"tests:\n  test_*:\n    - {entry}\n", encoding="utf-8")
     return [check for check, _ in declared_for(folder, ["test_a"], (), root=folder)]
 
 
 def test_file_marker_and_call_give_the_same_checks(tmp_path: Path) -> None:
-    checks = list(grep498())
-    assert declared(tmp_path, "grep498") == checks
-    marked = declared_for(tmp_path, ["no_test"], (grep498(),), root=tmp_path)
-    assert marked == tuple((check, "marker") for check in checks)
+    declared_checks = list(checks.Grep498())
+    assert declared(tmp_path, "grep498") == declared_checks
+    marked = declared_for(tmp_path, ["no_test"], (checks.Grep498(),), root=tmp_path)
+    assert marked == tuple((check, "marker") for check in declared_checks)
 
 
 def test_its_arguments_may_be_given_in_the_file(tmp_path: Path) -> None:
     found = declared(tmp_path, "grep498: {controllers: [one, two]}")
-    assert found == list(grep498(controllers=["one", "two"]))
-    assert isinstance(found[0], of_metrics.Series)
+    assert found == list(checks.Grep498(controllers=["one", "two"]))
+    assert isinstance(found[0], checks.Series)
     assert found[0].max == 22
 
 
 def test_it_bounds_the_surface_of_the_proposal() -> None:
-    series, labels, of_conflicts, of_errors, errors, conflicts = grep498()
-    assert isinstance(series, of_metrics.Series)
+    series, labels, of_conflicts, of_errors, errors, conflicts = checks.Grep498()
+    assert isinstance(series, checks.Series)
     assert (series.max, series.family) == (33, "grove_operator_*")
-    assert isinstance(labels, of_metrics.Labels)
+    assert isinstance(labels, checks.Labels)
     assert len(labels.allowed_values["error_type"]) == 8
     demanded = 0
     for initialised in (of_conflicts, of_errors):
-        assert isinstance(initialised, of_metrics.Initialised)
+        assert isinstance(initialised, checks.PreinitializedSeries)
         demanded += math.prod(len(values) for values in initialised.labels.values())
     assert demanded == series.max
-    assert all(isinstance(invariant, of_metrics.Invariant) for invariant in (errors, conflicts))
+    assert all(isinstance(invariant, checks.Invariant) for invariant in (errors, conflicts))
 
 
 def test_a_few_of_its_series_are_not_enough() -> None:
@@ -66,14 +62,14 @@ def test_a_few_of_its_series_are_not_enough() -> None:
     }
     served.answers(0, few, edge="start:deploy")
     served.answers(1, few, edge="end:deploy")
-    found = [judged(check, served) for check in grep498()]
+    found = [judged(check, served) for check in checks.Grep498()]
     assert [check.figure for check in found if check.verdict == "fail"] == [8, 23]
 
 
-@pytest.mark.parametrize("name", BUNDLES)
+@pytest.mark.parametrize("name", bundles())
 def test_what_a_bundle_yields_can_be_recorded(name: str) -> None:
-    for check in getattr(pytest_grovescale, name)():
-        assert shape.decode(encode(check)) == check
+    for check in bundles()[name]():
+        assert decode(encode(check)) == check
 
 
 def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(
@@ -86,5 +82,5 @@ def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(
         declared(tmp_path, "grep498: {controler: []}")
     assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot(name="argument")
     with pytest.raises(UsageError) as wrong:
-        grep498(controllers="podclique")  # type: ignore[arg-type]
+        checks.Grep498(controllers="podclique")  # type: ignore[arg-type]
     assert str(wrong.value) == snapshot(name="type")

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import typing
-
 import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import Contention, TestResult
-from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import (
-    AnyCheck,
-    api_requests,
-    cpu,
-    hot_loop,
-    milestone,
-    noop_cpu,
-    noop_reads,
-    noop_reconciles,
-    noop_writes,
-    rss,
+from pytest_grovescale.checks import (
+    ApiRequests,
+    Cpu,
+    HotLoop,
+    Milestone,
+    NoopCpu,
+    NoopReads,
+    NoopReconciles,
+    NoopWrites,
+    Rss,
 )
+from pytest_grovescale.checks.check import Check, kinds
+from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.run import Run
 
 from .noop_run import STEADY, NoopRun, in_words
 
@@ -34,19 +33,19 @@ QUOTA = Contention(
 FEW = msgspec.structs.replace(OTHERS, others_cores=0.1, steal_cores=0.0, others_share=0.05)
 
 TIMED = (
-    cpu("deploy", max="1s"),
-    cpu(STEADY, max="1ms"),
-    noop_cpu(times_idle=1.01),
-    noop_reconciles(max=0),
-    hot_loop(passes=0.01),
-    api_requests("deploy", max=1),
-    api_requests("deploy", "patch", max=1),
+    Cpu("deploy", max="1s"),
+    Cpu(STEADY, max="1ms"),
+    NoopCpu(times_idle=1.01),
+    NoopReconciles(max=0),
+    HotLoop(passes=0.01),
+    ApiRequests("deploy", max=1),
+    ApiRequests("deploy", "patch", max=1),
 )
 EXACT = (
-    noop_writes(),
-    noop_reads(max=0),
-    api_requests("deploy", "create", max=1),
-    rss(max="1M"),
+    NoopWrites(),
+    NoopReads(max=0),
+    ApiRequests("deploy", "create", max=1),
+    Rss(max="1M"),
 )
 
 
@@ -58,8 +57,8 @@ def run(contention: Contention | None, *, limit: float = 0.10) -> TestResult:
 
 @pytest.mark.parametrize("check", [*TIMED, *EXACT], ids=in_words)
 @pytest.mark.parametrize("contention", [None, FEW])
-def test_on_a_machine_of_its_own_every_exceeded_bound_fails(check: AnyCheck, contention: Contention | None) -> None:
-    assert judge(check, run(contention)).verdict == "fail"
+def test_on_a_machine_of_its_own_every_exceeded_bound_fails(check: Check, contention: Contention | None) -> None:
+    assert judge(check, Run(run(contention))).verdict == "fail"
 
 
 @pytest.mark.parametrize("check", TIMED, ids=in_words)
@@ -72,9 +71,9 @@ def test_on_a_machine_of_its_own_every_exceeded_bound_fails(check: AnyCheck, con
     ids=["others", "quota"],
 )
 def test_what_timing_can_change_is_inconclusive_with_the_reason(
-    check: AnyCheck, contention: Contention, reason: str, snapshot: SnapshotAssertion
+    check: Check, contention: Contention, reason: str, snapshot: SnapshotAssertion
 ) -> None:
-    judged = judge(check, run(contention))
+    judged = judge(check, Run(run(contention)))
     assert judged.verdict == "inconclusive"
     assert reason in judged.text
     assert " > " in judged.text
@@ -82,25 +81,25 @@ def test_what_timing_can_change_is_inconclusive_with_the_reason(
 
 
 @pytest.mark.parametrize("check", EXACT, ids=in_words)
-def test_what_timing_cannot_change_fails_as_usual(check: AnyCheck) -> None:
-    assert judge(check, run(OTHERS)).verdict == "fail"
+def test_what_timing_cannot_change_fails_as_usual(check: Check) -> None:
+    assert judge(check, Run(run(OTHERS))).verdict == "fail"
 
 
 @pytest.mark.parametrize(
-    "check", [cpu("deploy", max="1h"), api_requests("deploy", max=10**6), milestone("pods-created", max="1h")]
+    "check", [Cpu("deploy", max="1h"), ApiRequests("deploy", max=10**6), Milestone("pods-created", max="1h")]
 )
-def test_a_bound_that_held_has_held(check: AnyCheck) -> None:
-    assert judge(check, run(OTHERS)).verdict == "pass"
+def test_a_bound_that_held_has_held(check: Check) -> None:
+    assert judge(check, Run(run(OTHERS))).verdict == "pass"
 
 
 def test_the_limit_is_the_runs_own() -> None:
-    check = cpu("deploy", max="1s")
-    assert judge(check, run(OTHERS, limit=0.70)).verdict == "fail"
-    assert judge(check, run(FEW, limit=0.01)).verdict == "inconclusive"
+    check = Cpu("deploy", max="1s")
+    assert judge(check, Run(run(OTHERS, limit=0.70))).verdict == "fail"
+    assert judge(check, Run(run(FEW, limit=0.01))).verdict == "inconclusive"
 
 
 def test_every_check_says_whether_timing_can_change_its_figure() -> None:
-    timed = {kind.__struct_config__.tag for kind in typing.get_args(AnyCheck) if kind.timed}
+    timed = {kind.__struct_config__.tag for kind in kinds().values() if kind.timed}
     assert timed == {
         "cpu",
         "noop_cpu",

@@ -9,20 +9,21 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import Disruption, DisruptionKind, TestResult
-from pytest_grovescale.checks.judge import judge, judge_all
-from pytest_grovescale.checks.shape import (
-    AnyCheck,
+from pytest_grovescale.checks import (
+    ApiRequests,
+    Cpu,
+    HotLoop,
+    Milestone,
+    NoopCpu,
+    NoopReads,
+    NoopReconciles,
+    NoopWrites,
+    Rss,
     SimulatedNodesOnly,
-    api_requests,
-    cpu,
-    hot_loop,
-    milestone,
-    noop_cpu,
-    noop_reads,
-    noop_reconciles,
-    noop_writes,
-    rss,
 )
+from pytest_grovescale.checks.check import Check, kinds
+from pytest_grovescale.checks.judge import judge, judge_all
+from pytest_grovescale.checks.run import Run
 
 from .noop_run import IDLE, STEADY, NoopRun
 
@@ -35,16 +36,16 @@ RESTART = Disruption(
     uncertain=("CPU", "API traffic"),
 )
 PASSING = (
-    cpu(STEADY, max="1h"),
-    rss(max="1G", phase=STEADY),
-    noop_writes(),
-    noop_reads(max=10**6),
-    noop_reconciles(max=10**6),
-    hot_loop(),
-    noop_cpu(times_idle=100),
-    api_requests(STEADY, max=10**6),
+    Cpu(STEADY, max="1h"),
+    Rss(max="1G", phase=STEADY),
+    NoopWrites(),
+    NoopReads(max=10**6),
+    NoopReconciles(max=10**6),
+    HotLoop(),
+    NoopCpu(times_idle=100),
+    ApiRequests(STEADY, max=10**6),
 )
-FAILING = (cpu(STEADY, max=0), rss(max=1, phase=STEADY), api_requests(STEADY, max=0), noop_cpu(times_idle=0.01))
+FAILING = (Cpu(STEADY, max=0), Rss(max=1, phase=STEADY), ApiRequests(STEADY, max=0), NoopCpu(times_idle=0.01))
 
 
 def run(disruption: Disruption | None, name: str = STEADY, **parts: Any) -> TestResult:
@@ -58,10 +59,10 @@ def run(disruption: Disruption | None, name: str = STEADY, **parts: Any) -> Test
 
 
 @pytest.mark.parametrize("check", [*PASSING, *FAILING], ids=str)
-def test_nothing_that_passed_or_failed_is_decided(check: AnyCheck) -> None:
-    before = judge(check, run(None, reads=3))
+def test_nothing_that_passed_or_failed_is_decided(check: Check) -> None:
+    before = judge(check, Run(run(None, reads=3)))
     assert before.verdict == ("pass" if check in PASSING else "fail"), before.text
-    judged = judge(check, run(RESTART, reads=3))
+    judged = judge(check, Run(run(RESTART, reads=3)))
     assert judged.verdict == "inconclusive"
     assert judged.text == f"{before.text}, but {RESTART.text}"
     assert judged.evidence[0] == RESTART.text
@@ -69,13 +70,13 @@ def test_nothing_that_passed_or_failed_is_decided(check: AnyCheck) -> None:
 
 
 def test_a_check_of_another_phase_is_judged_as_before() -> None:
-    assert judge(cpu("deploy", max="1h"), run(RESTART)).verdict == "pass"
-    assert judge(cpu("deploy", max=0), run(RESTART)).verdict == "fail"
+    assert judge(Cpu("deploy", max="1h"), Run(run(RESTART))).verdict == "pass"
+    assert judge(Cpu("deploy", max=0), Run(run(RESTART))).verdict == "fail"
 
 
-@pytest.mark.parametrize("check", [noop_cpu(times_idle=100), hot_loop()], ids=str)
-def test_what_broke_the_idle_twin_broke_what_is_compared_with_it(check: AnyCheck) -> None:
-    assert judge(check, run(RESTART, IDLE)).verdict == "inconclusive"
+@pytest.mark.parametrize("check", [NoopCpu(times_idle=100), HotLoop()], ids=str)
+def test_what_broke_the_idle_twin_broke_what_is_compared_with_it(check: Check) -> None:
+    assert judge(check, Run(run(RESTART, IDLE))).verdict == "inconclusive"
 
 
 def test_several_are_all_evidence() -> None:
@@ -85,24 +86,24 @@ def test_several_are_all_evidence() -> None:
         msgspec.structs.replace(phase, disruptions=(*phase.disruptions, stall)) if phase.disruptions else phase
         for phase in test.phases
     )
-    judged = judge(noop_writes(), msgspec.structs.replace(test, phases=phases))
+    judged = judge(NoopWrites(), Run(msgspec.structs.replace(test, phases=phases)))
     assert judged.evidence[:2] == (RESTART.text, stall.text)
 
 
 def test_what_could_not_be_measured_at_all_names_it_too() -> None:
-    judged = judge(cpu(STEADY, max="1h"), run(RESTART, steady_cpu=None))
+    judged = judge(Cpu(STEADY, max="1h"), Run(run(RESTART, steady_cpu=None)))
     assert judged.verdict == "inconclusive"
     assert judged.text.endswith(f"; {RESTART.text}")
 
 
 def test_a_budget_that_is_not_enforced_stays_so() -> None:
-    assert judge(noop_writes(), run(RESTART), enforced=False).verdict == "not enforced"
+    assert judge(NoopWrites(), Run(run(RESTART)), enforced=False).verdict == "not enforced"
 
 
 def test_the_test_is_inconclusive() -> None:
     checks = (({"check": "noop_writes"}, "marker"),)
     test = msgspec.structs.replace(run(RESTART, checks=checks), ended="passed")
-    assert judge_all(test).verdict == "inconclusive"
+    assert judge_all(Run(test)).verdict == "inconclusive"
 
 
 # ---- what is certain all the same
@@ -110,9 +111,9 @@ def test_the_test_is_inconclusive() -> None:
 
 def test_a_gap_in_the_audit_log_leaves_what_does_not_read_it() -> None:
     gap = msgspec.structs.replace(RESTART, kind="audit-gap", subject="audit log", text="the audit log broke off")
-    assert judge(cpu(STEADY, max="1h"), run(gap, audit_gap=True)).verdict == "pass"
-    assert judge(cpu(STEADY, max=0), run(gap, audit_gap=True)).verdict == "fail"
-    judged = judge(api_requests(STEADY, max=10**6), run(gap, audit_gap=True, scraped=False))
+    assert judge(Cpu(STEADY, max="1h"), Run(run(gap, audit_gap=True))).verdict == "pass"
+    assert judge(Cpu(STEADY, max=0), Run(run(gap, audit_gap=True))).verdict == "fail"
+    judged = judge(ApiRequests(STEADY, max=10**6), Run(run(gap, audit_gap=True, scraped=False)))
     assert judged.verdict == "inconclusive"
     assert "audit log" in judged.text
 
@@ -128,29 +129,29 @@ BUSY = msgspec.structs.replace(
 
 def test_a_recorder_that_was_only_late_leaves_what_others_have_timed() -> None:
     test = run(BUSY, "deploy")
-    assert judge(cpu("deploy", max="1h"), test).verdict == "pass"
-    assert judge(cpu("deploy", max=0), test).verdict == "fail"
-    assert judge(milestone("pods-created", max="1h"), test).verdict == "pass", "by the API server's clock"
+    assert judge(Cpu("deploy", max="1h"), Run(test)).verdict == "pass"
+    assert judge(Cpu("deploy", max=0), Run(test)).verdict == "fail"
+    assert judge(Milestone("pods-created", max="1h"), Run(test)).verdict == "pass", "by the API server's clock"
 
 
 def test_what_a_late_recorder_has_timed_itself_is_not_decided() -> None:
     test = run(BUSY, "deploy", audited=False)
-    assert judge(milestone("pods-created", max="1h"), test).verdict == "inconclusive"
+    assert judge(Milestone("pods-created", max="1h"), Run(test)).verdict == "inconclusive"
 
 
 def test_a_phase_whose_end_a_late_recorder_saw_late_has_used_no_more_than_it_used() -> None:
     test = run(msgspec.structs.replace(BUSY, uncertain=("duration", "CPU at its end")), "deploy")
-    assert judge(cpu("deploy", max="1h"), test).verdict == "pass"
-    assert judge(cpu("deploy", max=0), test).verdict == "inconclusive"
+    assert judge(Cpu("deploy", max="1h"), Run(test)).verdict == "pass"
+    assert judge(Cpu("deploy", max=0), Run(test)).verdict == "inconclusive"
 
 
 def test_a_failure_that_was_seen_cannot_be_unseen() -> None:
-    stands = {kind.__struct_config__.tag for kind in typing.get_args(AnyCheck) if kind.failure_stands}
+    stands = {kind.__struct_config__.tag for kind in kinds().values() if kind.failure_stands}
     assert stands == {"simulated_nodes_only", "labels", "metric_names", "function_name_labels"}
     assert SimulatedNodesOnly().failure_stands
 
 
 @pytest.mark.parametrize("kind", typing.get_args(DisruptionKind))
 def test_every_kind_of_disruption_is_known(kind: DisruptionKind) -> None:
-    judged = judge(noop_writes(), run(msgspec.structs.replace(RESTART, kind=kind)))
+    judged = judge(NoopWrites(), Run(run(msgspec.structs.replace(RESTART, kind=kind))))
     assert judged.verdict in ("pass", "inconclusive")

@@ -10,8 +10,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import TURN_LOST, analyse, merge
 from pytest_grovescale.analysis.baseline import usable
+from pytest_grovescale.checks import Cpu, NoopReads, NoopWrites
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import cpu, noop_reads, noop_writes
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.report import terminal
 from tests.unit.analysis.simulated import full_run
@@ -32,11 +33,11 @@ def test_the_recordings_mark_tells_it(snapshot: SnapshotAssertion) -> None:
     assert analyse(records).disturbed == ""
 
 
-@pytest.mark.parametrize("check", [noop_writes(), noop_reads(max=3), cpu("deploy", max="1h")], ids=in_words)
+@pytest.mark.parametrize("check", [NoopWrites(), NoopReads(max=3), Cpu("deploy", max="1h")], ids=in_words)
 def test_no_check_is_decided(check: Any, snapshot: SnapshotAssertion) -> None:
     test = NoopRun().result()
-    assert judge(check, test).verdict == "pass"
-    found = judge(check, msgspec.structs.replace(test, disturbed=WHY))
+    assert judge(check, Run(test)).verdict == "pass"
+    found = judge(check, Run(msgspec.structs.replace(test, disturbed=WHY)))
     assert found.verdict == "inconclusive"
     assert WHY in found.text
     assert found.text == snapshot

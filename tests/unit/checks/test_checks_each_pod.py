@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pytest_grovescale.analysis.metrics.history import history_of
+from pytest_grovescale.checks import PreinitializedSeries, Series
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.metrics.shape import Initialised, Series
+from pytest_grovescale.checks.run import Run
 from tests.unit.analysis.endpoint import Endpoint
 
 from .metrics_run import run
 
 
-def said(check: Series | Initialised, *endpoints: Endpoint) -> str:
+def said(check: Series | PreinitializedSeries, *endpoints: Endpoint) -> str:
     records = [record for endpoint in endpoints for record in endpoint.records]
-    found = judge(check, run(), metrics=lambda: history_of(records))
+    found = judge(check, Run(run(), metrics=lambda: history_of(records)))
     return f"{found.verdict}: {found.text}"
 
 

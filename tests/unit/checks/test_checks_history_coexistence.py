@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.tracking import untracked
-from pytest_grovescale.checks.metrics.shape import Coexistence
+from pytest_grovescale.checks import NoTestLeakage
 from tests.golden import masked
 from tests.unit.checks.scraped_run import ACTIVE, DONE, NAMESPACE, RUN, SENT, ScrapedRun, controllers
 
@@ -34,13 +34,13 @@ def run_of(
 
 
 def test_the_same_families_and_labels_pass(snapshot: SnapshotAssertion) -> None:
-    verdict, text = run_of({}, {}).judged(Coexistence())
+    verdict, text = run_of({}, {}).judged(NoTestLeakage())
     assert verdict == "pass"
     assert text == snapshot
 
 
 def test_without_the_second_pass_it_is_inconclusive_and_says_how_to_get_it(snapshot: SnapshotAssertion) -> None:
-    verdict, text = run_of({}).judged(Coexistence())
+    verdict, text = run_of({}).judged(NoTestLeakage())
     assert verdict == "inconclusive"
     assert "scale.untracked()" in text
     assert text == snapshot
@@ -48,14 +48,14 @@ def test_without_the_second_pass_it_is_inconclusive_and_says_how_to_get_it(snaps
 
 @pytest.mark.parametrize("word", [RUN, NAMESPACE, f"{RUN}-3"], ids=["run", "namespace", "part"])
 def test_a_run_id_or_a_namespace_of_the_run_fails_by_itself(word: str, snapshot: SnapshotAssertion) -> None:
-    verdict, text = run_of({f'my_info{{of="{word}"}}': 1}).judged(Coexistence())
+    verdict, text = run_of({f'my_info{{of="{word}"}}': 1}).judged(NoTestLeakage())
     assert verdict == "fail"
     assert f"'{word}'" in text
     assert masked(text, {word: "word"}) == snapshot
 
 
 def test_a_namespace_that_the_run_did_not_make_is_none_of_its_names() -> None:
-    assert run_of({'my_info{of="default"}': 1}, {'my_info{of="default"}': 1}).judged(Coexistence())[0] == "pass"
+    assert run_of({'my_info{of="default"}': 1}, {'my_info{of="default"}': 1}).judged(NoTestLeakage())[0] == "pass"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_namespace_that_the_run_did_not_make_is_none_of_its_names() -> None:
 def test_names_of_phases_and_milestones_are_found_wherever_they_stand(
     series: str, word: str, snapshot: SnapshotAssertion
 ) -> None:
-    verdict, text = run_of({series: 1}, {}).judged(Coexistence())
+    verdict, text = run_of({series: 1}, {}).judged(NoTestLeakage())
     assert verdict == "fail"
     assert f"'{word}'" in text
     assert text == snapshot
@@ -78,15 +78,15 @@ def test_names_of_phases_and_milestones_are_found_wherever_they_stand(
 
 def test_a_word_that_the_operator_uses_untracked_too_is_its_own() -> None:
     word = f'{SENT}{{code="200",method="DELETE"}}'
-    assert run_of({word: 4}, {word: 3}).judged(Coexistence())[0] == "pass"
+    assert run_of({word: 4}, {word: 3}).judged(NoTestLeakage())[0] == "pass"
 
 
 def test_a_part_of_a_word_is_not_the_word() -> None:
-    assert run_of({'my_info{x="deployment"}': 1}, {'my_info{x="deployment"}': 1}).judged(Coexistence())[0] == "pass"
+    assert run_of({'my_info{x="deployment"}': 1}, {'my_info{x="deployment"}': 1}).judged(NoTestLeakage())[0] == "pass"
 
 
 def test_help_texts_are_read_too(snapshot: SnapshotAssertion) -> None:
-    verdict, text = run_of({}, {}, help=f"Of run {RUN}.").judged(Coexistence())
+    verdict, text = run_of({}, {}, help=f"Of run {RUN}.").judged(NoTestLeakage())
     assert verdict == "fail"
     assert f" {ACTIVE}" in text or f" {DONE}" in text
     assert masked(text, {RUN: "run"}) == snapshot
@@ -104,18 +104,18 @@ def test_help_texts_are_read_too(snapshot: SnapshotAssertion) -> None:
 )
 def test_what_differs_fails(tracked: dict[str, float], bare: dict[str, float], snapshot: SnapshotAssertion) -> None:
     run = run_of(tracked, bare)
-    verdict, text = run.judged(Coexistence())
+    verdict, text = run.judged(NoTestLeakage())
     assert verdict == "fail"
     assert text == snapshot
-    assert run.judged(Coexistence(ignore=["my_*"]))[0] == "pass"
+    assert run.judged(NoTestLeakage(ignore=["my_*"]))[0] == "pass"
 
 
 def test_what_only_the_work_brings_about_is_no_difference() -> None:
     ok, conflict = f'{SENT}{{code="200",method="PUT"}}', f'{SENT}{{code="409",method="PUT"}}'
-    assert run_of({ok: 5, conflict: 1}, {ok: 5}).judged(Coexistence())[0] == "pass"
-    assert run_of({ok: 5}, {}).judged(Coexistence())[0] == "pass", "a family that comes with its first use"
+    assert run_of({ok: 5, conflict: 1}, {ok: 5}).judged(NoTestLeakage())[0] == "pass"
+    assert run_of({ok: 5}, {}).judged(NoTestLeakage())[0] == "pass", "a family that comes with its first use"
     kinds = {'my_errors_total{kind="conflict"}': 1.0, 'my_errors_total{kind="timeout"}': 1.0}
-    assert run_of(kinds, {'my_errors_total{kind="conflict"}': 1}).judged(Coexistence())[0] == "pass"
+    assert run_of(kinds, {'my_errors_total{kind="conflict"}': 1}).judged(NoTestLeakage())[0] == "pass"
 
 
 def test_what_was_served_for_a_while_counts() -> None:
@@ -123,4 +123,4 @@ def test_what_was_served_for_a_while_counts() -> None:
     run.scrape({**SOUND, f'my_info{{of="{RUN}"}}': 1}, edge="start:deploy")
     run.scrape(SOUND, edge="end:deploy")
     run.scrape(SOUND, target=BARE)
-    assert run.judged(Coexistence())[0] == "fail"
+    assert run.judged(NoTestLeakage())[0] == "fail"

@@ -15,9 +15,9 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.metrics.duplicates import verdicts
 from pytest_grovescale.analysis.metrics.summary import summaries
 from pytest_grovescale.analysis.result import FamilyVerdict
-from pytest_grovescale.checks.metrics.catalogue import builtins
-from pytest_grovescale.checks.metrics.duplicates import with_verdicts
-from pytest_grovescale.checks.metrics.shape import NoBuiltinDuplicates
+from pytest_grovescale.checks import NoBuiltinDuplicates
+from pytest_grovescale.checks.metrics.builtin_duplicates import with_verdicts
+from pytest_grovescale.checks.metrics.families import builtins
 from pytest_grovescale.exposition.families import Exposition, Family
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.exposition.series import parse

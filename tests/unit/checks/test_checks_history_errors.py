@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import ApiRow, PhaseResult, ReconcileRow, TestResult
-from pytest_grovescale.checks.metrics.shape import ConflictRate, ErrorRatio
+from pytest_grovescale.checks import ConflictRate, ErrorRatio
 from pytest_grovescale.errors import UsageError
 from tests.unit.checks.noop_run import NoopRun, changed
 from tests.unit.checks.scraped_run import OWN_ERRORS, SENT, ScrapedRun, controllers

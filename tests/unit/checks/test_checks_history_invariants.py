@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.shape import Invariant
+from pytest_grovescale.checks import Invariant
 from pytest_grovescale.errors import UsageError
 from tests.unit.checks.scraped_run import (
     ACTIVE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.counters import increases
-from pytest_grovescale.checks.metrics.shape import CounterResets
+from pytest_grovescale.checks import CounterResets
 from tests.unit.checks.scraped_run import ACTIVE, DONE, FAILED, TIMES, ScrapedRun, controllers
 
 START = "process_start_time_seconds"

@@ -10,26 +10,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_grovescale import checks
 from pytest_grovescale.analysis.result import TestResult
-from pytest_grovescale.checks import shape
+from pytest_grovescale.checks.check import Check
 from pytest_grovescale.checks.judge import judge
+from pytest_grovescale.checks.run import Run
 
 from .noop_run import NoopRun
 
-BOUNDED: dict[str, Callable[[float], shape.AnyCheck]] = {
-    "noop_writes": lambda bound: shape.noop_writes(max=int(bound)),
-    "noop_reads": lambda bound: shape.noop_reads(max=int(bound)),
-    "noop_reconciles": lambda bound: shape.noop_reconciles(max=bound),
-    "per_reconcile": lambda bound: shape.noop_cpu(per_reconcile=bound),
-    "times_idle": lambda bound: shape.noop_cpu(times_idle=bound),
-    "vs": lambda bound: shape.noop_cpu(vs="main", tolerance=bound),
-    "idle_per_second": lambda bound: shape.hot_loop(idle_per_second=bound),
-    "passes": lambda bound: shape.hot_loop(passes=bound),
-    "api_requests": lambda bound: shape.api_requests("deploy", max=bound),
-    "cpu": lambda bound: shape.cpu("deploy", max=bound),
-    "rss": lambda bound: shape.rss(max=int(bound * 1e7)),
-    "milestone": lambda bound: shape.milestone("pods-created", max=bound),
-    "times_floor": lambda bound: shape.milestone("pods-created", times_floor=bound, floor="200ms"),
+BOUNDED: dict[str, Callable[[float], Check]] = {
+    "noop_writes": lambda bound: checks.NoopWrites(max=int(bound)),
+    "noop_reads": lambda bound: checks.NoopReads(max=int(bound)),
+    "noop_reconciles": lambda bound: checks.NoopReconciles(max=bound),
+    "per_reconcile": lambda bound: checks.NoopCpu(per_reconcile=bound),
+    "times_idle": lambda bound: checks.NoopCpu(times_idle=bound),
+    "vs": lambda bound: checks.NoopCpu(vs="main", tolerance=bound),
+    "idle_per_second": lambda bound: checks.HotLoop(idle_per_second=bound),
+    "passes": lambda bound: checks.HotLoop(passes=bound),
+    "api_requests": lambda bound: checks.ApiRequests("deploy", max=bound),
+    "cpu": lambda bound: checks.Cpu("deploy", max=bound),
+    "rss": lambda bound: checks.Rss(max=int(bound * 1e7)),
+    "milestone": lambda bound: checks.Milestone("pods-created", max=bound),
+    "times_floor": lambda bound: checks.Milestone("pods-created", times_floor=bound, floor="200ms"),
 }
 RUNS = st.builds(
     NoopRun,
@@ -62,7 +64,7 @@ def test_a_looser_bound_is_never_worse_and_a_pass_is_within_its_bound(
     kind: str, run: NoopRun, bounds: tuple[float, float]
 ) -> None:
     test = run.result()
-    tight, loose = (judge(BOUNDED[kind](bound), test, baselines=main) for bound in sorted(bounds))
+    tight, loose = (judge(BOUNDED[kind](bound), Run(test, baselines=main)) for bound in sorted(bounds))
     assert RANK[tight.verdict] <= RANK[loose.verdict], (tight.text, loose.text)
     for found in (tight, loose):
         if found.verdict == "pass":
@@ -91,7 +93,7 @@ def without(test: TestResult, *, audit: bool) -> TestResult:
 @pytest.mark.parametrize("kind", BOUNDED)
 @pytest.mark.parametrize("audit", [True, False])
 def test_what_was_not_measured_never_passes(kind: str, audit: bool) -> None:
-    found = judge(BOUNDED[kind](1e6), without(NoopRun().result(), audit=audit), baselines=main)
+    found = judge(BOUNDED[kind](1e6), Run(without(NoopRun().result(), audit=audit), baselines=main))
     assert found.verdict == "inconclusive"
     assert found.figure is None
     assert found.text
@@ -100,4 +102,4 @@ def test_what_was_not_measured_never_passes(kind: str, audit: bool) -> None:
 @pytest.mark.parametrize("kind", BOUNDED)
 def test_a_run_without_phases_is_inconclusive(kind: str) -> None:
     test = msgspec.structs.replace(NoopRun().result(), phases=())
-    assert judge(BOUNDED[kind](1e6), test).verdict == "inconclusive"
+    assert judge(BOUNDED[kind](1e6), Run(test)).verdict == "inconclusive"

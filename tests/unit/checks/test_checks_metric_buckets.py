@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.shape import HistogramBuckets
+from pytest_grovescale.checks import HistogramBuckets
 from pytest_grovescale.exposition.families import Family, NativeHistogram
 from pytest_grovescale.recording import records as rec
 from tests.unit.analysis.endpoint import Endpoint

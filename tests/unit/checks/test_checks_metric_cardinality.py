@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.shape import Labels, Series
+from pytest_grovescale.checks import Labels, Series
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
 from tests.unit.analysis.endpoint import Endpoint, at

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.profiles.attach import profiles_in
 from pytest_grovescale.analysis.result import ProfileResult
-from pytest_grovescale.checks.metrics.shape import FunctionNameLabels
+from pytest_grovescale.checks import FunctionNameLabels
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
 from tests.golden import masked

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import CheckResult
-from pytest_grovescale.checks.metrics.shape import SeriesGrowth
+from pytest_grovescale.checks import SeriesGrowth
 from pytest_grovescale.exposition.families import Family
 from tests.unit.analysis.endpoint import Endpoint
 
@@ -92,7 +92,7 @@ def test_series_that_come_late_once_are_no_growth(late: int, snapshot: SnapshotA
     counts = [0, 100, 200, 300, 400, 500, 600]
     found = deployed(counts, [FLAT + (by_label("phase", "c", "d", "e") if i >= late else []) for i in range(7)])
     assert found.verdict == "pass"
-    assert any("my_ready; see initialised()" in line for line in found.evidence)
+    assert any("my_ready; see preinitialized_series()" in line for line in found.evidence)
     assert "\n".join(found.evidence) == snapshot
 
 

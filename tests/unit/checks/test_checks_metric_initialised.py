@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.shape import Initialised
+from pytest_grovescale.checks import PreinitializedSeries
 from pytest_grovescale.exposition.families import Family
 from tests.unit.analysis.endpoint import Endpoint
 
@@ -15,7 +15,7 @@ from .metrics_run import judged, said
 
 ERRORS = Family(name="my_errors_total", type="counter", help="Errors.")
 TIMES = Family(name="my_seconds", type="histogram", help="Times.")
-CHECK = Initialised(families=["my_errors_total"])
+CHECK = PreinitializedSeries(families=["my_errors_total"])
 A, B = 'my_errors_total{kind="a"}', 'my_errors_total{kind="b"}'
 
 
@@ -84,11 +84,11 @@ def test_what_had_counted_before_anybody_looked_is_left_open(snapshot: SnapshotA
 def test_a_gauge_may_begin_with_anything() -> None:
     gauge = Family(name="my_limit", type="gauge", help="Limit.")
     scrapes = [{"my_limit": 7.0, "workqueue_adds_total": 0.0}] * 2
-    assert said(Initialised(["my_limit"]), served(*scrapes, families=(gauge,))).startswith("pass: ")
+    assert said(PreinitializedSeries(["my_limit"]), served(*scrapes, families=(gauge,))).startswith("pass: ")
 
 
 def test_every_combination_of_declared_values_is_demanded(snapshot: SnapshotAssertion) -> None:
-    check = Initialised(["my_errors_total"], labels={"controller": ["x", "y"], "kind": ["a", "b"]})
+    check = PreinitializedSeries(["my_errors_total"], labels={"controller": ["x", "y"], "kind": ["a", "b"]})
     all_sets = {f'my_errors_total{{controller="{c}",kind="{k}",shard="1"}}': 0.0 for c in "xy" for k in "ab"}
     assert said(check, served(all_sets, all_sets)).startswith("pass: ")
     few = dict(list(all_sets.items())[:1])
@@ -101,7 +101,7 @@ def test_every_combination_of_declared_values_is_demanded(snapshot: SnapshotAsse
 
 def test_a_family_without_samples_is_not_initialised(snapshot: SnapshotAssertion) -> None:
     assert "\n".join(judged(CHECK, served({}, {})).evidence) == snapshot(name="empty")
-    never = judged(Initialised(families=["my_error_total"]), served({A: 0}, {A: 1}))
+    never = judged(PreinitializedSeries(families=["my_error_total"]), served({A: 0}, {A: 1}))
     assert never.verdict == "fail"
     assert " my_errors_total" in never.evidence[0]
     assert "\n".join(never.evidence) == snapshot(name="unknown")
@@ -110,7 +110,7 @@ def test_a_family_without_samples_is_not_initialised(snapshot: SnapshotAssertion
 def test_a_histogram_is_one_label_set_however_many_series() -> None:
     whole = {f'my_seconds_bucket{{le="{le}",op="x"}}': 0.0 for le in ("1", "+Inf")}
     whole |= {'my_seconds_sum{op="x"}': 0.0, 'my_seconds_count{op="x"}': 0.0}
-    check = Initialised(families=["my_*"])
+    check = PreinitializedSeries(families=["my_*"])
     found = judged(check, served({A: 0}, {A: 0, **whole}))
     assert found.figure == 1
     assert found.evidence[0].startswith('my_seconds{op="x"} came 1.0 s')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.shape import MetricNames
+from pytest_grovescale.checks import MetricNames
 from pytest_grovescale.exposition.families import Family
 from tests.unit.analysis.endpoint import Endpoint
 

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.checks import HotLoop, NoopCpu, NoopReads, NoopReconciles, NoopWrites
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import hot_loop, noop_cpu, noop_reads, noop_reconciles, noop_writes
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.errors import UsageError
 
 from .noop_run import IDLE, STEADY, NoopRun, changed, in_words, phase, verdict
@@ -26,7 +27,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "no metrics": ({"scraped": False}, "not scraped"),
     "phase failed": ({"steady_outcome": "timeout"}, "timeout"),
 }
-SOUND = {"noop_writes": noop_writes(), "noop_reads": noop_reads(max=3)}
+SOUND = {"noop_writes": NoopWrites(), "noop_reads": NoopReads(max=3)}
 
 
 @pytest.mark.parametrize("check", SOUND.values(), ids=SOUND)
@@ -46,11 +47,11 @@ def test_no_fault_of_the_proof_passes(check: Any, fault: str, snapshot: Snapshot
 
 def test_a_write_is_a_write_whatever_else_is_unknown() -> None:
     for fault in ("trigger not in the log", "dead trigger", "operator restarted", "no metrics", "phase failed"):
-        assert verdict(noop_writes(), NoopRun(writes=1, **FAULTS[fault][0])).startswith("fail: ")
+        assert verdict(NoopWrites(), NoopRun(writes=1, **FAULTS[fault][0])).startswith("fail: ")
 
 
 def test_a_failure_names_rows_objects_and_reconciles(snapshot: SnapshotAssertion) -> None:
-    found = judge(noop_writes(max=2), NoopRun(writes=12).result(), source="marker")
+    found = judge(NoopWrites(max=2), Run(NoopRun(writes=12).result()), source="marker")
     assert (found.verdict, found.figure, found.bound, found.phase) == ("fail", 12, 2, STEADY)
     assert found.text.endswith(" 12 > 2")
     assert found.text == snapshot(name="text")
@@ -65,40 +66,40 @@ def test_a_failure_names_rows_objects_and_reconciles(snapshot: SnapshotAssertion
 
 
 def test_reads_over_the_bound_fail(snapshot: SnapshotAssertion) -> None:
-    found = verdict(noop_reads(max=3), NoopRun(reads=4))
+    found = verdict(NoopReads(max=3), NoopRun(reads=4))
     assert re.match("fail: .* 4 > 3$", found)
     assert found == snapshot
 
 
 # ---- reconciles
 
-ONE_EACH = noop_reconciles(per_trigger={"podcliqueset": 1, "podclique": 4})
+ONE_EACH = NoopReconciles(per_trigger={"podcliqueset": 1, "podclique": 4})
 
 
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (noop_reconciles(controller="podcliqueset", per_trigger=1), {}, "pass: .* 1 = 1"),
+        (NoopReconciles(controller="podcliqueset", per_trigger=1), {}, "pass: .* 1 = 1"),
         (ONE_EACH, {}, "pass: "),
         (ONE_EACH, {"reconciles": {"podcliqueset": 1, "podclique": 5}}, "fail: .* podclique .* 5 > 4$"),
         (ONE_EACH, {"reconciles": {"podcliqueset": 0, "podclique": 4}}, "fail: .* 0 < 1"),
         (ONE_EACH, {"reconciles": {"podcliqueset": 1, "podclique": 4}, "triggers": 2}, "fail: .* 0.5 < 1"),
-        (noop_reconciles(max=5), {}, "pass: .* 5 ≤ 5"),
-        (noop_reconciles(max=4), {}, "fail: .* 5 > 4"),
-        (noop_reconciles(max=2.5), {"triggers": 2}, "pass: .* 2.5 ≤ 2.5"),
-        (noop_reconciles(controller="podclique", max=3), {}, "fail: .* podclique .* 4 > 3"),
-        (noop_reconciles(max=9), {"errors": 2}, "fail: .* error 2 > 0"),
-        (noop_reconciles(max=9, errors=2), {"errors": 2}, "pass: "),
-        (noop_reconciles(max=9), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile"),
+        (NoopReconciles(max=5), {}, "pass: .* 5 ≤ 5"),
+        (NoopReconciles(max=4), {}, "fail: .* 5 > 4"),
+        (NoopReconciles(max=2.5), {"triggers": 2}, "pass: .* 2.5 ≤ 2.5"),
+        (NoopReconciles(controller="podclique", max=3), {}, "fail: .* podclique .* 4 > 3"),
+        (NoopReconciles(max=9), {"errors": 2}, "fail: .* error 2 > 0"),
+        (NoopReconciles(max=9, errors=2), {"errors": 2}, "pass: "),
+        (NoopReconciles(max=9), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile"),
         (ONE_EACH, {"reconciles": {"podcliqueset": 0, "podclique": 0}}, "inconclusive: .*no reconcile"),
-        (noop_reconciles(max=9), FAULTS["no trigger"][0], "inconclusive: no trigger"),
-        (noop_reconciles(max=9), FAULTS["trigger not in the log"][0], "inconclusive: .*0 writes of 1 triggers"),
-        (noop_reconciles(max=9), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
-        (noop_reconciles(max=9), FAULTS["no metrics"][0], "inconclusive: .*not scraped"),
-        (noop_reconciles(max=9), FAULTS["phase failed"][0], "inconclusive: .*timeout"),
-        (noop_reconciles(controller="podcliquset", per_trigger=1), {}, "inconclusive: .*'podcliquset'"),
+        (NoopReconciles(max=9), FAULTS["no trigger"][0], "inconclusive: no trigger"),
+        (NoopReconciles(max=9), FAULTS["trigger not in the log"][0], "inconclusive: .*0 writes of 1 triggers"),
+        (NoopReconciles(max=9), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
+        (NoopReconciles(max=9), FAULTS["no metrics"][0], "inconclusive: .*not scraped"),
+        (NoopReconciles(max=9), FAULTS["phase failed"][0], "inconclusive: .*timeout"),
+        (NoopReconciles(controller="podcliquset", per_trigger=1), {}, "inconclusive: .*'podcliquset'"),
         # Reconciles are the operator's own word: they need no audit log.
-        (noop_reconciles(max=5), FAULTS["no audit log"][0], "pass: "),
+        (NoopReconciles(max=5), FAULTS["no audit log"][0], "pass: "),
     ],
     ids=in_words,
 )  # fmt: skip
@@ -111,20 +112,20 @@ def test_reconciles_per_trigger(check: Any, facts: dict[str, Any], expected: str
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (hot_loop(), {}, "pass: .* 0 a second ≤ 1 a second"),
-        (hot_loop(), {"idle_reconciles": 29}, "pass: "),
-        (hot_loop(), {"idle_reconciles": 3000}, "fail: .* 100 a second"),
-        (hot_loop(idle_per_second=101), {"idle_reconciles": 3000}, "pass: "),
-        (hot_loop(), {"reconciles": {"podcliqueset": 20}}, "pass: "),
-        (hot_loop(), {"reconciles": {"podcliqueset": 21}}, "fail: .* 10 pods 2.1 > 2"),
-        (hot_loop(passes=3), {"reconciles": {"podcliqueset": 21}}, "pass: "),
-        (hot_loop(), {"reconciles": {"podcliqueset": 40}, "triggers": 2}, "pass: "),
-        (hot_loop(), {"twin": False}, "inconclusive: .*'steady-state' .*twin"),
-        (hot_loop(), {"twin_outcome": "interrupted"}, "inconclusive: .*twin .*interrupted"),
-        (hot_loop(), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile"),
-        (hot_loop(), FAULTS["no trigger"][0], "inconclusive: no trigger"),
-        (hot_loop(), FAULTS["no metrics"][0], "inconclusive: "),
-        (hot_loop(), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
+        (HotLoop(), {}, "pass: .* 0 a second ≤ 1 a second"),
+        (HotLoop(), {"idle_reconciles": 29}, "pass: "),
+        (HotLoop(), {"idle_reconciles": 3000}, "fail: .* 100 a second"),
+        (HotLoop(idle_per_second=101), {"idle_reconciles": 3000}, "pass: "),
+        (HotLoop(), {"reconciles": {"podcliqueset": 20}}, "pass: "),
+        (HotLoop(), {"reconciles": {"podcliqueset": 21}}, "fail: .* 10 pods 2.1 > 2"),
+        (HotLoop(passes=3), {"reconciles": {"podcliqueset": 21}}, "pass: "),
+        (HotLoop(), {"reconciles": {"podcliqueset": 40}, "triggers": 2}, "pass: "),
+        (HotLoop(), {"twin": False}, "inconclusive: .*'steady-state' .*twin"),
+        (HotLoop(), {"twin_outcome": "interrupted"}, "inconclusive: .*twin .*interrupted"),
+        (HotLoop(), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile"),
+        (HotLoop(), FAULTS["no trigger"][0], "inconclusive: no trigger"),
+        (HotLoop(), FAULTS["no metrics"][0], "inconclusive: "),
+        (HotLoop(), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
     ],
     ids=in_words,
 )  # fmt: skip
@@ -137,7 +138,7 @@ def test_hot_loop(check: Any, facts: dict[str, Any], expected: str, snapshot: Sn
 def test_a_hot_loop_needs_to_know_how_many_objects_there_are(snapshot: SnapshotAssertion) -> None:
 
     test = msgspec.structs.replace(NoopRun().result(), objects=None)
-    found = verdict(hot_loop(), test)
+    found = verdict(HotLoop(), test)
     assert found.startswith("inconclusive: ")
     assert found == snapshot
 
@@ -148,25 +149,25 @@ def test_a_hot_loop_needs_to_know_how_many_objects_there_are(snapshot: SnapshotA
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (noop_cpu(times_idle=4.1), {}, "pass: CPU.* 3 times ≤ 4.1 times"),
-        (noop_cpu(times_idle=3), {}, "inconclusive: .* 1.98 times and 4.02 times"),
-        (noop_cpu(times_idle=1.9), {}, "fail: "),
-        (noop_cpu(times_idle=3), {"idle_cpu": 0.0}, "inconclusive: no CPU time"),
-        (noop_cpu(per_reconcile="60ms"), {}, "pass: CPU .* 40 ms ≤ 60 ms"),
-        (noop_cpu(per_reconcile="39ms"), {}, "inconclusive: .* 21 ms and 59 ms"),
-        (noop_cpu(per_reconcile="20ms"), {}, "fail: "),
-        (noop_cpu(per_reconcile="39ms"), {"idle_reconciles": 5}, "inconclusive: 5 reconciles"),
-        (noop_cpu(per_reconcile=0.3, controller="podcliqueset"), {}, "pass: CPU .* podcliqueset 200 ms"),
-        (noop_cpu(per_reconcile="1s"), {"idle_cpu": 0.4}, "inconclusive: .*not idle"),
-        (noop_cpu(per_reconcile="1s"), {"twin": False}, "inconclusive: .*twin"),
-        (noop_cpu(per_reconcile="1s"), {"idle_cpu": None}, "inconclusive: CPU of 'operator'"),
-        (noop_cpu(per_reconcile="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator'"),
-        (noop_cpu(per_reconcile="1s"), {"profiled": True}, "inconclusive: profilers"),
-        (noop_cpu(times_idle=99), {"profiled": True}, "inconclusive: profilers"),
-        (noop_cpu(times_idle=99), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile"),
-        (noop_cpu(times_idle=99), FAULTS["operator restarted"][0], "inconclusive: operator"),
-        (noop_cpu(times_idle=99), FAULTS["phase failed"][0], "inconclusive: .*timeout"),
-        (noop_cpu(times_idle=99, process="operatr"), {}, "inconclusive: CPU of 'operatr'"),
+        (NoopCpu(times_idle=4.1), {}, "pass: CPU.* 3 times ≤ 4.1 times"),
+        (NoopCpu(times_idle=3), {}, "inconclusive: .* 1.98 times and 4.02 times"),
+        (NoopCpu(times_idle=1.9), {}, "fail: "),
+        (NoopCpu(times_idle=3), {"idle_cpu": 0.0}, "inconclusive: no CPU time"),
+        (NoopCpu(per_reconcile="60ms"), {}, "pass: CPU .* 40 ms ≤ 60 ms"),
+        (NoopCpu(per_reconcile="39ms"), {}, "inconclusive: .* 21 ms and 59 ms"),
+        (NoopCpu(per_reconcile="20ms"), {}, "fail: "),
+        (NoopCpu(per_reconcile="39ms"), {"idle_reconciles": 5}, "inconclusive: 5 reconciles"),
+        (NoopCpu(per_reconcile=0.3, controller="podcliqueset"), {}, "pass: CPU .* podcliqueset 200 ms"),
+        (NoopCpu(per_reconcile="1s"), {"idle_cpu": 0.4}, "inconclusive: .*not idle"),
+        (NoopCpu(per_reconcile="1s"), {"twin": False}, "inconclusive: .*twin"),
+        (NoopCpu(per_reconcile="1s"), {"idle_cpu": None}, "inconclusive: CPU of 'operator'"),
+        (NoopCpu(per_reconcile="1s"), {"steady_cpu": None}, "inconclusive: CPU of 'operator'"),
+        (NoopCpu(per_reconcile="1s"), {"profiled": True}, "inconclusive: profilers"),
+        (NoopCpu(times_idle=99), {"profiled": True}, "inconclusive: profilers"),
+        (NoopCpu(times_idle=99), FAULTS["dead trigger"][0], "inconclusive: .*no reconcile"),
+        (NoopCpu(times_idle=99), FAULTS["operator restarted"][0], "inconclusive: operator"),
+        (NoopCpu(times_idle=99), FAULTS["phase failed"][0], "inconclusive: .*timeout"),
+        (NoopCpu(times_idle=99, process="operatr"), {}, "inconclusive: CPU of 'operatr'"),
     ],
     ids=in_words,
 )
@@ -177,7 +178,7 @@ def test_cpu_of_a_noop(check: Any, facts: dict[str, Any], expected: str, snapsho
 
 
 def test_cpu_reports_window_idle_and_difference(snapshot: SnapshotAssertion) -> None:
-    found = judge(noop_cpu(times_idle=9), NoopRun().result())
+    found = judge(NoopCpu(times_idle=9), Run(NoopRun().result()))
     window, idle, difference = found.evidence[:-1]
     assert f" {STEADY}: 300 ms" in window
     assert f" {IDLE}: 100 ms" in idle
@@ -190,7 +191,7 @@ def test_a_twin_of_another_length_is_scaled() -> None:
     (row,) = phase(test, IDLE).cpu
 
     half = msgspec.structs.replace(row, window_s=row.window_s / 2)
-    assert verdict(noop_cpu(times_idle=1.9), changed(test, IDLE, cpu=(half,))).startswith("pass: CPU, of its idle")
+    assert verdict(NoopCpu(times_idle=1.9), changed(test, IDLE, cpu=(half,))).startswith("pass: CPU, of its idle")
 
 
 STEADY_RUNS = [{"noop_cpu": 0.2 * (1 + off)} for off in (0.0, 0.01, -0.01, 0.005, -0.005)]
@@ -230,7 +231,7 @@ STEADY_RUNS = [{"noop_cpu": 0.2 * (1 + off)} for off in (0.0, 0.01, -0.01, 0.005
 def test_cpu_against_a_baseline(
     runs: list[dict[str, float]], tolerance: float, expected: str, snapshot: SnapshotAssertion
 ) -> None:
-    found = verdict(noop_cpu(vs="main", tolerance=tolerance), NoopRun(), baselines=lambda name: runs)
+    found = verdict(NoopCpu(vs="main", tolerance=tolerance), NoopRun(), baselines=lambda name: runs)
     assert re.match(expected, found), found
     assert found == snapshot
 
@@ -246,14 +247,14 @@ def test_cpu_against_a_baseline(
 def test_the_evidence_says_how_far_runs_vary_and_what_decides(
     runs: list[dict[str, float]], source: str, snapshot: SnapshotAssertion
 ) -> None:
-    found = judge(noop_cpu(vs="main"), NoopRun().result(), baselines=lambda name: runs)
+    found = judge(NoopCpu(vs="main"), Run(NoopRun().result(), baselines=lambda name: runs))
     assert re.match(source, found.evidence[-1]), found.evidence[-1]
     assert found.evidence[-1] == snapshot
 
 
 def test_more_triggers_narrow_what_a_run_can_tell() -> None:
     """The same cost of each trigger, told by one of them and by twenty."""
-    check = noop_cpu(per_reconcile="52ms")
+    check = NoopCpu(per_reconcile="52ms")
     twenty = {"podcliqueset": 20, "podclique": 80}
     assert verdict(check, NoopRun()).startswith("inconclusive: CPU per reconcile 40 ms")
     many = NoopRun(triggers=20, reconciles=twenty, steady_cpu=4.1)
@@ -264,25 +265,25 @@ def test_more_triggers_narrow_what_a_run_can_tell() -> None:
 
 
 def test_the_one_phase_with_triggers_is_meant() -> None:
-    assert judge(noop_writes(), NoopRun().result()).phase == STEADY
+    assert judge(NoopWrites(), Run(NoopRun().result())).phase == STEADY
 
 
 def test_several_phases_with_triggers_must_be_told_apart(snapshot: SnapshotAssertion) -> None:
     test = changed(NoopRun().result(), "deploy", triggers=1)
     with pytest.raises(UsageError) as caught:
-        judge(noop_writes(), test)
+        judge(NoopWrites(), Run(test))
     assert str(caught.value) == snapshot
-    assert judge(noop_writes(phase=STEADY), test).verdict == "pass"
+    assert judge(NoopWrites(phase=STEADY), Run(test)).verdict == "pass"
 
 
 def test_the_windows_of_a_comparison_are_not_meant() -> None:
     test = NoopRun().result()
     window = msgspec.structs.replace(phase(test), name="noop-1")
-    judged = judge(noop_writes(), msgspec.structs.replace(test, phases=(*test.phases, window)))
+    judged = judge(NoopWrites(), Run(msgspec.structs.replace(test, phases=(*test.phases, window))))
     assert (judged.verdict, judged.phase) == ("pass", STEADY)
 
 
 def test_a_phase_that_is_not_there_is_inconclusive_and_named(snapshot: SnapshotAssertion) -> None:
-    found = verdict(noop_writes(phase="steady-stat"), NoopRun())
+    found = verdict(NoopWrites(phase="steady-stat"), NoopRun())
     assert re.match("inconclusive: .*'steady-stat'.* steady-state", found)
     assert found == snapshot

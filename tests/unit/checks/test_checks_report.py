@@ -8,9 +8,9 @@ import msgspec
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import CheckResult, Result
-from pytest_grovescale.checks.account import account, failure, line
+from pytest_grovescale.checks import Scales
 from pytest_grovescale.checks.check import encode
-from pytest_grovescale.checks.shape import scales
+from pytest_grovescale.checks.outcome import failure, line, verdict_lines
 from pytest_grovescale.errors import CheckFailed, GrovescaleError
 from pytest_grovescale.recording.records import CheckDeclared
 from pytest_grovescale.report import junit, markdown
@@ -56,7 +56,7 @@ JUDGED = msgspec.structs.replace(TEST, checks=CHECKS)
 
 
 FOR_A_SWEEP = msgspec.structs.replace(
-    JUDGED, declared=(CheckDeclared(at=1, check=encode(scales("cpu:deploy")), source="budgets.yaml:9"),)
+    JUDGED, declared=(CheckDeclared(at=1, check=encode(Scales("cpu:deploy")), source="budgets.yaml:9"),)
 )
 
 
@@ -119,7 +119,7 @@ def test_a_line_starts_with_figure_and_bound_and_names_its_source(snapshot: Snap
     assert line(CHECKS[2]).endswith(" 500 > 0 (fail; noop_writes(max=0), budgets.yaml:3)")
     assert line(CHECKS[1]).startswith('cpu("x|y", max="1s"): ')
     assert "\n".join(line(check) for check in CHECKS) == snapshot
-    assert account(CHECKS[:1]).splitlines() == [line(CHECKS[0]), "    3 × list pods"]
+    assert verdict_lines(CHECKS[:1]).splitlines() == [line(CHECKS[0]), "    3 × list pods"]
 
 
 def test_the_failure_is_an_assertion_and_one_of_ours() -> None:

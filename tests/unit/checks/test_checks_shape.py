@@ -8,36 +8,38 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-import pytest_grovescale
-from pytest_grovescale.checks import shape
-from pytest_grovescale.checks.check import encode, text_of
+from pytest_grovescale import checks
+from pytest_grovescale.checks.check import Check, decode, encode, kinds, text_of
 from pytest_grovescale.checks.judge import judge_all
+from pytest_grovescale.checks.run import Run
 from pytest_grovescale.errors import UsageError
 
 from .noop_run import NoopRun, in_words
 
-WRITTEN: dict[str, shape.AnyCheck] = {
-    "noop_writes(max=0)": shape.noop_writes(),
-    'noop_writes(max=2, phase="quiet")': shape.noop_writes(max=2, phase="quiet"),
-    "noop_reads(max=3)": shape.noop_reads(max=3),
-    'noop_reconciles(controller="a", per_trigger=1)': shape.noop_reconciles(controller="a", per_trigger=1),
-    "noop_reconciles(per_trigger={'a': 1})": shape.noop_reconciles(per_trigger={"a": 1}),
-    'noop_cpu(per_reconcile="2ms")': shape.noop_cpu(per_reconcile="2ms"),
-    'noop_cpu(vs="main", tolerance=0.2)': shape.noop_cpu(vs="main", tolerance=0.2),
-    "hot_loop()": shape.hot_loop(),
-    'scales("cpu:deploy", exponent_max=1.15)': shape.scales("cpu:deploy"),
-    'scales("rss:deploy", exponent_max=0.5)': shape.scales(metric="rss:deploy", exponent_max=0.5),
-    'api_requests("deploy", "create", max=6.5, per_object=True)': shape.api_requests(
+WRITTEN: dict[str, Check] = {
+    "noop_writes(max=0)": checks.NoopWrites(),
+    'noop_writes(max=2, phase="quiet")': checks.NoopWrites(max=2, phase="quiet"),
+    "noop_reads(max=3)": checks.NoopReads(max=3),
+    'noop_reconciles(controller="a", per_trigger=1)': checks.NoopReconciles(controller="a", per_trigger=1),
+    "noop_reconciles(per_trigger={'a': 1})": checks.NoopReconciles(per_trigger={"a": 1}),
+    'noop_cpu(per_reconcile="2ms")': checks.NoopCpu(per_reconcile="2ms"),
+    'noop_cpu(vs="main", tolerance=0.2)': checks.NoopCpu(vs="main", tolerance=0.2),
+    "hot_loop()": checks.HotLoop(),
+    'scales("cpu:deploy", exponent_max=1.15)': checks.Scales("cpu:deploy"),
+    'scales("rss:deploy", exponent_max=0.5)': checks.Scales(metric="rss:deploy", exponent_max=0.5),
+    'api_requests("deploy", "create", max=6.5, per_object=True)': checks.ApiRequests(
         "deploy", "create", max=6.5, per_object=True
     ),
-    'cpu("deploy", max="4s")': shape.cpu("deploy", max="4s"),
-    'rss(max="200Mi")': shape.rss(max="200Mi"),
-    'milestone("ready", max=12)': shape.milestone("ready", max=12),
-    'series(max=33, family="my_*")': shape.series(33, family="my_*"),
-    "conflict_rate(max=0.05)": shape.conflict_rate(0.05),
-    "initialised(families=['a_total'], labels={'kind': ['x']})": shape.initialised(["a_total"], labels={"kind": ["x"]}),
-    'invariant("sum(a) == 2", running="off")': shape.invariant("sum(a) == 2", running="off"),
-    'milestone("ready", times_floor=1.5, floor="bare/ready")': shape.milestone(
+    'cpu("deploy", max="4s")': checks.Cpu("deploy", max="4s"),
+    'rss(max="200Mi")': checks.Rss(max="200Mi"),
+    'milestone("ready", max=12)': checks.Milestone("ready", max=12),
+    'series(max=33, family="my_*")': checks.Series(33, family="my_*"),
+    "conflict_rate(max=0.05)": checks.ConflictRate(0.05),
+    "preinitialized_series(families=['a_total'], labels={'kind': ['x']})": checks.PreinitializedSeries(
+        ["a_total"], labels={"kind": ["x"]}
+    ),
+    'invariant("sum(a) == 2", running="off")': checks.Invariant("sum(a) == 2", running="off"),
+    'milestone("ready", times_floor=1.5, floor="bare/ready")': checks.Milestone(
         "ready", times_floor=1.5, floor="bare/ready"
     ),
 }
@@ -50,48 +52,48 @@ def test_a_check_reads_as_it_is_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_check_comes_back_from_a_recording(text: str) -> None:
-    assert shape.decode(encode(WRITTEN[text])) == WRITTEN[text]
+    assert decode(encode(WRITTEN[text])) == WRITTEN[text]
 
 
 @pytest.mark.parametrize(
     ("kind", "arguments"),
     [
-        (shape.noop_writes, {"max": "0"}),
-        (shape.noop_writes, {"max": -1}),
-        (shape.noop_writes, {"max": True}),
-        (shape.noop_reconciles, {"max": math.nan}),
-        (shape.scales, {"metric": "speed:deploy"}),
-        (shape.scales, {"metric": "noop_cpu", "exponent_max": -1}),
-        (shape.noop_reconciles, {"max": math.inf}),
-        (shape.noop_reconciles, {}),
-        (shape.noop_reconciles, {"max": 1, "per_trigger": 1, "controller": "a"}),
-        (shape.noop_reconciles, {"per_trigger": 1}),
-        (shape.noop_reconciles, {"per_trigger": {}}),
-        (shape.noop_reconciles, {"per_trigger": {"a": 1}, "controller": "b"}),
-        (shape.noop_reconciles, {"per_trigger": {"a": -1}}),
-        (shape.noop_cpu, {}),
-        (shape.series_growth, {"vs": "pods"}),
-        (shape.noop_cpu, {"per_reconcile": 1, "vs": "main"}),
-        (shape.noop_cpu, {"per_reconcile": "4 seconds"}),
-        (shape.noop_cpu, {"vs": "main", "process": "kwok"}),
-        (shape.cpu, {"phase": "deploy", "max": "4x"}),
-        (shape.rss, {"max": "200MiB"}),
-        (shape.api_requests, {"phase": "p", "verb": "creates", "max": 1}),
-        (shape.api_requests, {"phase": "p", "max": 1, "per_object": -3}),
-        (shape.milestone, {"name": "a"}),
-        (shape.milestone, {"name": "a", "max": 1, "floor": "2s"}),
-        (shape.milestone, {"name": "a", "times_floor": 2, "floor": "bare"}),
-        (shape.milestone, {"name": "a", "times_floor": 2, "floor": "baseline:"}),
-        (shape.cpu, {"phase": "deploy", "max": math.inf}),
-        (shape.histogram_buckets, {"share_max": 95}),
-        (shape.histogram_buckets, {"share_max": -0.1}),
-        (shape.conflict_rate, {"max": 20.0}),
-        (shape.conflict_rate, {"max": math.nan}),
-        (shape.labels, {"forbidden": [""]}),
-        (shape.initialised, {"families": ["a"], "labels": {"kind": []}}),
-        (shape.invariant, {"expression": "sum(a) == 2", "running": -1.0}),
-        (shape.no_builtin_duplicates, {"ignore": ["my_*", "*"]}),
-        (shape.coexistence, {"ignore": ["**"]}),
+        (checks.NoopWrites, {"max": "0"}),
+        (checks.NoopWrites, {"max": -1}),
+        (checks.NoopWrites, {"max": True}),
+        (checks.NoopReconciles, {"max": math.nan}),
+        (checks.Scales, {"metric": "speed:deploy"}),
+        (checks.Scales, {"metric": "noop_cpu", "exponent_max": -1}),
+        (checks.NoopReconciles, {"max": math.inf}),
+        (checks.NoopReconciles, {}),
+        (checks.NoopReconciles, {"max": 1, "per_trigger": 1, "controller": "a"}),
+        (checks.NoopReconciles, {"per_trigger": 1}),
+        (checks.NoopReconciles, {"per_trigger": {}}),
+        (checks.NoopReconciles, {"per_trigger": {"a": 1}, "controller": "b"}),
+        (checks.NoopReconciles, {"per_trigger": {"a": -1}}),
+        (checks.NoopCpu, {}),
+        (checks.SeriesGrowth, {"vs": "pods"}),
+        (checks.NoopCpu, {"per_reconcile": 1, "vs": "main"}),
+        (checks.NoopCpu, {"per_reconcile": "4 seconds"}),
+        (checks.NoopCpu, {"vs": "main", "process": "kwok"}),
+        (checks.Cpu, {"phase": "deploy", "max": "4x"}),
+        (checks.Rss, {"max": "200MiB"}),
+        (checks.ApiRequests, {"phase": "p", "verb": "creates", "max": 1}),
+        (checks.ApiRequests, {"phase": "p", "max": 1, "per_object": -3}),
+        (checks.Milestone, {"name": "a"}),
+        (checks.Milestone, {"name": "a", "max": 1, "floor": "2s"}),
+        (checks.Milestone, {"name": "a", "times_floor": 2, "floor": "bare"}),
+        (checks.Milestone, {"name": "a", "times_floor": 2, "floor": "baseline:"}),
+        (checks.Cpu, {"phase": "deploy", "max": math.inf}),
+        (checks.HistogramBuckets, {"share_max": 95}),
+        (checks.HistogramBuckets, {"share_max": -0.1}),
+        (checks.ConflictRate, {"max": 20.0}),
+        (checks.ConflictRate, {"max": math.nan}),
+        (checks.Labels, {"forbidden": [""]}),
+        (checks.PreinitializedSeries, {"families": ["a"], "labels": {"kind": []}}),
+        (checks.Invariant, {"expression": "sum(a) == 2", "running": -1.0}),
+        (checks.NoBuiltinDuplicates, {"ignore": ["my_*", "*"]}),
+        (checks.NoTestLeakage, {"ignore": ["**"]}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else in_words(value),
 )  # fmt: skip
@@ -102,24 +104,23 @@ def test_what_cannot_be_is_refused(kind: Any, arguments: dict[str, Any], snapsho
 
 
 def test_all_checks_can_be_imported_from_the_package() -> None:
-    for kind in shape.AnyCheck.__args__:
-        name = kind.__struct_config__.tag
-        assert getattr(pytest_grovescale, name) is kind
+    for kind in kinds().values():
+        assert getattr(checks, kind.__name__) is kind
 
 
 # ---- judged from a recording
 
 
 def test_declared_checks_are_judged_in_their_order() -> None:
-    checks = [shape.noop_writes(), shape.cpu("deploy", max="1s"), shape.hot_loop()]
-    run = NoopRun(checks=tuple((encode(check), f"budgets.yaml:{n}") for n, check in enumerate(checks)))
-    found = judge_all(run.result()).checks
+    declared_checks = [checks.NoopWrites(), checks.Cpu("deploy", max="1s"), checks.HotLoop()]
+    run = NoopRun(checks=tuple((encode(check), f"budgets.yaml:{n}") for n, check in enumerate(declared_checks)))
+    found = judge_all(Run(run.result())).checks
     assert [(check.verdict, check.source) for check in found] == [
         ("pass", "budgets.yaml:0"),
         ("fail", "budgets.yaml:1"),
         ("pass", "budgets.yaml:2"),
     ]
-    assert found == judge_all(run.result()).checks
+    assert found == judge_all(Run(run.result())).checks
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,6 @@ def test_declared_checks_are_judged_in_their_order() -> None:
     ids=["name", "value", "argument"],
 )
 def test_a_check_of_another_version_is_inconclusive(plain: dict[str, Any], snapshot: SnapshotAssertion) -> None:
-    (found,) = judge_all(NoopRun(checks=((plain, "marker"),)).result()).checks
+    (found,) = judge_all(Run(NoopRun(checks=((plain, "marker"),)).result())).checks
     assert found.verdict == "inconclusive"
     assert found.text == snapshot

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import ClientRow, CpuResult, PhaseResult, PodPlaces, StrayPod, TestResult
-from pytest_grovescale.checks.finding import at_most
+from pytest_grovescale.checks import ApiRequests, Cpu, NoopCpu, NoopReads, NoopWrites, Rss, SimulatedNodesOnly
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.shape import (
-    api_requests,
-    cpu,
-    noop_cpu,
-    noop_reads,
-    noop_writes,
-    rss,
-    simulated_nodes_only,
-)
+from pytest_grovescale.checks.outcome import at_most
+from pytest_grovescale.checks.run import Run
 
 from .noop_run import IDLE, STEADY, NoopRun, changed, in_words, phase, verdict
 
@@ -44,7 +37,7 @@ def row(method: str, count: int, *, code: str = "200", before: int = 0) -> Clien
 
 
 def test_no_write_of_any_kind_is_no_object_write(snapshot: SnapshotAssertion) -> None:
-    found = judge(noop_writes(), counted(WRITES, row("GET", 9)))
+    found = judge(NoopWrites(), Run(counted(WRITES, row("GET", 9))))
     assert (found.verdict, found.figure, found.bound) == ("pass", 0, 0)
     assert "rest_client_requests_total" in found.text
     assert found.text == snapshot(name="text")
@@ -66,7 +59,7 @@ def test_no_write_of_any_kind_is_no_object_write(snapshot: SnapshotAssertion) ->
 def test_nothing_passes_in_doubt(
     rows: tuple[ClientRow, ...], facts: dict[str, Any], why: str, snapshot: SnapshotAssertion
 ) -> None:
-    found = verdict(noop_writes(), counted(*rows, **facts))
+    found = verdict(NoopWrites(), counted(*rows, **facts))
     assert re.match(f"inconclusive: .*{why}", found)
     assert found == snapshot
 
@@ -74,18 +67,18 @@ def test_nothing_passes_in_doubt(
 def test_a_complete_audit_log_that_does_not_know_the_operator_is_not_outvoted(snapshot: SnapshotAssertion) -> None:
     test = NoopRun(operator_user="system:serviceaccount:op:other").result()
     test = changed(test, STEADY, client_requests=(WRITES,))
-    assert verdict(noop_writes(), test).startswith("inconclusive: ")
-    assert verdict(noop_writes(), test) == snapshot
+    assert verdict(NoopWrites(), test).startswith("inconclusive: ")
+    assert verdict(NoopWrites(), test) == snapshot
 
 
 def test_another_identity_has_no_count(snapshot: SnapshotAssertion) -> None:
-    found = verdict(noop_writes(identity="kwok"), counted(WRITES))
+    found = verdict(NoopWrites(identity="kwok"), counted(WRITES))
     assert re.match("inconclusive: .*'kwok'", found)
     assert found == snapshot
 
 
 def test_a_count_that_is_not_there_says_why_beside_the_log(snapshot: SnapshotAssertion) -> None:
-    found = verdict(noop_writes(), NoopRun(audited=False).result())
+    found = verdict(NoopWrites(), NoopRun(audited=False).result())
     assert re.match("inconclusive: .*audit log.* rest_client_requests_total", found)
     assert found == snapshot
 
@@ -93,15 +86,15 @@ def test_a_count_that_is_not_there_says_why_beside_the_log(snapshot: SnapshotAss
 @pytest.mark.parametrize(
     ("check", "expected"),
     [
-        (noop_reads(max=4), "pass: .* 4 ≤ 4"),
-        (noop_reads(max=3), "inconclusive: "),
-        (api_requests(STEADY, max=9), "pass: .* 9 ≤ 9"),
-        (api_requests(STEADY, max=8), "inconclusive: "),
-        (api_requests(STEADY, "list", max=4), "pass: list requests"),
-        (api_requests(STEADY, "patch", resource="pods", max=5), "pass: patch pods requests"),
-        (api_requests(STEADY, "patch", resource="pods", max=4), "inconclusive: "),
-        (api_requests(STEADY, "patch", max=0.5, per_object=10), "pass: "),
-        (api_requests(STEADY, "delete", max=0), "inconclusive: .*never counted"),
+        (NoopReads(max=4), "pass: .* 4 ≤ 4"),
+        (NoopReads(max=3), "inconclusive: "),
+        (ApiRequests(STEADY, max=9), "pass: .* 9 ≤ 9"),
+        (ApiRequests(STEADY, max=8), "inconclusive: "),
+        (ApiRequests(STEADY, "list", max=4), "pass: list requests"),
+        (ApiRequests(STEADY, "patch", resource="pods", max=5), "pass: patch pods requests"),
+        (ApiRequests(STEADY, "patch", resource="pods", max=4), "inconclusive: "),
+        (ApiRequests(STEADY, "patch", max=0.5, per_object=10), "pass: "),
+        (ApiRequests(STEADY, "delete", max=0), "inconclusive: .*never counted"),
     ],
     ids=in_words,
 )
@@ -123,7 +116,7 @@ def test_a_pass_holds_whatever_of_the_count_were_objects(
     objects: dict[str, int], others: dict[str, int], bound: int
 ) -> None:
     rows = [row(name, objects.get(name, 0) + others.get(name, 0), before=1) for name in ("GET", "POST", "PUT", "PATCH")]
-    found = judge(noop_writes(max=bound), counted(*rows, row("DELETE", objects.get("DELETE", 0), before=1)))
+    found = judge(NoopWrites(max=bound), Run(counted(*rows, row("DELETE", objects.get("DELETE", 0), before=1))))
     true_writes = sum(count for method, count in objects.items() if method != "GET")
     assert found.verdict in ("pass", "inconclusive")
     if found.verdict == "pass":
@@ -159,14 +152,14 @@ def scraped(test: TestResult, name: str, *, seconds: float, off: float, rss_step
 )
 def test_a_bound_within_the_resolution_is_not_decided(bound: str, expected: str, snapshot: SnapshotAssertion) -> None:
     test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05)
-    found = verdict(cpu("deploy", max=bound), test)
+    found = verdict(Cpu("deploy", max=bound), test)
     assert re.match(expected, found)
     assert found == snapshot
 
 
 def test_the_evidence_says_where_cpu_is_from(snapshot: SnapshotAssertion) -> None:
     test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05, rss_step=3_000_000)
-    evidence = judge(cpu("deploy", max="9s"), test).evidence[-1]
+    evidence = judge(Cpu("deploy", max="9s"), Run(test)).evidence[-1]
     assert " 50 ms, " in evidence
     assert " 3 MB " in evidence
     assert evidence == snapshot
@@ -175,31 +168,31 @@ def test_the_evidence_says_where_cpu_is_from(snapshot: SnapshotAssertion) -> Non
 @pytest.mark.parametrize(("bound", "expected"), [("120M", "pass"), ("100M", "inconclusive"), ("94M", "fail")])
 def test_memory_may_have_been_higher_between_two_scrapes(bound: str, expected: str) -> None:
     test = scraped(NoopRun().result(), "deploy", seconds=2.0, off=0.05, rss_step=20_000_000)
-    assert judge(rss(max=bound, phase="deploy"), test).verdict == expected
+    assert judge(Rss(max=bound, phase="deploy"), Run(test)).verdict == expected
 
 
 @pytest.mark.parametrize(
     ("check", "expected"),
     [
-        (noop_cpu(per_reconcile="70ms"), "pass"),
-        (noop_cpu(per_reconcile="65ms"), "inconclusive"),
-        (noop_cpu(per_reconcile="15ms"), "inconclusive"),
-        (noop_cpu(per_reconcile="10ms"), "fail"),
-        (noop_cpu(times_idle=6), "pass"),
-        (noop_cpu(times_idle=3), "inconclusive"),
-        (noop_cpu(times_idle=1.1), "fail"),
+        (NoopCpu(per_reconcile="70ms"), "pass"),
+        (NoopCpu(per_reconcile="65ms"), "inconclusive"),
+        (NoopCpu(per_reconcile="15ms"), "inconclusive"),
+        (NoopCpu(per_reconcile="10ms"), "fail"),
+        (NoopCpu(times_idle=6), "pass"),
+        (NoopCpu(times_idle=3), "inconclusive"),
+        (NoopCpu(times_idle=1.1), "fail"),
     ],
 )
 def test_a_no_op_is_as_exact_as_both_of_its_windows(check: Any, expected: str) -> None:
     test = scraped(NoopRun().result(), STEADY, seconds=0.3, off=0.03)
     test = scraped(test, IDLE, seconds=0.1, off=0.02)
-    assert judge(check, test).verdict == expected
+    assert judge(check, Run(test)).verdict == expected
 
 
 def test_an_idle_time_below_the_resolution_has_no_upper_multiple(snapshot: SnapshotAssertion) -> None:
     test = scraped(NoopRun().result(), STEADY, seconds=0.3, off=0.03)
     test = scraped(test, IDLE, seconds=0.01, off=0.03)
-    found = verdict(noop_cpu(times_idle=100), test)
+    found = verdict(NoopCpu(times_idle=100), test)
     assert re.match(r"inconclusive: .* above 3\.\d+ times", found)
     assert found == snapshot
 
@@ -228,7 +221,7 @@ def test_no_verdict_is_wrong_about_a_figure_within_its_resolution(
 def test_pods_on_real_nodes_fail_and_are_named(snapshot: SnapshotAssertion) -> None:
     stray = StrayPod(pod="t/a", node="worker-1")
     test = msgspec.structs.replace(NoopRun().result(), pod_places=PodPlaces(simulated=9, elsewhere=1, strays=(stray,)))
-    found = judge(simulated_nodes_only(), test)
+    found = judge(SimulatedNodesOnly(), Run(test))
     assert (found.verdict, found.figure) == ("fail", 1)
     assert found.text.endswith(" of 10 1 > 0")
     assert found.text == snapshot
@@ -242,6 +235,6 @@ def test_pods_on_real_nodes_fail_and_are_named(snapshot: SnapshotAssertion) -> N
 )
 def test_simulated_nodes_only(places: PodPlaces | None, expected: str, snapshot: SnapshotAssertion) -> None:
     test = msgspec.structs.replace(NoopRun().result(), pod_places=places)
-    found = verdict(simulated_nodes_only(), test)
+    found = verdict(SimulatedNodesOnly(), test)
     assert found.startswith(expected)
     assert found == snapshot

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_grovescale.analysis.metrics.surface import Surface, surface_of
-from pytest_grovescale.checks.lint.lint import Wanted, lint
-from pytest_grovescale.checks.lint.problem import Problem
+from pytest_grovescale.checks.metrics.families import Problem
+from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.exposition.reader import Reader
 
 DATA = Path(__file__).parents[2] / "data"
@@ -27,11 +27,11 @@ def family(name: str, kind: str, *series: str, help: str = "Help.") -> str:
     return "\n".join([*described, f"# TYPE {name} {kind}", *lines, ""])
 
 
-def problems(*texts: str, wanted: Wanted | None = None) -> list[Problem]:
-    return list(lint(surface("".join(texts)), wanted or Wanted()).problems)
+def problems(*texts: str, wanted: LintRules | None = None) -> list[Problem]:
+    return list(lint(surface("".join(texts)), wanted or LintRules()).problems)
 
 
-def rules(*texts: str, wanted: Wanted | None = None) -> list[str]:
+def rules(*texts: str, wanted: LintRules | None = None) -> list[str]:
     return [problem.rule for problem in problems(*texts, wanted=wanted)]
 
 

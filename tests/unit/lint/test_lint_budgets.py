@@ -30,8 +30,8 @@ tests:
     - series: {max: 1, target: etcd}
   "*":
     - series: {max: 1, family: "grove_*"}
-    - initialised: {families: [controller_runtime_reconcile_errors_total]}
-    - initialised: {families: [grove_operator_status_update_conflict_total]}
+    - preinitialized_series: {families: [controller_runtime_reconcile_errors_total]}
+    - preinitialized_series: {families: [grove_operator_status_update_conflict_total]}
     - scales: {metric: "series:deploy"}
 """  # noqa: E501 - a file as one would write it
 

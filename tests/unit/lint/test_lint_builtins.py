@@ -8,9 +8,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.surface import surface_of
-from pytest_grovescale.checks.lint.lint import Wanted, lint
-from pytest_grovescale.checks.lint.served import served
-from pytest_grovescale.checks.metrics.catalogue import builtin, builtins
+from pytest_grovescale.checks.metrics.families import builtin, builtins, served
+from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.exposition.reader import Reader
 
 from .surfaces import HEAD, HEAD_PROTOBUF, family, problems, rules
@@ -21,7 +20,7 @@ ACTIVE = family("controller_runtime_active_workers", "gauge", '{controller="c"}'
 @pytest.mark.parametrize("path", [HEAD, HEAD_PROTOBUF], ids=lambda path: path.suffix)
 def test_a_real_manager_is_clean_and_the_catalogue_knows_all_of_it(path: Path) -> None:
     surface = surface_of(Reader().read(path.read_bytes()), target="manager")
-    found = lint(surface, Wanted())
+    found = lint(surface, LintRules())
     assert (found.problems, found.own_families, found.series) == ((), 0, 636)
     for one in served(surface):
         assert one.builtin is not None, one.name

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.lint.difference import FamilyDifference, difference
-from pytest_grovescale.checks.lint.lint import Wanted, lint
+from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference
+from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.report.lint import Found, text
 
 from .surfaces import family, surface
@@ -60,7 +60,7 @@ def test_as_many_series_are_not_the_same_series(snapshot: SnapshotAssertion) -> 
         surface(family("a_x", "gauge", '{v="0"}')),
         surface(family("a_x", "gauge", *(f'{{v="{n}"}}' for n in range(9)))),
     )
-    told = text(Found(lint=lint(many, Wanted()), against=difference(few, many))).splitlines()
+    told = text(Found(lint=lint(many, LintRules()), against=difference(few, many))).splitlines()
     assert told[0].startswith("against t: +8 -0 series")
     assert told[2:5] == [f'    + a_x{{v="{n}"}}' for n in (1, 2, 3)]
     assert "\n".join(told[:6]) == snapshot

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.lint.labels import MANY, UNBOUNDED
-from pytest_grovescale.checks.lint.lint import Wanted
+from pytest_grovescale.checks.metrics.labels import MANY, UNBOUNDED
+from pytest_grovescale.checks.metrics.lint import LintRules
 
 from .surfaces import family, problems, rules
 
@@ -125,8 +125,8 @@ def test_one_fault_for_a_label_however_many_series_with_an_example(snapshot: Sna
 
 def test_what_is_forbidden_is_the_users_to_say() -> None:
     text = family("x_things", "gauge", '{tenant="a",pod="b"}')
-    assert rules(text, wanted=Wanted(forbidden=("tenant",))) == ["unbounded-label"]
-    assert rules(text, wanted=Wanted(forbidden=())) == []
+    assert rules(text, wanted=LintRules(forbidden=("tenant",))) == ["unbounded-label"]
+    assert rules(text, wanted=LintRules(forbidden=())) == []
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))

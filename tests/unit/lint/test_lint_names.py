@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.lint.names import problems as name_problems
-from pytest_grovescale.checks.lint.served import Served
-from pytest_grovescale.checks.lint.units import ABBREVIATIONS, BASE, OTHER, PREFIXES
+from pytest_grovescale.checks.metrics.families import Served
+from pytest_grovescale.checks.metrics.names import ABBREVIATIONS, BASE, OTHER, PREFIXES
+from pytest_grovescale.checks.metrics.names import problems as name_problems
 from pytest_grovescale.exposition.families import Family, MetricType
 
 from .surfaces import family, problems, rules

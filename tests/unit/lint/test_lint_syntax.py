@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.lint import syntax
+from pytest_grovescale.checks.metrics import lint
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.limits import Limits
 from pytest_grovescale.exposition.reader import Reader
@@ -18,12 +18,12 @@ TEXT = b"# HELP x Help.\n# TYPE x gauge\nx 1\ny 2\n"
 
 
 def test_what_is_right_is_read_as_it_is() -> None:
-    assert syntax.read(TEXT) == (Reader().read(TEXT), [])
-    assert syntax.read(HEAD_PROTOBUF.read_bytes())[1] == []
+    assert lint.read(TEXT) == (Reader().read(TEXT), [])
+    assert lint.read(HEAD_PROTOBUF.read_bytes())[1] == []
 
 
 def test_wrong_lines_are_told_in_their_order_and_left_out() -> None:
-    found, faults = syntax.read(TEXT + b"z 1,024\nx 3\nz{ 1\nw 4\n")
+    found, faults = lint.read(TEXT + b"z 1,024\nx 3\nz{ 1\nw 4\n")
     assert found.samples == {"x": "1", "y": "2", "w": "4"}
     assert [(fault.rule, fault.says.partition(":")[0]) for fault in faults] == [
         ("syntax", "line 5"),
@@ -34,7 +34,7 @@ def test_wrong_lines_are_told_in_their_order_and_left_out() -> None:
 
 @pytest.mark.parametrize("second", [b"gauge", b"counter"])
 def test_a_family_that_is_given_a_type_twice_is_told(second: bytes) -> None:
-    found, faults = syntax.read(TEXT + b"# TYPE x " + second + b"\n# HELP x Help.\n")
+    found, faults = lint.read(TEXT + b"# TYPE x " + second + b"\n# HELP x Help.\n")
     assert found.families["x"].type == second.decode()
     (fault,) = faults
     assert (fault.family, fault.rule) == ("x", "duplicate")
@@ -42,7 +42,7 @@ def test_a_family_that_is_given_a_type_twice_is_told(second: bytes) -> None:
 
 
 def test_an_answer_that_was_cut_off_is_told(snapshot: SnapshotAssertion) -> None:
-    found, faults = syntax.read(TEXT + b"z 1.0")
+    found, faults = lint.read(TEXT + b"z 1.0")
     assert found.samples == {"x": "1", "y": "2"}
     (fault,) = faults
     assert fault.says.startswith("line 5: ")
@@ -62,12 +62,12 @@ def test_an_answer_that_was_cut_off_is_told(snapshot: SnapshotAssertion) -> None
 )
 def test_what_is_no_exposition_is_refused(body: bytes) -> None:
     with pytest.raises(ExpositionError):
-        syntax.read(body)
+        lint.read(body)
 
 
 def test_limits_are_of_the_whole() -> None:
     with pytest.raises(ExpositionError, match="more than 2 series"):
-        syntax.read(b"a 1\nb 1\nc 1\n", limits=Limits(max_series=2))
+        lint.read(b"a 1\nb 1\nc 1\n", limits=Limits(max_series=2))
 
 
 @settings(max_examples=30)
@@ -77,8 +77,8 @@ def test_any_damage_is_told_or_refused(damage: list[tuple[int, bytes]]) -> None:
     for at, junk in damage:
         lines.insert(at, junk.replace(b"\n", b""))
     try:
-        found, faults = syntax.read(b"\n".join([*lines, b""]), "text/plain")
+        found, faults = lint.read(b"\n".join([*lines, b""]), "text/plain")
     except ExpositionError:
         return
-    assert len(faults) <= syntax.MOST
+    assert len(faults) <= lint.MOST_LINES
     assert len(found.samples) > 100

@@ -8,8 +8,7 @@ import numpy as np
 
 from pytest_grovescale.analysis.result import CheckResult
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
-from pytest_grovescale.checks.scaling import judge
-from pytest_grovescale.checks.shape import scales
+from pytest_grovescale.checks import Scales
 
 SIZES = (62, 125, 250, 500, 1000)
 REPEATS = 3
@@ -77,4 +76,4 @@ def grown(*, parameter: str = "replicas", broken: str = "deploy: timeout after 1
 def judged(found: Sweep) -> tuple[CheckResult, ...]:
     """Return two checks that pass, one that fails, and one whose bound lies in the interval."""
     bounds = {"cpu:deploy": 1.15, "api:delete": 1.15, "milestone:delete/pcs-gone": 1.1, "noop_writes": 1.0}
-    return tuple(judge(scales(key, exponent_max=bound), found, source="--check") for key, bound in bounds.items())
+    return tuple(Scales(key, exponent_max=bound).judge_sweep(found, source="--check") for key, bound in bounds.items())

@@ -6,8 +6,7 @@ import numpy as np
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
-from pytest_grovescale.checks.scaling import judge
-from pytest_grovescale.checks.shape import scales
+from pytest_grovescale.checks import Scales
 from pytest_grovescale.report.scaling_table import render, render_markdown
 from tests.golden import masked
 
@@ -48,7 +47,7 @@ def test_rows_are_ordered_by_exponent_and_hold_the_medians() -> None:
 
 def test_a_failed_check_is_the_answer(snapshot: SnapshotAssertion) -> None:
     found = swept()
-    check = judge(scales("cpu:deploy"), found)
+    check = Scales("cpu:deploy").judge_sweep(found)
     text = render(found, [check], width=140)
     assert masked(text.splitlines()[0], numbers=True) == snapshot
     assert text.startswith("CPU of the operator, deploy ")
@@ -60,7 +59,7 @@ def test_a_failed_check_is_the_answer(snapshot: SnapshotAssertion) -> None:
 
 def test_a_check_that_cannot_be_decided_is_the_answer(snapshot: SnapshotAssertion) -> None:
     found = swept()
-    check = judge(scales("api:delete"), found)
+    check = Scales("api:delete").judge_sweep(found)
     first = render(found, [check], width=200).splitlines()[0]
     assert first.startswith("Can't tell: ")
     assert first == snapshot

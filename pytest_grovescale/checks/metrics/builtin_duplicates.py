@@ -1,0 +1,248 @@
+"""Families that say what a built-in one says: by their values over a run, by those of one scrape, or by their names.
+
+What counts began at 0 when its process started: that makes one scrape the second of two, which is enough where the
+counts are large. Gauges need a run. A name misleads in both ways, so it counts only where values cannot be compared and
+it proves enough: the built-in must be there to be used instead, and the family have no label that it lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from ...analysis.metrics.duplicates import verdicts
+from ...analysis.metrics.history import OPERATOR, MetricsHistory, TargetHistory
+from ...analysis.metrics.surface import Surface
+from ...analysis.result import FamilyVerdict, TargetSummary, TestResult
+from ...errors import NotMeasuredError
+from ...exposition.families import MetricType
+from ...exposition.libraries import LIBRARIES
+from ...exposition.series import Series
+from ...recording.records import Scraped
+from ..outcome import MOST, Outcome
+from ..run import Run
+from .families import Problem, Served, builtin, builtins, written
+from .labels import UNBOUNDED
+from .target import OwnFamiliesCheck
+
+MOST_SERIES = 5_000
+"""Series of a family whose values are compared; one with more has other faults."""
+
+_WORK = ("controller_runtime_", "workqueue_", "rest_client_")
+
+
+class _Saying(NamedTuple):
+    """What names say that mean a built-in."""
+
+    pattern: re.Pattern[str]
+    """Of the whole name, behind any prefix."""
+    types: tuple[MetricType, ...]
+    builtin: str
+    select: str = ""
+    """Labels that choose the part of the built-in that is meant."""
+
+
+def _saying(pattern: str, types: str, name: str, select: str = "") -> _Saying:
+    kinds: dict[str, MetricType] = {"c": "counter", "g": "gauge", "h": "histogram", "s": "summary"}
+    return _Saying(re.compile(f"(?:.*_)?(?:{pattern})"), tuple(kinds[kind] for kind in types), name, select)
+
+
+_RECONCILE = r"reconcil(?:e|es|ed|er|iation|iations|ing)"
+_IN_FLIGHT = r"in_?flight|active|running|concurrent|current|ongoing"
+_LENGTH = r"duration|time|latency|seconds"
+
+_SAYINGS = (
+    _saying(
+        rf"{_RECONCILE}(?:_(?:loop|process|processing))?_(?:{_LENGTH})(?:_seconds)?(?:_total)?",
+        "hs",
+        "controller_runtime_reconcile_time_seconds",
+    ),
+    _saying(rf"{_RECONCILE}_(?:errors?|failures?|failed)_total", "c", "controller_runtime_reconcile_errors_total"),
+    _saying(rf"failed_{_RECONCILE}_total", "c", "controller_runtime_reconcile_errors_total"),
+    _saying(rf"{_RECONCILE}_panics?_total", "c", "controller_runtime_reconcile_panics_total"),
+    _saying(rf"{_RECONCILE}_timeouts?_total", "c", "controller_runtime_reconcile_timeouts_total"),
+    _saying(
+        rf"(?:{_RECONCILE}_)?(?:requeues?|requeued)_total",
+        "c",
+        "controller_runtime_reconcile_total",
+        '{result=~"requeue.*"}',
+    ),
+    _saying(rf"{_RECONCILE}(?:_(?:count|runs|loops|calls))?_total", "c", "controller_runtime_reconcile_total"),
+    _saying(
+        rf"{_RECONCILE}(?:_workers)?_(?:{_IN_FLIGHT})|(?:{_IN_FLIGHT})_(?:{_RECONCILE}|reconcilers|workers)",
+        "g",
+        "controller_runtime_active_workers",
+    ),
+    _saying(
+        r"max_concurrent_reconciles|workers?_(?:max|limit|total)", "g", "controller_runtime_max_concurrent_reconciles"
+    ),
+    _saying(r"(?:work_?)?queue_(?:depth|length|size)", "g", "workqueue_depth"),
+    _saying(r"(?:work_?)?queue_adds?_total", "c", "workqueue_adds_total"),
+    _saying(r"(?:work_?)?queue_retries_total", "c", "workqueue_retries_total"),
+    _saying(rf"(?:work_?)?queue_(?:wait_)?(?:{_LENGTH})(?:_seconds)?", "hs", "workqueue_queue_duration_seconds"),
+    _saying(r"(?:kube_?|k8s_|api_?server_|rest_)(?:api_|client_)?requests_total", "c", "rest_client_requests_total"),
+    _saying(r"is_leader|leader|leader_election_status", "g", "leader_election_master_status"),
+    _saying(r"goroutines", "g", "go_goroutines"),
+    _saying(r"cpu_seconds_total", "c", "process_cpu_seconds_total"),
+    _saying(r"(?:resident_memory|rss|memory)_bytes", "g", "process_resident_memory_bytes"),
+    _saying(r"(?:process_)?start_time_seconds", "g", "process_start_time_seconds"),
+)
+"""The first that matches counts."""
+
+_NO_REFINEMENT = frozenset({"instance", "job", "service", "component", *UNBOUNDED})
+"""Labels that add nothing: who serves, which the scraper adds anyway, and those that are unbounded."""
+
+
+class NoBuiltinDuplicates(OwnFamiliesCheck, tag="no_builtin_duplicates", frozen=True, kw_only=True):
+    """Whether a family of the operator's own says what a built-in one says already, or takes its name.
+
+    Values over the run decide, whatever the names; see `analysis.metrics.duplicates`. A family that adds up to a
+    built-in one over labels of its own is allowed, and named. One that duplicates another of the operator's own is
+    named as well, and fails nothing: that they are the same is only likely.
+    """
+
+    one_scrape = "since_start"
+
+    def judge_target(self, run: Run) -> Outcome:
+        target = run.metrics().target(self.target)
+        families = [verdict for verdict in verdicts(target, builtins()) if not self.ignored(verdict.family)]
+        refused = [verdict for verdict in families if verdict.refused]
+        if not refused:
+            _refuse_unmoved(target)
+        order = ("collision", "duplicate", "refinement", "unmoved")
+        # Of the novel ones the number is enough.
+        listed = sorted((one for one in families if one.kind in order), key=lambda one: order.index(one.kind))
+        return Outcome(
+            verdict="fail" if refused else "pass",
+            figure=len(refused),
+            bound=0,
+            text=_text(families, refused),
+            evidence=tuple(_line(verdict) for verdict in listed[:MOST]),
+        )
+
+
+def with_verdicts(test: TestResult, metrics: Callable[[], MetricsHistory]) -> TestResult:
+    """Return a test's result with the verdict of each family of the operator's own, whatever checks the test has."""
+    return msgspec.structs.replace(test, metrics=tuple(_with_verdicts(target, metrics) for target in test.metrics))
+
+
+def since_start(
+    target: str, families: Iterable[Served], samples: Mapping[str, float], *, phase: str = ""
+) -> TargetHistory:
+    """Return a scrape as the second of two: at the first, its process had just started, and all counts were 0.
+
+    ``phase``: the name of a phase that it is the end of; empty: of none.
+    """
+    compared = [family for family in families if len(family.series) <= MOST_SERIES]
+    described = {family.name: family.family for family in compared}
+    start = {written(one): 0.0 for family in compared for one in family.series if _counts(family, one)}
+    now = {text: samples[text] for family in compared for one in family.series if (text := written(one)) in samples}
+    history = TargetHistory(target)
+    history.feed(Scraped(at=0, target=target, samples=start, families=described), "")
+    history.feed(Scraped(at=1, target=target, edge=f"end:{phase}" if phase else "", samples=now), phase)
+    return history
+
+
+def problems(surface: Surface, every: list[Served], own: list[Served]) -> Iterator[Problem]:
+    """Yield the families that have a built-in's name, its values in one scrape, or a name that promises them.
+
+    ``every``: the families of the endpoint; ``own``: those that no library brought.
+    """
+    judged: set[str] = set()
+    for verdict in verdicts(since_start(surface.target, every, surface.samples), builtins()):
+        if verdict.kind in ("collision", "duplicate", "refinement"):
+            judged.add(verdict.family)
+        if verdict.kind == "collision":
+            yield Problem(family=verdict.family, rule="builtin-collision", says=verdict.why, fix="give it another name")
+        elif verdict.kind == "duplicate":
+            yield Problem(
+                family=verdict.family,
+                rule="builtin-duplicate",
+                says=f"since the start it has counted what {verdict.other} counts",
+                fix=f"take it away, and read {verdict.query}",
+            )
+    yield from _by_name((family for family in own if family.name not in judged), {family.name for family in every})
+
+
+def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:
+    # Of several pods each is a target: operator/<pod>.
+    if target.target.partition("/")[0] != OPERATOR or not target.scrapes:
+        return target
+    return msgspec.structs.replace(target, verdicts=tuple(verdicts(metrics().target(target.target), builtins())))
+
+
+def _refuse_unmoved(target: TargetHistory) -> None:
+    """Raise NotMeasuredError for a history without changes, in which no duplicate shows."""
+    if not target.moments:
+        raise NotMeasuredError(f"{target.target} was never scraped")
+    built_in = [series for series in target.series if series.startswith(LIBRARIES)]
+    # Those of Go and of the process always change, even of an operator without work.
+    work = [series for series in built_in if series.startswith(_WORK)]
+    if not any(target.changes(series) > 1 for series in work or built_in):
+        raise NotMeasuredError(
+            f"no built-in metric of reconciles, queues or requests changed between {len(target.moments)} scrapes:"
+            " duplicates are found by what changes",
+            next_step="Let the operator work between two scrapes.",
+        )
+
+
+def _text(families: list[FamilyVerdict], refused: list[FamilyVerdict]) -> str:
+    if refused:
+        names = ", ".join(f"{verdict.family} ({verdict.kind} of {verdict.other})" for verdict in refused[:3])
+        more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+        return f"{len(refused)} of {len(families)} own families say what a built-in one says: {names}{more}"
+    kinds = Counter(verdict.kind for verdict in families)
+    parts = [f"{kinds[kind]} {kind}" for kind in ("novel", "refinement") if kinds[kind]]
+    if kinds["duplicate"]:
+        parts.append(f"{kinds['duplicate']} duplicate of another own one")
+    if kinds["unmoved"]:
+        parts.append(f"{kinds['unmoved']} not comparable, since they never changed")
+    return f"no own family says what a built-in one says: {', '.join(parts) or 'there is none'}"
+
+
+def _line(verdict: FamilyVerdict) -> str:
+    match verdict.kind:
+        case "collision":
+            return f"{verdict.family}: {verdict.why}; give it another name"
+        case "duplicate":
+            other = f"the same as {verdict.other}, its own too: " if verdict.of_own else ""
+            return f"{verdict.family}: {other}{verdict.why}; leave it out and ask for {verdict.query}"
+        case "refinement":
+            return f"{verdict.family} refines {verdict.other}: {verdict.why}, it is {verdict.query}"
+        case _:
+            return f"{verdict.family}: {verdict.why}"
+
+
+def _counts(family: Served, series: Series) -> bool:
+    """Return whether a series began at 0; a summary's quantiles did not."""
+    return family.family.type in ("counter", "histogram", "summary") and "quantile" not in series.labels
+
+
+def _by_name(families: Iterable[Served], names: Collection[str]) -> Iterator[Problem]:
+    """Yield families whose names promise what a built-in says; ``names`` are those of all families of the endpoint."""
+    origins = {known.origin for name in names if (known := builtin(name)) is not None}
+    for family in families:
+        if family.builtin is None and (duplicate := _duplicate(family, names, origins)) is not None:
+            yield duplicate
+
+
+def _duplicate(family: Served, names: Collection[str], origins: Collection[str]) -> Problem | None:
+    saying = next((one for one in _SAYINGS if one.pattern.fullmatch(family.name)), None)
+    if saying is None or family.family.type not in (*saying.types, "unknown"):
+        return None
+    known = builtins()[saying.builtin]
+    # A lazy family is absent until its first use; others of its library show that it is built in.
+    if known.name not in names and known.origin not in origins:
+        return None
+    if not family.series or not set(family.labels()) <= {*known.labels, *_NO_REFINEMENT}:
+        return None
+    return Problem(
+        family=family.name,
+        rule="builtin-duplicate",
+        says=f"its name promises what {known.name}{saying.select} says already",
+        fix=f"take it away, and read {known.name}{saying.select}",
+    )

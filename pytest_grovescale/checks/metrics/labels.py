@@ -1,0 +1,177 @@
+"""Labels: those that a check forbids, and those that can take any number of values.
+
+Each value of a label is a series of its own, for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
+
+from ...exposition.series import Series
+from ..check import CheckArgumentError
+from ..outcome import Outcome, at_most, first
+from ..run import Run
+from .families import Problem, Served, served, written
+from .series import none_served
+from .target import TargetCheck, unread
+
+UNBOUNDED = (
+    *("namespace", "pod", "pod_name", "name", "object", "object_name", "resource_name", "key"),
+    *("uid", "id", "uuid", "request_id", "trace_id", "span_id", "session_id", "container_id", "run_id"),
+    *("resource_version", "path", "url", "uri", "message", "msg", "error", "err", "error_message", "stack"),
+    *("ip", "pod_ip", "address", "remote_addr", "user", "username", "email", "timestamp"),
+)
+"""Names of unbounded labels: their values grow with objects, requests or time."""
+
+_OF_OBJECTS = frozenset({"pod", "pod_name", "name", "object", "object_name", "resource_name"})
+"""Those of `UNBOUNDED` that mean names of objects."""
+
+_CODED = re.compile(r"(?=\w*[A-Z])[A-Za-z]\w*", re.ASCII)
+"""Words with capitals, as in code: no object has such a name."""
+
+_REST = frozenset({"other", "others"})
+"""Values that stand for all the rest: beside one of them the others are a fixed list."""
+
+COPIED = ("label_", "annotation_")
+"""Prefixes of labels that were copied from objects: their values are whatever the objects have."""
+
+MANY = 100
+"""A label with more different values is reported, after
+https://prometheus.io/docs/practices/instrumentation/#do-not-overuse-labels."""
+
+_SHAPES = {
+    "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
+    "a pod's name": re.compile(r"[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
+    "an object's namespace and name": re.compile(r"[a-z0-9][a-z0-9-]*/[a-z][a-z0-9]*-[a-z0-9-]*[0-9][a-z0-9-]*"),
+    "a time": re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"),
+    "a hash": re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
+    "an address": re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"),
+    "a URL": re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE),
+    "a path": re.compile(r"(?:/[^/\s]+){3,}/?"),
+    "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
+}
+"""What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
+(k8s.io/apimachinery/pkg/util/rand)."""
+
+
+class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
+    """Names of labels that are forbidden, and the values that others may have, on all series that were ever served.
+
+    Labels that a library gave its own families do not count, unless ``family`` names such a family.
+    """
+
+    failure_stands = True
+    one_scrape = "alone"
+
+    forbidden: list[str] = msgspec.field(default_factory=list)
+    allowed_values: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Label → all values that it may have."""
+    family: str = ""
+
+    def validate(self) -> None:
+        if not any(self.forbidden) and not self.allowed_values:
+            raise CheckArgumentError("labels() forbids nothing", next_step='Give forbidden=["namespace", "name"].')
+
+    def judge_target(self, run: Run) -> Outcome:
+        target = run.metrics().target(self.target)
+        families = [family for family in served(target.whole(), pattern=self.family) if family.series]
+        if not families:
+            raise none_served(target, self.family)
+        broken = [text for family in families for text in self._broken(family)]
+        there = {label for family in families for label in self._judged(family)}
+        missing = sorted(set(self.allowed_values) - there)
+        return at_most(
+            "",
+            "labels that are forbidden, or have a value that is not allowed",
+            len(broken),
+            0,
+            doubts=[*(f"no series has a label {label!r}" for label in missing), *unread(target)],
+            evidence=first(broken),
+        )
+
+    def _judged(self, family: Served) -> dict[str, dict[str, Series]]:
+        return family.labels() if self.family else family.own_labels()
+
+    def _broken(self, family: Served) -> Iterator[str]:
+        """Yield each label that breaks a rule, with examples of its values."""
+        for label, values in sorted(self._judged(family).items()):
+            if label in self.forbidden:
+                yield f"{family.name} has the label {label}, with {_count(values)}: {_examples(values)}; take it away"
+            elif label in self.allowed_values:
+                others = {value: of for value, of in values.items() if value not in self.allowed_values[label]}
+                if others:
+                    yield f"{family.name}: {label} has {_count(others)} that it may not have: {_examples(others)}"
+
+
+def problems(
+    families: Iterable[Served], *, forbidden: Collection[str] = UNBOUNDED, many: int = MANY
+) -> Iterator[Problem]:
+    """Yield labels with a forbidden name, and those whose values are many or look unbounded."""
+    for family in families:
+        for label, values in sorted(family.own_labels().items()):
+            yield from _of_label(family, label, values, forbidden, many)
+
+
+def _of_label(
+    family: Served, label: str, values: Mapping[str, Series], forbidden: Collection[str], many: int
+) -> Iterator[Problem]:
+    fix = f"take the label {label} away: an Event, a log line or a trace can name the single one"
+    example = written(next(iter(values.values())))
+    seen = f"{_count(values)} so far"
+    if label.startswith(COPIED) or (label.lower() in forbidden and not _listed(family, label, values)):
+        says = f"nobody can list the values of {label} beforehand ({seen})"
+        yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
+    elif (shape := None if _describes_process(family) else _shape_of(values)) is not None:
+        looks, value = shape
+        says = f"a value of {label} is {looks}: there is no end to them ({seen})"
+        yield Problem(family=family.name, rule="unbounded-values", says=says, series=written(values[value]), fix=fix)
+    elif len(values) > many:
+        says = f"the label {label} has {len(values):,} values"
+        yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
+
+
+def _listed(family: Served, label: str, values: Collection[str]) -> bool:
+    """Return whether the values of a label with an unbounded name are nevertheless a fixed list.
+
+    They are where one value stands for the rest; and where what could be names of objects is parts of the program:
+    words of its code, the word that another label of the series writes as code, or one ``name`` on all series.
+    """
+    if not _REST.isdisjoint(values):
+        return True
+    if label.lower() not in _OF_OBJECTS:
+        return False
+    constant = label == "name" and len(values) == 1 and len(family.series) > 1
+    if constant or all(_CODED.fullmatch(value) for value in values):
+        return True
+    return all(_written_as_code(one, label) for one in family.series)
+
+
+def _written_as_code(series: Series, label: str) -> bool:
+    """Return whether another label has the same value with capitals (``name="rbac",type="RBAC"``), as no object has."""
+    value_here = series.labels.get(label, "").lower()
+    return any(value.lower() == value_here and _CODED.fullmatch(value) for value in series.labels.values())
+
+
+def _describes_process(family: Served) -> bool:
+    """Return whether it is the one series with a process's version, build or settings."""
+    return family.name.endswith("_info") and len(family.series) == 1
+
+
+def _shape_of(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return what a value looks like, and that value; None where none looks unbounded."""
+    for value in values:
+        for looks, pattern in _SHAPES.items():
+            if pattern.fullmatch(value):
+                return looks, value
+    return None
+
+
+def _count(values: Mapping[str, object]) -> str:
+    return f"{len(values):,} value{'s' if len(values) != 1 else ''}"
+
+
+def _examples(values: Mapping[str, Series]) -> str:
+    return ", ".join(written(series) for series in list(values.values())[:2])

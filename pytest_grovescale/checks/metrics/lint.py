@@ -1,0 +1,134 @@
+"""All rules that an endpoint's response can be checked by without a cluster or a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from ...analysis.metrics.surface import Surface
+from ...errors import ExpositionError, ExpositionLineError
+from ...exposition.families import Exposition
+from ...exposition.limits import Limits
+from ...exposition.reader import Reader
+from . import buckets, builtin_duplicates, function_names, labels, names, series
+from .families import Problem, Served, served
+
+MOST_LINES = 20
+"""Wrong lines that are reported. What has more is no exposition with faults, but something else."""
+
+MAX_BYTES = 4 << 20
+"""Of a response that is read again for each wrong line; of a larger one only the first is reported."""
+
+_TWICE = "each series once"
+
+
+class LintRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endpoint is checked for, beside the rules that apply to all."""
+
+    max_series: int | None = None
+    """In all families that match `max_series_family`."""
+    max_series_family: str = ""
+    """A family, or several with ``*``; empty: all that no library brought."""
+    forbidden: tuple[str, ...] = labels.UNBOUNDED
+    """Labels that no family of its own may have."""
+    ignore: tuple[str, ...] = ()
+    """Rules, and families (with ``*``), that are not reported."""
+
+
+class Lint(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules find wrong with an endpoint."""
+
+    target: str
+    families: int
+    own_families: int
+    """Of `families`, those that no known library brought."""
+    series: int
+    own_series: int
+    problems: tuple[Problem, ...]
+    """By family; those of the endpoint as a whole first."""
+    ignored: int = 0
+    """Faults of ignored rules and families."""
+
+
+def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = ()) -> Lint:
+    """Return what is wrong with an endpoint; ``syntax`` are faults that `read` found.
+
+    Families that a library brought are counted, and checked only for what was added to them.
+    """
+    every = served(surface)
+    own = [family for family in every if not family.of_library]
+    faults = [*syntax, *_problems(surface, every, own, rules)]
+    kept = [problem for problem in faults if not _ignored(problem, rules.ignore)]
+    return Lint(
+        target=surface.target,
+        families=len(every),
+        own_families=len(own),
+        series=len(surface.samples),
+        own_series=sum(len(family.series) for family in own),
+        problems=tuple(sorted(kept, key=lambda problem: problem.family)),
+        ignored=len(faults) - len(kept),
+    )
+
+
+def _problems(surface: Surface, every: list[Served], own: list[Served], rules: LintRules) -> Iterator[Problem]:
+    known = {family.name for family in every}
+    yield from series.problems(every, rules.max_series, rules.max_series_family)
+    yield from names.problems(own, known)
+    yield from labels.problems(every, forbidden=rules.forbidden)
+    yield from builtin_duplicates.problems(surface, every, own)
+    yield from function_names.problems(own)
+    yield from buckets.problems(own, surface.samples, surface.native)
+
+
+def _ignored(problem: Problem, ignore: Iterable[str]) -> bool:
+    return any(pattern == problem.rule or fnmatchcase(problem.family, pattern) for pattern in ignore)
+
+
+def read(body: bytes, content_type: str = "", limits: Limits | None = None) -> tuple[Exposition, list[Problem]]:
+    """Return what a response says without its wrong lines, and these with the families that it describes twice.
+
+    A scraper refuses the whole response for one of them, and so does Prometheus. Raises ExpositionError for one that is
+    no exposition, or has too many wrong lines; in protobuf nothing can be left out.
+    """
+    lines = body.split(b"\n")
+    numbers = list(range(1, len(lines) + 1))
+    faults: dict[int, Problem] = {}
+    first: ExpositionLineError | None = None
+    while True:
+        try:
+            exposition = Reader(limits).read(b"\n".join(lines), content_type)
+            return exposition, [*(faults[number] for number in sorted(faults)), *_retyped(exposition)]
+        except ExpositionLineError as error:
+            # A fault that stays when its line is taken out is not that line's.
+            if len(body) > MAX_BYTES or numbers[error.line - 1] in faults:
+                raise
+            first = first or error
+            if len(faults) == MOST_LINES:
+                raise ExpositionError(f"{first.message}; and more than {MOST_LINES} lines like it") from None
+            faults[numbers[error.line - 1]] = _problem(error, numbers[error.line - 1])
+            if error.line == len(lines):
+                # It has no line feed; the one before has.
+                lines[-1] = b""
+            else:
+                # Taken out: OpenMetrics knows no empty lines.
+                del lines[error.line - 1], numbers[error.line - 1]
+
+
+def _problem(error: ExpositionLineError, number: int) -> Problem:
+    says = f"line {number}: {error.what}"
+    if _TWICE in error.what:
+        return Problem(family="", rule="duplicate", says=says, fix="serve each series once")
+    return Problem(family="", rule="syntax", says=says, fix=error.next_step)
+
+
+def _retyped(exposition: Exposition) -> Iterator[Problem]:
+    """Yield the families with more than one TYPE line. Prometheus takes the last, others refuse the response."""
+    for name, types in sorted(exposition.retyped.items()):
+        yield Problem(
+            family=name,
+            rule="duplicate",
+            says=f"it has {len(types)} TYPE lines: {', '.join(types)}",
+            fix="describe each family once, above its samples",
+        )

@@ -1,0 +1,208 @@
+"""How many series an endpoint serves, and how many each further object brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from ...analysis.metrics.growth import Growth, Point, growths, points_of
+from ...analysis.metrics.history import TargetHistory
+from ...analysis.metrics.objects import ObjectsSeen
+from ...analysis.metrics.summary import series_by_family
+from ...analysis.result import TestResult
+from ...errors import NotMeasuredError
+from ..check import not_negative
+from ..outcome import Outcome, at_most, first
+from ..run import Run
+from .families import Problem, Served, chosen, fits, served
+from .target import TargetCheck, unread
+
+LEAST_COUNTS = 3
+"""Different numbers of objects that a line needs. That nothing grew, two show that are far enough apart."""
+
+FAR_APART = 10
+"""Objects."""
+
+SURE_COUNTS = 5
+"""From so many on, the shape of the line separates growth from series that came late."""
+
+STRAIGHT = 0.9
+"""Share of the differences that a straight line explains where series come with the objects."""
+
+
+class _Positional(TargetCheck, frozen=True):
+    max: int
+
+
+class Series(_Positional, tag="series", frozen=True, kw_only=True):
+    """Series that the endpoint serves at once, at most: buckets, sums and counts are series too."""
+
+    one_scrape = "alone"
+
+    family: str = ""
+    """Name of a family, or a pattern with ``*`` (``grove_operator_*``; ``*``: all); empty: those that no library
+    brought."""
+    phase: str = ""
+    """At this phase's end; empty: the most of all scrapes."""
+
+    def validate(self) -> None:
+        not_negative(self, max=self.max)
+
+    def judge_target(self, run: Run) -> Outcome:
+        target = run.metrics().target(self.target)
+        surface = target.surface()
+        names = {family.name for family in bounded(served(target.whole()), self.family)}
+        every = series_by_family(target)
+        counts = {name: of for name, of in every.items() if name in names}
+        if not any(map(any, (counts if self.family else every).values())) and self.max > 0:
+            raise none_served(target, self.family)
+        totals = [sum(of[scrape] for of in counts.values()) for scrape in range(len(target.moments))]
+        scrape = _end_of(self.phase, target) if self.phase else max(range(len(totals)), key=totals.__getitem__)
+        there = bounded(served(target.surface(scrape)), self.family)
+        return at_most(
+            self.phase,
+            f"series of {surface.target} {_where(self.family)}",
+            totals[scrape],
+            self.max,
+            doubts=() if self.phase else unread(target),
+            evidence=[
+                target.when(scrape) + ("" if self.phase else f", the most of {len(totals)} scrapes"),
+                *map(_made_of, _largest(there)),
+            ],
+        )
+
+
+class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
+    """How many series each further object brings: the slopes of all families that grow with the objects, added up.
+
+    Families that a library brought do not count, unless ``family`` names one.
+    """
+
+    vs: Literal["objects"] = "objects"
+    slope_max: float = 0.0
+    """Series for each object, at most."""
+    family: str = ""
+
+    def validate(self) -> None:
+        not_negative(self, slope_max=self.slope_max)
+
+    def judge_target(self, run: Run) -> Outcome:
+        metrics = run.metrics()
+        target = metrics.target(self.target)
+        families = [family.name for family in chosen(target.whole(), self.family)]
+        resource = _resource(run.test, metrics.objects, target)
+        points = points_of(resource, metrics.objects, target)
+        rows = list(growths(target, families, points, metrics.objects))
+        sure = [row for row in rows if row.of_objects or (len(points) >= SURE_COUNTS and row.straight >= STRAIGHT)]
+        others = [row for row in rows if row not in sure]
+        if not sure:
+            _refuse_few(points, others, f"{target.target} was scraped at {_numbers(points)} {resource}")
+        reported = rows if len(points) < SURE_COUNTS else sure
+        late = ", ".join(row.family for row in others if row not in reported)
+        return at_most(
+            "",
+            f"series for each of the {resource}",
+            sum(row.slope for row in sure),
+            self.slope_max,
+            doubts=[
+                f"{row.family} has more series than before, at too few numbers of objects to say why"
+                for row in reported
+                if row in others
+            ],
+            evidence=[
+                *first([text for row in reported for text in _growth_lines(row, resource)]),
+                *([f"came late, and not with the objects: {late}; see preinitialized_series()"] * bool(late)),
+                f"{_numbers(points)} {resource}",
+            ],
+        )
+
+
+def problems(families: Sequence[Served], most: int | None, pattern: str = "") -> Iterator[Problem]:
+    """Yield that there are more series than ``most`` in the families that count; None: no limit."""
+    counted = bounded(families, pattern)
+    count = sum(len(family.series) for family in counted)
+    if most is not None and count > most:
+        where = "; ".join(_made_of(family) for family in _largest(counted, 3))
+        yield Problem(
+            family="",
+            rule="series",
+            says=f"{count:,} series {_where(pattern)}, at most {most:,} ({where})",
+            fix="take labels away, or buckets, from the largest families",
+        )
+
+
+def bounded(families: Iterable[Served], pattern: str) -> list[Served]:
+    """Return the families whose series a bound is for: those that match a pattern, without one all its own."""
+    return [family for family in families if (fits(family.name, pattern) if pattern else not family.of_library)]
+
+
+def none_served(target: TargetHistory, family: str) -> NotMeasuredError:
+    """Return the error for a target that serves no series of a family, or none at all, with its families."""
+    names = sorted(target.families)
+    return NotMeasuredError(
+        f"{target.target} serves no series{f' in {family}' if family else ''}",
+        next_step=f"Its families are: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}." if names else "",
+    )
+
+
+def _where(pattern: str) -> str:
+    return f"in {pattern}" if pattern else "in its own families"
+
+
+def _largest(families: Iterable[Served], top: int = 5) -> list[Served]:
+    """Return the families with most series, most first."""
+    there = [family for family in families if family.series]
+    return sorted(there, key=lambda family: (-len(family.series), family.name))[:top]
+
+
+def _made_of(family: Served) -> str:
+    """Return what a family's series are made of: ``my_seconds: 312 series with 12 buckets, by verb (8), code (3)``."""
+    values = {label: len(values) for label, values in family.labels().items()}
+    buckets = len({series.labels.get("le", "") for series in family.series} - {""})
+    parts = [f"{label} ({count})" for label, count in sorted(values.items(), key=lambda item: (-item[1], item[0]))]
+    by = f", by {', '.join(parts)}" if parts else ""
+    return f"{family.name}: {len(family.series):,} series{f' with {buckets} buckets' if buckets else ''}{by}"
+
+
+def _end_of(phase: str, target: TargetHistory) -> int:
+    for scrape in reversed(target.of_phase(phase)):
+        if target.moments[scrape].edge == f"end:{phase}":
+            return scrape
+    raise NotMeasuredError(f"{target.target} was not scraped at the end of {phase!r}")
+
+
+def _refuse_few(points: Sequence[Point], grown: Sequence[Growth], scraped: str) -> None:
+    """Raise NotMeasuredError where there are too few different numbers of objects to see what grew."""
+    flat = not grown and points[-1].objects - points[0].objects >= FAR_APART
+    if len(points) < LEAST_COUNTS and not flat:
+        grew = f"; more series between them had {', '.join(row.family for row in grown)}" if grown else ""
+        raise NotMeasuredError(
+            f"{scraped}, a line needs {LEAST_COUNTS} different numbers{grew}",
+            next_step="Deploy in several steps, or scrape more often.",
+        )
+
+
+def _resource(test: TestResult, objects: ObjectsSeen, target: TargetHistory) -> str:
+    """Return which objects are counted: those that the test's milestones count, or those that became most."""
+    if test.objects_resource and objects.count(test.objects_resource, target.moments[-1].at):
+        return test.objects_resource
+    growing = objects.growing(target.moments[0].at)
+    if not growing:
+        raise NotMeasuredError(
+            "no object came while the endpoint was scraped", next_step="Give a phase a milestone that counts objects."
+        )
+    return growing
+
+
+def _growth_lines(row: Growth, resource: str) -> Iterator[str]:
+    yield f"{row.family}: {row.slope:.3g} series for each of the {resource}"
+    for label in row.labels:
+        values = f"{len(label.fresh):,} new values, {label.before:,} at first: {', '.join(label.fresh[:3])}"
+        fix = "; they name objects: take the label away" if label.of_objects else ""
+        yield f"    {label.label} has {values}{fix}"
+
+
+def _numbers(points: Sequence[Point]) -> str:
+    if len(points) > 6:
+        return f"{points[0].objects:,} to {points[-1].objects:,} ({len(points)} different numbers of)"
+    return ", ".join(f"{point.objects:,}" for point in points)
