@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families as client_re
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.wire import varint
+from pytest_grovescale.protobuf_wire import varint
 
 from .rows import Row, at_most, reported
 

@@ -10,8 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from .cluster.handle import Cluster
     from .operator.handle import Operator
-    from .runs import Run
     from .scenario.scale import Scale
+    from .session.run import Run
 
 RUN = pytest.StashKey["Run"]()
 """The session's run, stored by the plugin; missing without ``--grovescale``."""

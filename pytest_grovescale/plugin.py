@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import options, termination
+from . import interrupts, options
 from .errors import ExitCode, GrovescaleError
 from .fixtures import (
     RUN,
@@ -23,11 +23,11 @@ from .fixtures import (
     grovescale_turn,
     scale,
 )
-from .stash import BUDGET, INFRASTRUCTURE
+from .session.stash_keys import BUDGET, INFRASTRUCTURE
 from .suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from .runs import Run
+    from .session.run import Run
 
 __all__ = [
     "grovescale_cluster",
@@ -89,19 +89,19 @@ def pytest_configure(config: pytest.Config) -> None:
         if wrong := list(of_settings(settings, config.rootpath)):
             raise pytest.UsageError(*wrong)
     if settings.enabled and not config.option.collectonly:
-        from .runs import Run
+        from .session.run import Run
 
         run_id = getattr(config, "workerinput", {}).get("grovescale_run", "")
         config.stash[RUN] = Run(config, settings, run_id=run_id)
         config.pluginmanager.register(_Interrupted(config.stash[RUN]), "grovescale-interrupted")
         if not hasattr(config, "workerinput"):
-            termination.interrupts()
+            interrupts.sigterm_interrupts()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     # Not when this plugin is configured: pytest's own JUnit XML is later.
     if RUN in session.config.stash:
-        from .session.telling import JUnitErrors
+        from .session.error_translation import JUnitErrors
 
         JUnitErrors.register(session.config)
 
@@ -122,7 +122,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep the two passes of a profiled test on one worker."""
     if RUN not in config.stash:
         return None
-    from .session.distribution import scheduler
+    from .session.xdist_scheduling import scheduler
 
     return scheduler(config, log, config.stash[RUN].groups)
 
@@ -163,11 +163,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     _refuse_mistakes(session)
     if RUN in session.config.stash and getattr(session.config.option, "loadgroup", False):
         # Before xdist's worker reports that it is done.
-        from .session.distribution import write_groups
+        from .session.xdist_scheduling import write_groups
 
         write_groups(session.items, session.config.stash[RUN].groups)
     if file := os.environ.get(_DESCRIBE):
-        from .wanted import describe
+        from .session.test_config import describe
 
         describe(session.items, session.config.stash[_SETTINGS], Path(file))
 
@@ -277,7 +277,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
             error = run.refused(error) or error
         if not isinstance(error, GrovescaleError):
             raise
-        from .session.telling import is_infrastructure, shown, without_internal_frames
+        from .session.error_translation import is_infrastructure, shown, without_internal_frames
 
         if is_infrastructure(error):
             raise shown(error) from None
@@ -304,7 +304,7 @@ def _explained(item: pytest.Item) -> Generator[None, object, object]:
         cause = cause if run is None else run.refused(cause) or cause
         if cause is error or not isinstance(cause, GrovescaleError):
             raise
-        from .session.telling import shown
+        from .session.error_translation import shown
 
         raise shown(cause) from None
 
@@ -328,7 +328,7 @@ def pytest_runtest_makereport(
     report = yield
     if RUN not in item.config.stash:
         return report
-    from .session.telling import cause_of, is_infrastructure, show_message_first
+    from .session.error_translation import cause_of, is_infrastructure, show_message_first
 
     error = cause_of(call.excinfo.value) if call.excinfo is not None else None
     if report.failed and isinstance(error, GrovescaleError):
@@ -379,7 +379,7 @@ def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None,
     if RUN not in session.config.stash:
         return (yield)
     try:
-        termination.release()
+        interrupts.release()
         return (yield)
     except KeyboardInterrupt:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
@@ -433,4 +433,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].close()
-        termination.kills()
+        interrupts.restore()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster import nodes
 from pytest_grovescale.cluster.definition import ClusterDefinition, Existing, load_definition
 from pytest_grovescale.cluster.handle import Cluster
@@ -41,7 +41,7 @@ def definition(file: Path, *, count: int = 2, **settings: Any) -> ClusterDefinit
 
 def cluster_roles(file: str = "harness.yaml") -> list[Object]:
     """Return the ClusterRoles of a bundled file."""
-    documents = yaml.safe_load_all((bundled.root() / "fixtures/rbac" / file).read_text())
+    documents = yaml.safe_load_all((resources.root() / "fixtures/rbac" / file).read_text())
     return [document for document in documents if document["kind"] == "ClusterRole"]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..whole_files import json_schema
+from ..atomic_write import json_schema
 from .result import SCHEMA_VERSION, Result
 
 PATH = Path(__file__).with_name("result.schema.json")

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from ..analysis.attempts import last
 from ..analysis.backends import BackendsTable, backends_table, short
 from ..analysis.result import TestResult
+from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
 from ..report import backends_table as report
 from ..report import jsonfile
-from ..whole_files import json_text
 
 
 class BackendsWanted(NamedTuple):

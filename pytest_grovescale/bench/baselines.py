@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ..analysis.baseline import SCHEMA_VERSION, Baseline, BaselineTest, baseline_test, portable, same_backend, usable
 from ..analysis.result import Result
+from ..atomic_write import json_document, read_document
 from ..errors import UsageError
 from ..recording.machine import machine
-from ..whole_files import json_document, read_document
 from .whole_files import told
 
 FOLDER = Path(".grovescale") / "baselines"

@@ -14,12 +14,12 @@ import msgspec
 from .. import durations
 from ..analysis.comparison import overall
 from ..analysis.pair_contention import limit_of
+from ..atomic_write import json_text
 from ..checks import Scales
 from ..errors import RecordingError, UsageError
 from ..operator.definition import load
 from ..report import comparison_table, scaling_table
 from ..report.html.background import Background
-from ..whole_files import json_text
 from . import background, compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
 from .outcome import ComparisonFile, FailOn, SweepFile
 from .schedule import PAIRS, TYPICAL_S

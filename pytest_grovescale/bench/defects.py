@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from .. import bundled
+from .. import resources
+from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
-from ..whole_files import json_text
 from . import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table, subject
 from .matrix import CLEAN, Cell
 from .matrix_checks import Asked
@@ -41,7 +41,7 @@ def selftest_defects(
         raise UsageError(f"no defect {', '.join(unknown)}", next_step=f"There are: {', '.join(expected.defects)}.")
     asked = matrix_checks.asked(expected)
     folder = matrix_runs.folder_of(reports, resume)
-    scenario = subject.find(str(bundled.find(subject.SCENARIOS, SCENARIO)))
+    scenario = subject.find(str(resources.find(subject.SCENARIOS, SCENARIO)))
     screen = Screen(stream)
     screen.say(f"selftest in {os.path.relpath(folder)}; after an interruption: grovescale selftest defects --resume")
     runs = Runs(folder, expected, scenario)

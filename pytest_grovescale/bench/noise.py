@@ -15,9 +15,9 @@ import numpy as np
 
 from ..analysis.comparison import ComparisonPlan, Pair
 from ..analysis.statistics.paired import Floats
+from ..atomic_write import read_document
 from ..errors import UsageError
 from ..recording.records import Machine
-from ..whole_files import read_document
 from .parts import plan_with_gates
 from .store import Store, pairs
 from .whole_files import write_json

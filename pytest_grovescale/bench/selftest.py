@@ -10,10 +10,10 @@ import msgspec
 
 from ..analysis.pair_contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
+from ..atomic_write import json_text
 from ..errors import ExitCode
 from ..report.tables import Column, Sheet
 from ..report.wording import count, percent
-from ..whole_files import json_text
 from . import noise
 from .noise import NoiseBlock
 from .power import COMPARISONS, SEED, Drawn, PartPower, Power, Share, power

@@ -17,10 +17,10 @@ import msgspec
 
 from ..analysis.comparison import ComparisonPlan, Discarded, Pair, VariantRun
 from ..analysis.result import Scalar
+from ..atomic_write import read_document
 from ..cluster import locks
 from ..errors import UsageError
 from ..recording.records import CheckDeclared, Machine
-from ..whole_files import read_document
 from .schedule import Slot, complete_rounds
 from .subject import Subject
 from .variant import Variant

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from .. import bundled
+from .. import resources
 from ..errors import UsageError
 
 DESCRIBE = "GROVESCALE_DESCRIBE"
@@ -60,7 +60,7 @@ def find(test: str, options: Sequence[str] = ()) -> Subject:
     ``options`` are passed to pytest. Raises UsageError, with pytest's message, for none or several tests, and for
     invalid options.
     """
-    wanted = test or str(bundled.find(SCENARIOS, DEFAULT))
+    wanted = test or str(resources.find(SCENARIOS, DEFAULT))
     with tempfile.TemporaryDirectory(prefix="grovescale-") as folder:
         file = Path(folder) / "collected.json"
         command = [sys.executable, "-m", "pytest", "--grovescale", "--collect-only", "-q", "-p", "no:cacheprovider"]

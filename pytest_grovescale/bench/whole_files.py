@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..atomic_write import json_document, replacing
 from ..errors import RecordingError
-from ..whole_files import json_document, replacing
 
 
 def write_json(path: Path, content: msgspec.Struct, *, mode: int = 0o666) -> None:

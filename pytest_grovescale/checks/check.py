@@ -16,7 +16,7 @@ import msgspec
 
 from .. import durations
 from ..errors import UsageError
-from ..sizes import memory_bytes
+from ..quantity import memory_bytes
 from .outcome import Outcome
 from .run import Run
 

@@ -11,7 +11,7 @@ from ..analysis import figures
 from ..analysis.idle import refuse_profiled
 from ..analysis.result import CpuResult, PhaseResult, TestResult
 from ..errors import NotMeasuredError
-from ..sizes import memory_bytes
+from ..quantity import memory_bytes
 from .api_requests import for_each, objects_of
 from .check import Check, Duration, Size, duration, not_negative, size
 from .outcome import Outcome, at_most, shown

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import ExitCode, GrovescaleError
-from . import check, clusters, comparing, completion, lint_metrics, runs, schemas, selftest
+from . import check, clusters, comparisons, completion, lint_metrics, runs, schemas, selftest
 from .arguments import Parser
 from .out import say, write_any_character
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.PASSED
     except (OSError, RuntimeError) as error:
         # For example a full disk or a process limit; user-supplied paths are checked where they are read.
-        from ..writable import explained
+        from ..storage import explained
 
         refused = explained(error)
         if refused is None and not (isinstance(error, OSError) and error.filename):
@@ -54,6 +54,6 @@ def parser() -> Parser:
     made = Parser(prog="grovescale", description="Scale tests for Kubernetes operators.", epilog=_EXIT_CODES)
     made.add_argument("--version", action="version", version=__version__)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for group in (clusters, check, runs, comparing, lint_metrics, selftest, schemas, completion):
+    for group in (clusters, check, runs, comparisons, lint_metrics, selftest, schemas, completion):
         group.add(commands)
     return made

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .arguments import add_json
+from .arguments import add_allow_context, add_json
 from .completion import with_cluster_names
-from .environment import add_allow_context
 from .out import say, write
 
 
@@ -71,16 +70,16 @@ def add(commands: Any) -> None:
 
 
 def _setup(options: argparse.Namespace) -> int:
-    from .. import writable
+    from .. import storage
     from ..cluster import commands, versions
 
     version = versions.kubernetes(options.kubernetes or versions.DEFAULT_KUBERNETES)
-    writable.refuse_unwritable(writable.to_make(versions.NEEDED, version))
+    storage.refuse_unwritable(storage.to_make(versions.NEEDED, version))
     return commands.setup(kubernetes=options.kubernetes, json=options.json, say=say, write=write)
 
 
 def _up(options: argparse.Namespace) -> int:
-    from .. import writable
+    from .. import storage
     from ..cluster import commands
 
     return commands.up(
@@ -90,7 +89,7 @@ def _up(options: argparse.Namespace) -> int:
         nodes=options.nodes,
         allowed_contexts=options.allow_context,
         json=options.json,
-        refuse=lambda definition: writable.refuse_unwritable(writable.to_start(definition)),
+        refuse=lambda definition: storage.refuse_unwritable(storage.to_start(definition)),
         say=say,
         write=write,
     )

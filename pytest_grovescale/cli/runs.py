@@ -55,11 +55,11 @@ def add(commands: Any) -> None:
 def _show(options: argparse.Namespace) -> int:
     from ..analysis.analyse import contents_of, merge, result_of
     from ..analysis.profiles.attach import profiles_in, with_tables
+    from ..atomic_write import json_text
     from ..checks.judge import judge_run
     from ..recording.journal import read
     from ..report import terminal
     from ..report.tables import terminal_width
-    from ..whole_files import json_text
 
     recordings = _recordings(options.recording)
     folder = recordings[0].parent.parent
@@ -104,7 +104,7 @@ def _analyse(options: argparse.Namespace) -> int:
     from ..recording.journal import wait_closed
     from ..report import jsonfile
     from ..report.html import files
-    from ..session.folder import is_open
+    from ..session.run_folder import is_open
 
     if options.unless_open:
         if is_open(options.folder):
@@ -136,8 +136,8 @@ def _report(options: argparse.Namespace) -> int:
 def _profile(options: argparse.Namespace) -> int:
     from ..analysis.profiles.chosen import paired, with_first
     from ..analysis.profiles.compared import ProfilesFile, functions_compared
+    from ..atomic_write import json_text
     from ..report import function_difference, function_table
-    from ..whole_files import json_text
 
     if options.after is None:
         render = function_table.tables_markdown if options.markdown else function_table.tables_text

@@ -31,7 +31,7 @@ class Document(NamedTuple):
         """Return the schema as in its file."""
         from ..analysis import schema
         from ..analysis.result import Result
-        from ..whole_files import json_schema
+        from ..atomic_write import json_schema
 
         if self.content is Result:
             return schema.encoded()

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from .. import log_files
+from ..atomic_write import write_private
 from ..errors import ClusterError
-from ..whole_files import write_private
 
 _FILE = "at_end.json"
 _TAIL_LINES = 10

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..atomic_write import replacing
 from ..errors import BinaryError
-from ..whole_files import replacing
 from . import debian, download, gobuild, locks, platforms, versions
 from .definition import ClusterDefinition, Kind
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from .. import durations
+from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
-from ..whole_files import json_text
 from . import binaries, handle, inventory, machine_lock, platforms, versions
 from .definition import ClusterDefinition, load_definition
 from .inventory import ClusterStatus

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from .. import bundled
+from .. import resources
 from ..definitions import Keys, Mistakes, load, readable, where
 from ..errors import DefinitionError, UsageError
 from . import versions
@@ -197,14 +197,14 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return msgspec.structs.replace(self, binaries={**self.binaries, **binaries})
 
 
-def load_definition(name: str, *, base: bundled.Folders | None = None) -> ClusterDefinition:
+def load_definition(name: str, *, base: resources.Folders | None = None) -> ClusterDefinition:
     """Return the definition for a path, the name of a bundled definition, or ``existing:CONTEXT``.
 
     Raises DefinitionError, ``file:line: path: reason``.
     """
     backend, colon, context = name.partition(":")
     of_context = bool(colon) and backend == "existing"
-    path = bundled.find(KIND, backend if of_context else name, base=base)
+    path = resources.find(KIND, backend if of_context else name, base=base)
     found = _checked(load(path, ClusterDefinition), path)
     return _in_context(found, context) if of_context else found
 
@@ -225,7 +225,7 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
 
     def resolved(keys: Keys, kind: str, name: str) -> str:
         try:
-            return str(bundled.find(kind, name, base=path.parent))
+            return str(resources.find(kind, name, base=path.parent))
         except DefinitionError as error:
             raise fail(keys, error.message, error.next_step) from None
 

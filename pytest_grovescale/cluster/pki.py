@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ..whole_files import write_private
+from ..atomic_write import write_private
 
 _ALL = "system:masters"
 _LIFETIME = datetime.timedelta(days=365)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from .. import bundled
+from .. import resources as bundled
 from ..errors import DefinitionError
 
 FOLDER = "fixtures/rbac"

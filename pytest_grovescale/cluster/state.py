@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import msgspec
 
+from ..atomic_write import write_private
 from ..endpoints import Address
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
-from ..whole_files import write_private
 from . import at_end, locks, processes
 from .protocol import ProcessInfo
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..wire import WireError, double, fields, grouped, last, signed
+from ..protobuf_wire import WireError, double, fields, grouped, last, signed
 from .families import Family, MetricType, NativeHistogram
 from .limits import Limits
 from .metric_series import Labels, LabelSet, MetricSeries

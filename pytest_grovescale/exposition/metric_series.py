@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..wire import WireError, fields
+from ..protobuf_wire import WireError, fields
 from .limits import Limits
 from .numbers import written
 from .series import text

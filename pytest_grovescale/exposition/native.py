@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ..wire import WireError, double, doubles, fields, last, varints, zigzag
+from ..protobuf_wire import WireError, double, doubles, fields, last, varints, zigzag
 from .families import NativeHistogram
 from .numbers import written
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..errors import ExpositionError
-from ..wire import WireError, varint
+from ..protobuf_wire import WireError, varint
 from .families import Exposition
 from .limits import Limits
 from .metric_family import Part, read_family, too_many

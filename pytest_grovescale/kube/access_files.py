@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..atomic_write import write_private
 from ..endpoints import Address
-from ..whole_files import write_private
 from .access import Access, renewed
 
 _CA, _CERTIFICATE, _KEY, _TOKEN = "api-ca.crt", "api-client.crt", "api-client.key", "api-token"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..atomic_write import write_private
 from ..cluster import pki
-from ..whole_files import write_private
 
 
 class ServerCertificate(msgspec.Struct, frozen=True):

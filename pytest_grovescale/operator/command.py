@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..atomic_write import write_private
 from ..endpoints import Address, addressed
-from ..whole_files import write_private
 from .admission import credentials
 from .placeholders import BINARIES, PORTS, fill, names
 from .shape import Endpoint, OperatorDefinition, Repeated, texts, urls

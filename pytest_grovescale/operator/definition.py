@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .. import bundled, definitions, durations, redaction
+from .. import definitions, durations, redaction, resources
 from ..errors import DefinitionError, UsageError
-from ..sizes import memory_bytes
+from ..quantity import memory_bytes
 from ..suggestions import with_all
 from . import endpoint_checking, manifest_checks, manifests, placeholders, rbac
 from .pods import checking as pods
@@ -54,7 +54,7 @@ def load(
     path_or_name: str,
     *,
     values: Mapping[str, str] | None = None,
-    base: bundled.Folders | None = None,
+    base: resources.Folders | None = None,
     workdir: Path | None = None,
 ) -> OperatorDefinition:
     """Return the checked definition, with ``values`` (strings, as from ``--set NAME=VALUE``) in place of defaults.
@@ -64,7 +64,7 @@ def load(
     definition sets none; None: the current one. Raises DefinitionError (``file:line: path: …``) for an error in the
     file, UsageError for an invalid value.
     """
-    file = bundled.find(FOLDER, path_or_name, base=base)
+    file = resources.find(FOLDER, path_or_name, base=base)
     written = definitions.load(file, OperatorFile)
 
     def fail(path: Keys, message: str, next_step: str = "") -> DefinitionError:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import redaction
+from ..atomic_write import write_private
 from ..cluster.ownership import Owner
 from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from ..whole_files import write_private
 from . import rbac
 from .installed import install
 from .manifests import Manifest, Object

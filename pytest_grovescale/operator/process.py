@@ -23,7 +23,7 @@ from ..endpoints import Address
 from ..errors import OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
-from ..sizes import memory_bytes
+from ..quantity import memory_bytes
 from . import certificates, command, identity, installed, manifests, webhooks
 from .handle import Operator, Progress, new_log, tail_text
 from .limits import core_numbers

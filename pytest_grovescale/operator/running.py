@@ -10,13 +10,13 @@ from typing import BinaryIO
 
 import msgspec
 
+from ..atomic_write import write_private
 from ..cluster import locks
 from ..cluster.handle import Cluster, ProcessSpec
 from ..cluster.protocol import SupervisorGone, SupervisorStopped
 from ..errors import ClusterError
 from ..kube.client import Client
 from ..kube.portal import Portal
-from ..whole_files import write_private
 from . import installed
 from .command import Launch
 from .manifests import Object

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+from ..atomic_write import json_document, write_private
 from ..endpoints import Address
 from ..errors import PrometheusError
-from ..whole_files import json_document, write_private
 
 FILE = "prometheus.yml"
 _TARGETS = "targets"

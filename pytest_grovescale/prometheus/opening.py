@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from ..atomic_write import json_document
 from ..cluster.handle import Cluster
 from ..endpoints import Address
 from ..errors import ClusterError, PrometheusError, PrometheusWarning
 from ..kube.portal import Portal
-from ..whole_files import json_document
 from . import server
 from .api import Api
 from .dashboard import dashboard

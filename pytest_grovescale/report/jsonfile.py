@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..analysis.result import SCHEMA_VERSION, Result
+from ..atomic_write import json_document, read_document, replacing
 from ..errors import RecordingError
-from ..whole_files import json_document, read_document, replacing
 
 NAME = "result.json"
 

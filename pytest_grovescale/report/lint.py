@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ..atomic_write import json_document
 from ..checks.metrics.difference import Difference, FamilyDifference
 from ..checks.metrics.families import line
 from ..checks.metrics.lint import Lint
 from ..checks.snapshot_checks import OneScrape
-from ..whole_files import json_document
 from .checks_table import by_verdict, sums
 from .wording import count, plain
 

@@ -1,23 +1,26 @@
 """The cluster of a session's tests: joined or started on request, and left when a test needs another one.
 
 With xdist the workers share one by its name: the first that needs it starts it, the others join, and it ends with the
-last of their leases. Or each worker has its own.
+last of their leases. Or each worker has its own. On a cluster that other sessions use, a test takes a lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
-from ..bundled import Folders
-from ..cluster import handle, launch, state
+from ..cluster import handle, launch, shared_turn, state
 from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.existing import reaching
 from ..cluster.handle import Cluster
 from ..errors import UsageError
+from ..kube.client import Client
+from ..kube.portal import Portal
 from ..operator.pods.checking import refuse_where_none_run
 from ..operator.shape import OperatorDefinition
 from ..options import Settings
-from ..wanted import Wanted
+from ..resources import Folders
+from .test_config import ItemConfig
 
 Say = Callable[[str], None]
 
@@ -34,13 +37,13 @@ class Clusters:
         self._say = say
         self._current: tuple[str, Cluster] | None = None
 
-    def current(self, wanted: Wanted) -> Cluster | None:
+    def current(self, wanted: ItemConfig) -> Cluster | None:
         """Return the current cluster, if it is the one that a test needs."""
         if self._current is not None and self._current[0] == wanted.cluster_key:
             return self._current[1]
         return None
 
-    def find(self, wanted: Wanted, operator: OperatorDefinition | None, *, base: Folders) -> Cluster:
+    def find(self, wanted: ItemConfig, operator: OperatorDefinition | None, *, base: Folders) -> Cluster:
         """Join or start the cluster that a test needs; the current one must be left before.
 
         ``base``: folders in which its file is looked for. ``operator``: the operator that is to run there; one that
@@ -77,7 +80,7 @@ class Clusters:
 
 
 def planned(
-    wanted: Wanted, operator: OperatorDefinition | None, *, base: Folders, settings: Settings, worker: bool
+    wanted: ItemConfig, operator: OperatorDefinition | None, *, base: Folders, settings: Settings, worker: bool
 ) -> ClusterDefinition | None:
     """Return the definition of the cluster to start for a test; None: a running one of that name is joined.
 
@@ -127,3 +130,35 @@ def end_all(run_id: str) -> None:
     for name in state.names():
         if name.startswith(f"run-{run_id}-"):
             handle.stop(name)
+
+
+Lost = Callable[[], str]
+"""Returns why a test lost its lock; an empty text if it did not."""
+
+
+def never_lost() -> str:
+    """Return an empty text, for a cluster without other users."""
+    return ""
+
+
+@contextlib.contextmanager
+def locked(
+    cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: shared_turn.Say
+) -> Iterator[Lost]:
+    """Hold a test's lock on its cluster for the length of the block.
+
+    ``alone``: the test measures; ``operator``: it uses one of this machine's. Raises ClusterError, ApiError.
+    """
+    if not cluster.others_use_it:
+        yield never_lost
+        return
+    loop = portal()
+    client = Client(cluster.access_as("harness"), user_agent="grovescale-turns", connections=2)
+    loop.run(client.open())
+    turn = shared_turn.SharedTurn(client, shared_turn.claim(alone=alone, operator=operator, cluster=cluster.name))
+    try:
+        loop.run(turn.take(say))
+        yield lambda: loop.run(turn.lost())
+    finally:
+        loop.run(turn.give_back(say))
+        loop.run(client.close())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .. import redaction, writable
+from .. import redaction, storage
 from ..analysis.likeness import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
@@ -20,14 +20,14 @@ from ..operator import limits
 from ..operator.shape import OperatorDefinition
 from ..options import Settings
 from ..scenario.phase import idle_twin_name
-from ..stash import BUDGET
+from ..storage import MB
 from ..suggestions import with_all
-from ..wanted import Wanted, folders, is_profiled, node_id
 from ..workload import template
-from ..writable import MB
 from . import test_code
 from .clusters import planned
+from .stash_keys import BUDGET
 from .test_code import NamedInCode
+from .test_config import ItemConfig, folders, is_profiled, node_id
 
 _OPERATOR_FIXTURES = {"scale", "grovescale_operator"}
 
@@ -64,7 +64,7 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     found: dict[str, None] = {}
     seen: set[tuple[object, ...]] = set()
     for item in items:
-        wanted = Wanted.of(item, settings)
+        wanted = ItemConfig.of(item, settings)
         uses_operator = bool(_OPERATOR_FIXTURES & set(item.fixturenames))
         key = (wanted.operator_key, wanted.workdir, uses_operator, folders(item))
         if key not in seen:
@@ -84,8 +84,8 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
 
 def unwritable(settings: Settings) -> list[str]:
     """Return which of the folders that every run writes cannot be written, or have too little space left."""
-    reports = writable.reports_folder(settings.reports, writable.REPORTS_BYTES)
-    return [wrong for folder in (reports, writable.state_folder(MB)) if (wrong := writable.wrong_with(folder))]
+    reports = storage.reports_folder(settings.reports, storage.REPORTS_BYTES)
+    return [wrong for folder in (reports, storage.state_folder(MB)) if (wrong := storage.wrong_with(folder))]
 
 
 def short_of_space(items: Sequence[pytest.Function], settings: Settings, *, worker: bool) -> list[str]:
@@ -96,14 +96,14 @@ def short_of_space(items: Sequence[pytest.Function], settings: Settings, *, work
     found: dict[str, None] = {}
     seen: set[tuple[object, ...]] = set()
     for item in items:
-        wanted = Wanted.of(item, settings)
+        wanted = ItemConfig.of(item, settings)
         key = (wanted.cluster_key, folders(item))
         if key in seen:
             continue
         seen.add(key)
         definition = planned(wanted, None, base=folders(item), settings=settings, worker=worker)
         if definition is not None:
-            found |= dict.fromkeys(filter(None, map(writable.wrong_with, writable.to_start(definition))))
+            found |= dict.fromkeys(filter(None, map(storage.wrong_with, storage.to_start(definition))))
     return list(found)
 
 
@@ -162,7 +162,7 @@ def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
 
 
 def _resolved(
-    item: pytest.Function, wanted: Wanted, settings: Settings, *, uses_operator: bool, worker: bool
+    item: pytest.Function, wanted: ItemConfig, settings: Settings, *, uses_operator: bool, worker: bool
 ) -> Iterator[str]:
     """Yield the mistakes in a test's operator and in its cluster."""
     operator: OperatorDefinition | None = None

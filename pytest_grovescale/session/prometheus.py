@@ -13,7 +13,7 @@ from ..prometheus import opening
 from ..prometheus.live import Live
 from ..prometheus.opening import Occasion, Target
 from ..recording.recorder import Recorder
-from .folder import RunFolder
+from .run_folder import RunFolder
 
 
 def occasion(recorder: Recorder, nodeid: str, settings: Settings, *, run_id: str, folder: RunFolder) -> Occasion:

@@ -21,8 +21,8 @@ from ..recording import records
 from ..recording.machine import machine
 from ..recording.processes import started_ticks
 from ..recording.recorder import Recorder, RecorderConfig
-from ..wanted import measured, node_id, operator_parameters
-from .folder import RunFolder, is_open, recorder_log
+from .run_folder import RunFolder, is_open, recorder_log
+from .test_config import measured, node_id, operator_parameters
 
 
 def conclude_without_controller(folder: RunFolder) -> None:

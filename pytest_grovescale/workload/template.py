@@ -16,7 +16,7 @@ import jinja2
 import jinja2.meta
 import msgspec
 
-from .. import bundled
+from .. import resources
 from ..errors import DefinitionError
 from ..operator import manifests
 from ..operator.manifests import Object
@@ -63,7 +63,7 @@ def render(
     a name in ``base/workloads`` or the bundled workloads. Raises DefinitionError with ``file:line`` for a missing
     template, invalid jinja2, an unknown or missing parameter, and rendered text that is no Kubernetes object.
     """
-    path = bundled.find(FOLDER, template, base=base)
+    path = resources.find(FOLDER, template, base=base)
     environment = _environment(path)
     known = _parameters(environment, path)
     _refuse_unknown(path, parameters, known)
@@ -83,13 +83,13 @@ def check(template: str, parameters: Iterable[str], *, base: Path | None = None)
 
     Covers a missing template, invalid jinja2, and an unknown parameter.
     """
-    path = bundled.find(FOLDER, template, base=base)
+    path = resources.find(FOLDER, template, base=base)
     _refuse_unknown(path, parameters, _parameters(_environment(path), path))
 
 
 def parameters(template: str, *, base: Path | None = None) -> set[str]:
     """Return the names of a template's parameters. Raises DefinitionError as `check`."""
-    path = bundled.find(FOLDER, template, base=base)
+    path = resources.find(FOLDER, template, base=base)
     return _parameters(_environment(path), path)
 
 

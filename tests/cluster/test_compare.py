@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.analysis.comparison import MetricComparison
 from pytest_grovescale.bench.outcome import ComparisonFile
 from pytest_grovescale.bench.store import Store
@@ -277,7 +277,7 @@ def test_profiles_of_both_are_compared_function_by_function(folder: Path) -> Non
 def test_revisions_are_built_and_only_the_operator_is_of_them(folder: Path) -> None:
     (folder / "repository").mkdir()
     top = repository(folder / "repository")
-    fixtures = bundled.find("fixtures/operators", "reference").parent
+    fixtures = resources.find("fixtures/operators", "reference").parent
     definition = yaml.safe_load((fixtures / "reference.yaml").read_text(encoding="utf-8"))
     at = definition["command"].index("--variant")
     definition |= {

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster import handle, ports, processes, state
 from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition
 from pytest_grovescale.cluster.handle import Cluster, ProcessSpec
@@ -305,7 +305,7 @@ def test_jobs_complete_where_the_definition_has_their_stage_and_controller(
     manager = definition.controller_manager
     wanted = msgspec.structs.replace(
         definition.with_nodes(2),
-        stages=[*definition.stages, str(bundled.find("fixtures/stages", "pod-complete"))],
+        stages=[*definition.stages, str(resources.find("fixtures/stages", "pod-complete"))],
         controller_manager=msgspec.structs.replace(manager, controllers=[*manager.controllers, "job-controller"]),
     )
     own = handle.acquire(wanted, name="jobs", progress=lambda text: None)

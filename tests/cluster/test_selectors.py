@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster import handle, rights
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
@@ -129,7 +129,7 @@ def limited(shared: Cluster) -> Access:
 async def _granted(client: Client, admin: Access) -> Access:
     await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "grovescale"}})
     for file in ("harness.yaml", "reference-operator.yaml"):
-        text = bundled.find(rights.FOLDER, file).read_text(encoding="utf-8")
+        text = resources.find(rights.FOLDER, file).read_text(encoding="utf-8")
         for document in yaml.safe_load_all(text):
             await client.apply(document)
     await client.create(_operators_role_too())

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import images
@@ -113,7 +113,7 @@ async def operator(admin: Client, folder: Path) -> Path:
     slices = await admin.resource("EndpointSlice", "discovery.k8s.io/v1")
     found = await admin.get(slices, "kubernetes", "default")
     address, port = found["endpoints"][0]["addresses"][0], found["ports"][0]["port"]
-    bundled_one = bundled.root() / "fixtures/operators/reference-pod.yaml"
+    bundled_one = resources.root() / "fixtures/operators/reference-pod.yaml"
     definition = yaml.safe_load(bundled_one.read_text(encoding="utf-8"))
     definition["pod"]["env"] = {"KUBERNETES_SERVICE_HOST": str(address), "KUBERNETES_SERVICE_PORT": str(port)}
     for section, key in ((definition["pod"], "manifests"), (definition, "crds")):

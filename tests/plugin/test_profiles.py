@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
@@ -247,7 +247,7 @@ def served_by_go(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> It
     """A definition of the reference operator that names a Go program's pprof as its own: so it has both profilers."""
     base = tmp_path_factory.getbasetemp()
     program = goprogram.build(base if worker_id == "master" else base.parent)
-    reference = bundled.find("fixtures/operators", "reference.yaml")
+    reference = resources.find("fixtures/operators", "reference.yaml")
     written = reference.read_text(encoding="utf-8").replace("../", f"{reference.parents[1]}/")
     with goprogram.running(program) as (_, address):
         file = tmp_path_factory.mktemp("operator") / "both.yaml"

@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 SHOWS = """
 from pytest_grovescale import options
-from pytest_grovescale.wanted import Wanted
+from pytest_grovescale.session.test_config import Wanted
 
 def pytest_collection_modifyitems(config, items):
     settings = options.read(config)

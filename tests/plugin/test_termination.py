@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import termination
+from pytest_grovescale import interrupts
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import AnyRecord, Closed, PhaseEnded
 from tests.processes import carrying, wait_none
@@ -96,10 +96,10 @@ def by_default() -> Iterator[None]:
 
 @pytest.mark.usefixtures("by_default")
 def test_the_signal_interrupts_until_the_run_is_over() -> None:
-    termination.interrupts()
+    interrupts.sigterm_interrupts()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
-    termination.kills()
+    interrupts.restore()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -107,8 +107,8 @@ def test_the_signal_interrupts_until_the_run_is_over() -> None:
 def test_who_handles_the_signal_already_goes_on_to() -> None:
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    termination.interrupts()
+    interrupts.sigterm_interrupts()
     signal.raise_signal(signal.SIGTERM)
-    termination.kills()
+    interrupts.restore()
     signal.raise_signal(signal.SIGTERM)
     assert told == [signal.SIGTERM, signal.SIGTERM]

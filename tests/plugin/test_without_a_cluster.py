@@ -12,8 +12,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.baseline import Baseline
+from pytest_grovescale.atomic_write import json_document
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.whole_files import json_document
 
 SCALE_TEST = """
 import pytest
@@ -145,7 +145,8 @@ def test_a_run_and_its_page_take_no_statistics() -> None:
     """scipy is loaded by the first comparison or sweep: it would be half of the start of a run without one."""
     script = (
         "import sys\n"
-        "import pytest_grovescale.conclusion, pytest_grovescale.report.html.files, pytest_grovescale.runs\n"
+        "import pytest_grovescale.report.html.files\n"
+        "import pytest_grovescale.session.run, pytest_grovescale.session.session_summary\n"
         "print(sorted({'scipy.optimize', 'scipy.special'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
@@ -411,11 +412,11 @@ def test_the_lines_of_a_log_are_shown_once_also_in_ci(
         """
         import pytest
         from pytest_grovescale.errors import OperatorError
-        from pytest_grovescale.session.telling import told
+        from pytest_grovescale.session.error_translation import translated_errors
 
         @pytest.fixture
         def grovescale_cluster():
-            with told():
+            with translated_errors():
                 raise OperatorError("exit code 1\\nlast lines of its log:\\n  no such flag")
 
         def test_it(grovescale_cluster): pass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.errors import DefinitionError
 
 CHECKOUT = Path(__file__).parents[2]
@@ -33,8 +33,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_checkout_has_them_beside_the_package() -> None:
-    assert bundled.root() == CHECKOUT
-    assert bundled.find("workloads", "pcs.yaml.j2") == CHECKOUT / "workloads" / "pcs.yaml.j2"
+    assert resources.root() == CHECKOUT
+    assert resources.find("workloads", "pcs.yaml.j2") == CHECKOUT / "workloads" / "pcs.yaml.j2"
 
 
 def test_wheel_has_the_same_files_inside_the_package(wheel: Path) -> None:
@@ -48,7 +48,7 @@ def test_wheel_finds_its_own(wheel: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    ours = bundled.find("fixtures/clusters", "default").relative_to(CHECKOUT)
+    ours = resources.find("fixtures/clusters", "default").relative_to(CHECKOUT)
     assert Path(done.stdout.strip()) == wheel / "pytest_grovescale/bundled" / ours
 
 
@@ -62,7 +62,7 @@ def test_a_users_own_file_wins(tmp_path: Path) -> None:
     own = tmp_path / "workloads" / "pcs.yaml.j2"
     own.parent.mkdir()
     own.write_text("kind: Mine", encoding="utf-8")
-    assert bundled.find("workloads", "pcs.yaml.j2", base=tmp_path) == own
+    assert resources.find("workloads", "pcs.yaml.j2", base=tmp_path) == own
 
 
 def test_the_first_of_several_folders_wins(tmp_path: Path) -> None:
@@ -70,20 +70,20 @@ def test_the_first_of_several_folders_wins(tmp_path: Path) -> None:
     for path in (one / "both.yaml", other / "both.yaml", other / "workloads" / "second.yaml"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("kind: Mine", encoding="utf-8")
-    assert bundled.find("workloads", "both", base=(one, other)) == one / "both.yaml"
-    assert bundled.find("workloads", "second", base=(one, other)) == other / "workloads" / "second.yaml"
+    assert resources.find("workloads", "both", base=(one, other)) == one / "both.yaml"
+    assert resources.find("workloads", "second", base=(one, other)) == other / "workloads" / "second.yaml"
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"nope\.yaml: no such file") as caught:
-        bundled.find("fixtures/clusters", "nope.yaml", base=(tmp_path / "tests", tmp_path))
-    for place in (tmp_path / "tests", tmp_path, bundled.root()):
+        resources.find("fixtures/clusters", "nope.yaml", base=(tmp_path / "tests", tmp_path))
+    for place in (tmp_path / "tests", tmp_path, resources.root()):
         assert str(place / "fixtures" / "clusters" / "nope.yaml") in caught.value.message
     assert "default.yaml" in caught.value.next_step
 
 
 def test_each_place_is_named_once_and_a_near_name_first(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError) as caught:
-        bundled.find("fixtures/operators", str(tmp_path / "refrence.yaml"), base=(tmp_path, tmp_path / "tests"))
+        resources.find("fixtures/operators", str(tmp_path / "refrence.yaml"), base=(tmp_path, tmp_path / "tests"))
     assert caught.value.message.count(f"{tmp_path}/refrence.yaml") == 2, "its name, and where it was looked for"
     assert caught.value.next_step.startswith("Did you mean reference.yaml")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cli import main
 from tests.golden import masked
 
@@ -47,12 +47,12 @@ rules: [{apiGroups: [""], resources: [pods]{% if verbs %}, verbs: [get]{% endif 
 
 def test_bundled_files_are_right(capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
     folders = ("fixtures/clusters", "fixtures/operators", "workloads")
-    files = [str(file) for folder in folders for file in sorted((bundled.root() / folder).glob("*.*"))]
+    files = [str(file) for folder in folders for file in sorted((resources.root() / folder).glob("*.*"))]
     assert main(["check", *files]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(files)
     assert files[0].endswith("/fixtures/clusters/default.yaml")
-    assert masked(lines[0], {bundled.root(): "bundled"}) == snapshot
+    assert masked(lines[0], {resources.root(): "bundled"}) == snapshot
     assert [line.endswith(": ok") for line in lines] == [True] * len(files)
     assert {line.removeprefix(f"{file}: ").split(" ")[0] for file, line in zip(files, lines, strict=True)} == {
         "cluster",
@@ -141,7 +141,7 @@ def test_values_make_a_workload_whole(
 def test_no_client_library_is_imported(tmp_path: Path) -> None:
     script = (
         "import sys; from pytest_grovescale.cli import main\n"
-        f"assert main(['check', {str(bundled.root() / 'fixtures/operators/reference.yaml')!r}]) == 0\n"
+        f"assert main(['check', {str(resources.root() / 'fixtures/operators/reference.yaml')!r}]) == 0\n"
         "print(sorted({'aiohttp', 'kubernetes', 'numpy', 'pytest'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=tmp_path)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import cli, writable
+from pytest_grovescale import cli, storage
+from pytest_grovescale.atomic_write import replacing
 from pytest_grovescale.cluster import binaries
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.errors import ExitCode, MachineError
-from pytest_grovescale.whole_files import replacing
-from pytest_grovescale.writable import MB, Folder, explained, raised_here, reports_folder, wrong_with
+from pytest_grovescale.storage import MB, Folder, explained, raised_here, reports_folder, wrong_with
 from tests.golden import masked
 
 
@@ -50,7 +50,7 @@ def test_a_folder_below_a_file_is_named_with_its_option(tmp_path: Path, snapshot
 
 def test_a_disk_that_has_too_little_left_is_named_with_what_is_needed(disk: Path, snapshot: SnapshotAssertion) -> None:
     assert wrong_with(Folder("the state folder", disk / "state", "STATE=DIR", 2 * MB)) == ""
-    wrong = wrong_with(Folder("the state folder", disk / "state", "STATE=DIR", writable.STATE_BYTES))
+    wrong = wrong_with(Folder("the state folder", disk / "state", "STATE=DIR", storage.STATE_BYTES))
     assert "4.2 MB" in wrong
     assert "64 MB" in wrong
     assert wrong.endswith("STATE=DIR")
@@ -82,9 +82,9 @@ def test_a_complete_cache_need_not_be_written(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("GROVESCALE_CACHE_DIR", str(tmp_path / "file" / "cache"))
     definition = load_definition("default")
     monkeypatch.setattr(binaries, "is_present", lambda name, kubernetes: False)
-    assert [folder.what for folder in writable.to_start(definition)] == ["the state folder", "the cache folder"]
+    assert [folder.what for folder in storage.to_start(definition)] == ["the state folder", "the cache folder"]
     monkeypatch.setattr(binaries, "is_present", lambda name, kubernetes: True)
-    assert [folder.what for folder in writable.to_start(definition)] == ["the state folder"]
+    assert [folder.what for folder in storage.to_start(definition)] == ["the state folder"]
 
 
 def test_a_version_that_cannot_be_remembered_is_asked_for_again(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from ...atomic_write import replacing
 from ...errors import RecordingError
-from ...whole_files import replacing
 from ..attempts import last
 from ..result import PhaseResult, ProfileResult, Result, TestResult
 from . import folded, pprof

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...errors import RecordingError
-from ...wire import WireError, fields, signed, varints
+from ...protobuf_wire import WireError, fields, signed, varints
 
 MAX_BYTES = 1 << 29
 """Maximum size of a profile unpacked. A CPU profile of a minute at 1000 pods has 2 MB."""

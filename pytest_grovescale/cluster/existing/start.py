@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...atomic_write import write_private
 from ...errors import ClusterError, UsageError
 from ...kube.access import Access, plugin_of, to_kubeconfig
 from ...kube.client import Client
 from ...kube.errors import AlreadyExists, ApiError
 from ...kube.portal import Portal
-from ...whole_files import write_private
 from .. import at_end, binaries, launch, nodes, ownership, ports, state, supervision
 from ..definition import Existing
 from ..launch import Plan

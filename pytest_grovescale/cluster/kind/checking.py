@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ... import bundled
+from ... import resources
 from ...definitions import Keys, readable, where
 from ...errors import DefinitionError
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
@@ -63,7 +63,7 @@ def _settings(written: ClusterDefinition, path: Path, fail: Fail) -> Kind:
     if not settings.config:
         return settings
     try:
-        found = bundled.find(FOLDER, settings.config, base=path.parent)
+        found = resources.find(FOLDER, settings.config, base=path.parent)
     except DefinitionError as error:
         raise fail(("kind", "config"), error.message, error.next_step) from None
     own(found)

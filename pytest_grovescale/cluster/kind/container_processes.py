@@ -21,8 +21,8 @@ from typing import Literal
 
 import msgspec
 
+from ...atomic_write import write_private
 from ...errors import ClusterError
-from ...whole_files import write_private
 from .. import processes, state
 from ..protocol import ProcessInfo, ProcessSpec
 from . import engine, environment

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from ...atomic_write import write_private
 from ...errors import ClusterError
 from ...kube.access import Access, to_kubeconfig
-from ...whole_files import write_private
 from .. import pki, state
 from . import engine as engines
 from .engine import Engine

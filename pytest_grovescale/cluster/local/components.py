@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import yaml
 
+from ...atomic_write import write_private
 from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
-from ...whole_files import write_private
 from .. import kwok, pki, state
 from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
 from ..definition import ClusterDefinition

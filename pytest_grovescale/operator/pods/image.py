@@ -6,11 +6,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from ...atomic_write import write_private
 from ...cluster.handle import Cluster
 from ...cluster.kind import images
 from ...cluster.state import Container
 from ...errors import UsageError
-from ...whole_files import write_private
 from ..command import single_values
 from ..handle import Progress
 from ..placeholders import fill

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from ...atomic_write import write_private
 from ...cluster.handle import ProcessInfo
 from ...cluster.state import Container
-from ...whole_files import write_private
 from ..manifests import Object
 from .replicas import Replica
 

@@ -14,8 +14,8 @@ from ...analysis.profiles.stacks import Stacks
 from ...analysis.result import CheckResult, FunctionRow, ProfileResult, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
+from ...atomic_write import replacing
 from ...errors import GrovescaleError, RecordingError
-from ...whole_files import replacing
 from .background import NO_BACKGROUND, Background
 from .flames import Flame, difference_of, flame_of
 from .page import render_comparison, render_run, render_sweep

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster, acquire
 from pytest_grovescale.kube.portal import Portal
@@ -38,7 +38,7 @@ def portal() -> Iterator[Portal]:
 def credentials(cluster: Cluster, portal: Portal, tmp_path_factory: pytest.TempPathFactory) -> Credentials:
     """CRDs and rights are in place, and a kubeconfig of the operator's own identity is there."""
     client = portal.client(cluster.access_as("harness"))
-    return portal.run(install(client, cluster, bundled.root() / "fixtures", tmp_path_factory.mktemp("operator")))
+    return portal.run(install(client, cluster, resources.root() / "fixtures", tmp_path_factory.mktemp("operator")))
 
 
 @pytest.fixture

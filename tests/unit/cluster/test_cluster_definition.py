@@ -9,7 +9,7 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster.definition import (
     ApiServer,
     ClusterDefinition,
@@ -40,7 +40,7 @@ def written(folder: Path, text: str) -> str:
 def error(folder: Path, text: str) -> str:
     with pytest.raises(DefinitionError) as caught:
         load_definition(written(folder, text))
-    return masked(str(caught.value).replace(f"{folder}/", ""), {folder: "folder", bundled.root(): "bundled"})
+    return masked(str(caught.value).replace(f"{folder}/", ""), {folder: "folder", resources.root(): "bundled"})
 
 
 def test_bundled_default_is_what_workloads_expect() -> None:
@@ -66,12 +66,12 @@ def test_limits_are_those_of_production_unless_said_otherwise(tmp_path: Path) ->
     assert (definition.scheduler, definition.kwok) == (Scheduler(), Kwok(pod_parallelism=16, node_parallelism=16))
 
 
-@pytest.mark.parametrize("path", sorted((bundled.root() / "fixtures/clusters").glob("*.yaml")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted((resources.root() / "fixtures/clusters").glob("*.yaml")), ids=lambda p: p.name)
 def test_every_bundled_definition_is_valid(path: Path) -> None:
     assert load_definition(str(path)).node_count > 0
 
 
-@pytest.mark.parametrize("path", sorted((bundled.root() / "fixtures/stages").glob("*.yaml")), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted((resources.root() / "fixtures/stages").glob("*.yaml")), ids=lambda p: p.name)
 def test_every_bundled_stage_is_one(path: Path) -> None:
     document = yaml.safe_load(path.read_text())
     assert (document["kind"], document["metadata"]["name"]) == ("Stage", path.stem)

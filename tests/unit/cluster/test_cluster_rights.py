@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster import rights
 from pytest_grovescale.cluster.rights import Right
 from pytest_grovescale.errors import DefinitionError
@@ -25,7 +25,7 @@ rules:
 
 
 def shipped() -> list[dict[str, Any]]:
-    text = bundled.find(rights.FOLDER, rights.FILE).read_text(encoding="utf-8")
+    text = resources.find(rights.FOLDER, rights.FILE).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(text))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.wire import (
+from pytest_grovescale.protobuf_wire import (
     WireError,
     double,
     doubles,

@@ -132,8 +132,8 @@ def test_a_full_disk_has_no_room_for_a_result() -> None:
     [
         ("Traceback (most recent call last):\n", "a traceback"),
         ("INTERNALERROR> x\n", "pytest's INTERNALERROR"),
-        ('  File "/x/pytest_grovescale/runs.py", line 7, in turn\n', "a frame of this package"),
-        ("/x/pytest_grovescale/session/turns.py:12: in on_cluster\n", "a frame of this package"),
+        ('  File "/x/pytest_grovescale/session/run.py", line 7, in turn\n', "a frame of this package"),
+        ("/x/pytest_grovescale/session/clusters.py:12: in on_cluster\n", "a frame of this package"),
         ("sys:1: RuntimeWarning: coroutine 'trigger' was never awaited\n", "a warning about this package's coroutines"),
         ("Exception ignored in: <stdout>\n", "an ignored exception"),
         ("the supervisor did not start\n  → Please report this.\n", "a request to report a defect"),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources as bundled
 from pytest_grovescale.reference_operator import objects, resources
 from pytest_grovescale.reference_operator.resources import Resource
 

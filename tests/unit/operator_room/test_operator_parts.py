@@ -18,7 +18,7 @@ from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.operator import certificates, manifests, rbac, readiness, webhooks
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.limits import core_numbers
-from pytest_grovescale.sizes import memory_bytes
+from pytest_grovescale.quantity import memory_bytes
 from tests.golden import masked
 
 

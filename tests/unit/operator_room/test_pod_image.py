@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import bundled
+from pytest_grovescale import resources
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import images
 from pytest_grovescale.cluster.state import Container
@@ -97,5 +97,5 @@ def test_archive_that_could_not_be_brought_is_tried_again(
 def test_other_clusters_pull_it(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(UsageError) as raised:
         bring(archived(tmp_path / "operator.tar"), KindCluster(tmp_path, None))
-    assert masked(str(raised.value), {bundled.root(): "bundled"}) == snapshot
+    assert masked(str(raised.value), {resources.root(): "bundled"}) == snapshot
     assert "`image:` alone" in str(raised.value)

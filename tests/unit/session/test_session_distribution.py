@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from xdist.remote import Producer
 
-from pytest_grovescale.session.distribution import scheduler
-from pytest_grovescale.wanted import measured_of_profiled
+from pytest_grovescale.session.test_config import measured_of_profiled
+from pytest_grovescale.session.xdist_scheduling import scheduler
 
 PASSES = [
     f"test_a.py::test_{name}{suffix}"

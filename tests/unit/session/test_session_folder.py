@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.cluster import locks
-from pytest_grovescale.session.folder import RunFolder, file_name, is_open
+from pytest_grovescale.session.run_folder import RunFolder, file_name, is_open
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_run_is_open_as_long_as_the_process_lives_that_concludes_it(reports: P
     code = """
 import sys
 from pathlib import Path
-from pytest_grovescale.session.folder import RunFolder
+from pytest_grovescale.session.run_folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]), "run-1", concludes=True)
 folder.part("logs")
 print("open", flush=True)

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import CheckInconclusive, InconclusiveWarning
-from pytest_grovescale.session import judging
+from pytest_grovescale.session import budget_enforcement
 
 
 class Warned:
@@ -24,14 +24,14 @@ class Warned:
 def test_a_lost_turn_fails_the_test(snapshot: SnapshotAssertion) -> None:
     item: Any = Warned()
     with pytest.raises(CheckInconclusive, match="it slept") as caught:
-        judging.disturbed(item, "it slept", inconclusive="fail")
+        budget_enforcement.disturbed(item, "it slept", inconclusive="fail")
     assert str(caught.value) == snapshot
     assert item.warnings == []
 
 
 def test_a_lost_turn_warns_where_that_is_enough(snapshot: SnapshotAssertion) -> None:
     item: Any = Warned()
-    judging.disturbed(item, "it slept", inconclusive="warn")
+    budget_enforcement.disturbed(item, "it slept", inconclusive="warn")
     (warning,) = item.warnings
     assert isinstance(warning, InconclusiveWarning)
     assert "it slept" in str(warning)

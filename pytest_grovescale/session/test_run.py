@@ -1,20 +1,22 @@
-"""One run of a test that measures: its recording, its sources, its namespace, and its ``Scale``."""
+"""One run of a measured test: its recording, its sources, its namespace, and its ``Scale``."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import pytest
 
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..cluster.handle import Cluster
-from ..conclusion import baselines_of
 from ..errors import RecordingError
+from ..kube.client import Client
+from ..kube.portal import Portal
 from ..operator.handle import Operator
+from ..operator.manifests import Object
 from ..operator.shape import OperatorDefinition
 from ..prometheus.live import Live
 from ..recording.profiling.plan import Profiler
@@ -24,14 +26,16 @@ from ..scenario import barrier, windows
 from ..scenario.budget import Budget, held_to
 from ..scenario.quiet import Quietness
 from ..scenario.scale import Scale
-from ..stash import BUDGET
-from ..wanted import Wanted, has_profiled_pass, node_id
-from . import namespaces, prometheus, targets
+from ..workload import namespace
+from . import prometheus, target_discovery
+from .budget_enforcement import held_to_simulated_nodes
+from .clusters import Lost
+from .context import Session
+from .error_translation import translated_errors
 from .recordings import processes_files, start_recorder
-from .shared import Session
-from .simulated_nodes import held_to_simulated_nodes
-from .telling import told
-from .turns import Lost
+from .session_summary import baselines_of
+from .stash_keys import BUDGET
+from .test_config import ItemConfig, has_profiled_pass, node_id
 
 Start = Callable[[], Operator]
 """Starts the operator of the test, or finds it running."""
@@ -48,7 +52,7 @@ class MeasuredTest:
         self._cluster = cluster
         self._profiled = profiled
         self._lost_turn = lost_turn
-        self._wanted = Wanted.of(item, session.settings)
+        self._wanted = ItemConfig.of(item, session.settings)
         self._recorder: Recorder | None = None
         self._ended = False
         self._failed = False
@@ -57,7 +61,7 @@ class MeasuredTest:
     @contextlib.contextmanager
     def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
         """Yield the test's ``Scale``; afterwards remove its namespace and close its recording."""
-        with told():
+        with translated_errors():
             recorder = self._recorder = self._start_recorder(definition)
         failed = True
         try:
@@ -65,7 +69,7 @@ class MeasuredTest:
             operator = self._recorded_operator(start, recorder) if definition else None
             self._let_look_into(operator, recorder)
             with self._prometheus(operator, recorder) as live:
-                with told():
+                with translated_errors():
                     scale = self._open(operator, recorder, live)
                 try:
                     yield scale
@@ -76,7 +80,7 @@ class MeasuredTest:
             # Ctrl-C ends a test's function without an outcome, and its fixtures as if it had passed.
             recorder.stop("stopped" if self._ended or failed else "interrupted")
         if not self._failed:
-            with told():
+            with translated_errors():
                 # The last records may not have fitted on the disk.
                 recorder.check_journal()
 
@@ -130,7 +134,7 @@ class MeasuredTest:
     def _recorded_operator(self, start: Start, recorder: Recorder) -> Operator:
         recorder.mark(OPERATOR_START, state="begin")
         operator = start()
-        targets.follow_operator(operator, recorder, self._wanted.scrape_interval_s)
+        target_discovery.follow_operator(operator, recorder, self._wanted.scrape_interval_s)
         recorder.mark(OPERATOR_START, state="end")
         return operator
 
@@ -140,7 +144,7 @@ class MeasuredTest:
         name = self._cluster.name
         if not self._cluster.metrics:
             self._say(f"cluster {name} does not tell where its components serve metrics: not scraped")
-        for target in targets.component_targets(self._cluster, self._wanted.scrape_interval_s):
+        for target in target_discovery.component_targets(self._cluster, self._wanted.scrape_interval_s):
             recorder.add_target(target)
 
     def _let_look_into(self, operator: Operator | None, recorder: Recorder) -> None:
@@ -157,7 +161,7 @@ class MeasuredTest:
 
     def _profile_target(self, operator: Operator | None, asked: Profiler | None) -> ProfileTarget | str:
         """Return how the operator is profiled: as a phase requests, else as the run or the test's marker does."""
-        return targets.profile_target(operator, self._wanted.profile if asked is None else asked)
+        return target_discovery.profile_target(operator, self._wanted.profile if asked is None else asked)
 
     @contextlib.contextmanager
     def _prometheus(self, operator: Operator | None, recorder: Recorder) -> Iterator[Live | None]:
@@ -168,12 +172,12 @@ class MeasuredTest:
         session = self._session
         components = session.settings.scrape == "components"
         starts = self._wanted.prometheus in ("start", "keep")
-        found = targets.found_for_prometheus(self._cluster, operator, session.portal) if starts else None
+        found = target_discovery.found_for_prometheus(self._cluster, operator, session.portal) if starts else None
         opened = prometheus.opened(
             self._wanted.prometheus,
             self._cluster,
             session.portal,
-            targets.for_prometheus(self._cluster, operator, components=components),
+            target_discovery.for_prometheus(self._cluster, operator, components=components),
             prometheus.occasion(
                 recorder, node_id(self._item), session.settings, run_id=session.id, folder=session.folder
             ),
@@ -183,7 +187,7 @@ class MeasuredTest:
             coming=[found] if found is not None else [],
         )
         with contextlib.ExitStack() as running:
-            with told():
+            with translated_errors():
                 live = running.enter_context(opened)
             yield live
 
@@ -191,7 +195,7 @@ class MeasuredTest:
         session, item, cluster = self._session, self._item, self._cluster
         settings = session.settings
         client = session.portal.client(cluster.access_as("harness"))
-        namespace = namespaces.make(session.portal, client, cluster, test=item.name, run_id=session.id)
+        namespace = create_namespace(session.portal, client, cluster, test=item.name, run_id=session.id)
         held = held_to_simulated_nodes(cluster, recorder, namespace)
         return Scale(
             run_id=session.id,
@@ -232,8 +236,8 @@ class MeasuredTest:
             self._say(f"kept: namespace {scale.namespace} on cluster {scale.cluster.name}")
             return
         self._mark_clean_up(scale, "begin")
-        with told():
-            namespaces.remove(
+        with translated_errors():
+            remove_namespace(
                 self._session.portal,
                 scale.client,
                 scale.cluster,
@@ -254,3 +258,50 @@ class MeasuredTest:
 
     def _say(self, text: str) -> None:
         self._session.progress.say(text)
+
+
+Say = Callable[[str], None]
+
+_WITHOUT_OPERATOR_S = 5.0
+"""Time for objects to go without an operator that removes their finalizers, s."""
+
+
+def create_namespace(portal: Portal, client: Client, cluster: Cluster, *, test: str, run_id: str) -> str:
+    """Create a namespace for a test and return its name. Raises WorkloadError."""
+    made = namespace.create(client, test=test, run_id=run_id, lease_id=cluster.lease_id, labels=cluster.owner.labels)
+    return portal.run(made)
+
+
+def remove_namespace(
+    portal: Portal,
+    client: Client,
+    cluster: Cluster,
+    name: str,
+    *,
+    run_id: str,
+    objects: Sequence[Object] = (),
+    operator_lives: bool = True,
+    failed: bool = False,
+    say: Say,
+) -> None:
+    """Remove a test's namespace, its ``objects`` first, and return when it is gone. Raises WorkloadError.
+
+    ``failed``: a phase did not pass; work that the operator did not finish in that phase is not waited for: on a
+    cluster that ends with the run, finalizers are removed without it.
+    """
+    hurry = (
+        {}
+        if operator_lives and not (failed and not cluster.standing and not cluster.others_use_it)
+        else {"objects_timeout": _WITHOUT_OPERATOR_S, "timeout": _WITHOUT_OPERATOR_S}
+    )
+    portal.run(
+        namespace.remove(
+            client,
+            name,
+            run_id=run_id,
+            objects=objects,
+            **hurry,
+            at_once=cluster.backend != "existing",
+            progress=say,
+        )
+    )

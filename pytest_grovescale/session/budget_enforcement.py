@@ -6,9 +6,10 @@ from typing import Literal
 
 import pytest
 
-from ..checks import NoTestLeakage
+from ..checks import NoTestLeakage, SimulatedNodesOnly
+from ..checks.budgets import Declared
 from ..checks.outcome import failure, line, verdict_lines
-from ..conclusion import UNJUDGED, UNPROFILED
+from ..cluster.handle import Cluster
 from ..errors import (
     CheckFailed,
     CheckInconclusive,
@@ -18,11 +19,14 @@ from ..errors import (
     OperatorError,
     PhaseError,
 )
+from ..recording.conditions import WatchSpec
+from ..recording.recorder import Recorder
 from ..recording.records import TestOutcome
 from ..report import junit
 from ..scenario.budget import TEST
 from ..scenario.scale import Scale
-from .telling import is_infrastructure, told
+from .error_translation import is_infrastructure, translated_errors
+from .session_summary import UNJUDGED, UNPROFILED
 
 _DID_NOT_HOLD = (AssertionError, NotMeasuredError, pytest.fail.Exception)
 """Exceptions of a failed expectation; any other exception that ends a test is an error."""
@@ -41,7 +45,7 @@ def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
     """Fail a test that exceeds its marker's checks or ``budgets.yaml``; warn where they are undecided."""
     if not scale.budget.declared or not scale.budget.enforced:
         return
-    with told():
+    with translated_errors():
         if any(isinstance(check, NoTestLeakage) for check, _ in scale.budget.declared):
             scale.untracked()
         found = [check for check in scale.judged().checks if check.source != TEST]
@@ -116,3 +120,19 @@ def give_figures(item: pytest.Item, scale: Scale) -> None:
 def _first_line(error: BaseException) -> str:
     text = error.message if isinstance(error, GrovescaleError) else str(error)
     return next(iter(text.strip().splitlines()), type(error).__name__)
+
+
+SOURCE = "cluster"
+"""Source of the check, as reports name it."""
+
+
+def held_to_simulated_nodes(cluster: Cluster, recorder: Recorder, namespace: str) -> tuple[Declared, ...]:
+    """Record the placement of a namespace's pods, and return the check that judges it.
+
+    Empty where all nodes are simulated.
+    """
+    if not cluster.pools:
+        return ()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    recorder.also_watch([WatchSpec(resource="pods", path=path, fields=("spec.nodeName",))])
+    return (Declared(SimulatedNodesOnly(), SOURCE),)

@@ -15,29 +15,27 @@ from pathlib import Path
 
 import pytest
 
-from . import termination
-from .analysis.analyse import RECORDINGS
-from .bench.baselines import Baselines
-from .cluster import machine_lock
-from .cluster.handle import Cluster
-from .conclusion import conclude, tell_unjudged, tell_unprofiled
-from .errors import GrovescaleError, UsageError
-from .operator.handle import Operator
-from .options import Settings
-from .report import progress
-from .scenario.scale import Scale
-from .session import clusters, judging, namespaces
-from .session.clusters import Clusters
-from .session.folder import RunFolder, groups_file
-from .session.measured_test import MeasuredTest
-from .session.operators import Operators
-from .session.recordings import conclude_in_background, conclude_without_controller
-from .session.screen import open_screen
-from .session.shared import Session
-from .session.telling import told
-from .session.turns import Lost, never_lost, on_cluster
-from .wanted import Wanted, folders
-from .writable import explained, raised_here
+from .. import interrupts
+from ..analysis.analyse import RECORDINGS
+from ..bench.baselines import Baselines
+from ..cluster import machine_lock
+from ..cluster.handle import Cluster
+from ..errors import GrovescaleError, UsageError
+from ..operator.handle import Operator
+from ..options import Settings
+from ..report import progress
+from ..scenario.scale import Scale
+from ..storage import explained, raised_here
+from . import budget_enforcement, clusters, test_run
+from .clusters import Clusters, Lost, locked, never_lost
+from .context import Session, open_screen
+from .error_translation import translated_errors
+from .operators import Operators
+from .recordings import conclude_in_background, conclude_without_controller
+from .run_folder import RunFolder, groups_file
+from .session_summary import conclude, show_unjudged, show_unprofiled
+from .test_config import ItemConfig, folders
+from .test_run import MeasuredTest
 
 _LOCKED_S = "grovescale/locked_seconds"
 """Key in pytest's cache: test id → how long the test held the machine lock the last time, s."""
@@ -98,7 +96,7 @@ class Run:
         cache: pytest.Cache | None = getattr(item.config, "cache", None)
         last = cache.get(_LOCKED_S, {}) if cache is not None else {}
         with contextlib.ExitStack() as held:
-            with told():
+            with translated_errors():
                 held.enter_context(lock(self.say, command=item.nodeid, expected_s=last.get(item.nodeid)))
             began = time.monotonic()
             yield
@@ -111,9 +109,9 @@ class Run:
         measured = "scale" in item.fixturenames
         uses_operator = measured or "grovescale_operator" in item.fixturenames
         with contextlib.ExitStack() as held:
-            with told():
+            with translated_errors():
                 cluster = self._find_cluster(item)
-                turn = on_cluster(
+                turn = locked(
                     cluster, lambda: self._session.portal, alone=measured, operator=uses_operator, say=self.say
                 )
                 self._lost_turn = held.enter_context(turn)
@@ -125,7 +123,7 @@ class Run:
                 self._lost_turn = never_lost
 
     def _find_cluster(self, item: pytest.Function) -> Cluster:
-        wanted = Wanted.of(item, self.settings)
+        wanted = ItemConfig.of(item, self.settings)
         if (cluster := self._clusters.current(wanted)) is not None:
             cluster.check_running()
             return cluster
@@ -138,8 +136,8 @@ class Run:
     @contextlib.contextmanager
     def operator(self, item: pytest.Function, cluster: Cluster) -> Iterator[Operator]:
         """Yield the operator of a test, running and ready."""
-        wanted = Wanted.of(item, self.settings)
-        with told():
+        wanted = ItemConfig.of(item, self.settings)
+        with translated_errors():
             definition = wanted.definition(item)
             if definition is None:
                 raise UsageError(
@@ -159,16 +157,16 @@ class Run:
         """Yield a namespace for a test; afterwards remove it with all that is in it."""
         portal = self._session.portal
         client = portal.client(cluster.access_as("harness"))
-        with told():
-            name = namespaces.make(portal, client, cluster, test=item.name, run_id=self.id)
+        with translated_errors():
+            name = test_run.create_namespace(portal, client, cluster, test=item.name, run_id=self.id)
         yield name
         if self._ended(cluster):
             return
         if self.settings.keep:
             self.progress.say(f"kept: namespace {name} on cluster {cluster.name}")
             return
-        with told():
-            namespaces.remove(portal, client, cluster, name, run_id=self.id, say=self.progress.say)
+        with translated_errors():
+            test_run.remove_namespace(portal, client, cluster, name, run_id=self.id, say=self.progress.say)
 
     def _ended(self, cluster: Cluster) -> bool:
         """Return whether the cluster has ended, with all objects on it; the test has reported it, or does now."""
@@ -181,8 +179,8 @@ class Run:
         """Yield one test's ``Scale``; afterwards remove its namespace and close its recording."""
         item = request.node
         test = MeasuredTest(self._session, item, cluster, profiled=profiled, lost_turn=self._lost_turn)
-        with told():
-            definition = Wanted.of(item, self.settings).definition(item)
+        with translated_errors():
+            definition = ItemConfig.of(item, self.settings).definition(item)
             if definition is None:
                 self._operators.clear(cluster)
         self._recorded = test
@@ -194,7 +192,7 @@ class Run:
                 self._open = None
                 self.parameters_read |= scale.parameters_read
         if test.lost_recording() is None:
-            judging.give_figures(item, scale)
+            budget_enforcement.give_figures(item, scale)
 
     # ---- after a test's function; debuggers
 
@@ -213,14 +211,14 @@ class Run:
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
         """Return whether a test passes despite an error in its function; see ``judging.leaves_unjudged``."""
-        return self._open is not None and judging.leaves_unjudged(item, self._open[1], error)
+        return self._open is not None and budget_enforcement.leaves_unjudged(item, self._open[1], error)
 
     def note_outcome(self, report: pytest.TestReport, error: BaseException | None) -> None:
         """Record pytest's outcome of a test's set-up, function or teardown."""
         test = self._recorded
         if test is not None and (report.when == "call" or report.failed):
             failed_phase = self._open[1].failed_phase if self._open is not None else ""
-            outcome, message = judging.outcome_of(report, error, failed_phase=failed_phase)
+            outcome, message = budget_enforcement.outcome_of(report, error, failed_phase=failed_phase)
             test.end(outcome, message, failed=report.failed)
         if report.when == "teardown":
             self._recorded = None
@@ -230,14 +228,14 @@ class Run:
         if self._open is None:
             return
         test, scale = self._open
-        with told():
+        with translated_errors():
             # Whatever the options say: without its recording it proves nothing.
             scale.recorder.check_written()
         if (lost := test.mark_lost_turn(scale)) and not scale.profiled:
-            judging.disturbed(item, lost, inconclusive=self.settings.inconclusive)
+            budget_enforcement.disturbed(item, lost, inconclusive=self.settings.inconclusive)
         if "profile" not in self.settings.given:
-            judging.note_unprofiled(item, scale)
-        judging.hold_to_budget(item, scale)
+            budget_enforcement.note_unprofiled(item, scale)
+        budget_enforcement.hold_to_budget(item, scale)
 
     def pause(self) -> None:
         """Stop the clocks of an open phase: a debugger is open."""
@@ -314,8 +312,8 @@ class Run:
         if self.worker:
             return
         self._conclude(reporter)
-        tell_unjudged(reporter)
-        tell_unprofiled(reporter)
+        show_unjudged(reporter)
+        show_unprofiled(reporter)
 
     def write_result(self) -> bool:
         """Write the files that `summarise` has not, as after an error in pytest's output; return whether all exist."""
@@ -330,7 +328,7 @@ class Run:
         if not (folder.path / RECORDINGS).is_dir():
             return []
         try:
-            termination.hold(
+            interrupts.hold(
                 self._answer("the result is being written; once more leaves it to the background"), once=True
             )
             self._unwritten = conclude(folder.path, self.settings, self._session.baselines, reporter)
@@ -348,7 +346,7 @@ class Run:
         pytest itself takes a second to show where it was interrupted: another one there would lose the rest of the
         output.
         """
-        termination.hold(self._answer("the run is ending"))
+        interrupts.hold(self._answer("the run is ending"))
 
     def _answer(self, text: str) -> Callable[[str], None]:
         """Return a signal's message handler; it bypasses streams, which may be in use when it runs."""

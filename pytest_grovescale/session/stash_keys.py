@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from .checks.budgets import Declared
+    from ..checks.budgets import Declared
 
 BUDGET = pytest.StashKey[tuple["Declared", ...]]()
 """On a test: its declared checks."""

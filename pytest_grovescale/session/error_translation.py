@@ -14,7 +14,7 @@ from _pytest.junitxml import LogXML, xml_key
 from ..cluster.handle import UnsupportedPlatform
 from ..errors import ExitCode, GrovescaleError
 from ..kube.errors import ApiError, ServerUnavailable
-from ..stash import INFRASTRUCTURE
+from .stash_keys import INFRASTRUCTURE
 
 _ERROR = "grovescale_error"
 """Attribute of a failure: the original error."""
@@ -51,7 +51,7 @@ _PACKAGE = f"{Path(__file__).resolve().parents[1]}/"
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Turn our own errors in a fixture into one clear failure, without the frames in between."""
     try:
         yield

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from . import durations
-from .analysis.likeness import NO_OPERATOR
-from .bench.subject import Subject
-from .cluster.definition import ClusterDefinition
-from .operator.definition import OperatorDefinition, load
-from .options import Settings
-from .recording.profiling.plan import Profiler
+from .. import durations
+from ..analysis.likeness import NO_OPERATOR
+from ..bench.subject import Subject
+from ..cluster.definition import ClusterDefinition
+from ..operator.definition import OperatorDefinition, load
+from ..options import Settings
+from ..recording.profiling.plan import Profiler
 
 
-class Wanted(NamedTuple):
+class ItemConfig(NamedTuple):
     """The cluster and the operator of one test."""
 
     cluster: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     """Time between two scrapes, s; 0: at phase edges only; None: as the operator's definition says, or 5 s."""
 
     @classmethod
-    def of(cls, item: pytest.Item, settings: Settings) -> Wanted:
+    def of(cls, item: pytest.Item, settings: Settings) -> ItemConfig:
         marker = item.get_closest_marker("grovescale")
         asked = dict(marker.kwargs) if marker else {}
 
@@ -94,7 +94,7 @@ def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> No
     subjects = []
     for item in items:
         if isinstance(item, pytest.Function) and "scale" in item.fixturenames and not is_profiled(item):
-            wanted = Wanted.of(item, settings)
+            wanted = ItemConfig.of(item, settings)
             subjects.append(
                 Subject(
                     nodeid=node_id(item),

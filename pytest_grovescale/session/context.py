@@ -1,14 +1,19 @@
-"""Context shared by all tests of a session."""
+"""What all tests of a session share: settings, folder, connections, progress output."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
+from typing import TextIO
+
+import pytest
 
 from ..bench.baselines import Baselines
 from ..kube.portal import Portal
 from ..options import Settings
 from ..report.progress import Progress
-from .folder import RunFolder
+from .run_folder import RunFolder
 
 
 @dataclass
@@ -37,3 +42,10 @@ class Session:
         if self._portal is not None:
             self._portal.close()
             self._portal = None
+
+
+def open_screen(config: pytest.Config, *, worker: bool) -> TextIO:
+    """Return a stream to the terminal. An xdist worker has the terminal at its standard error only."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        return os.fdopen(os.dup(2 if worker else 1), "w", encoding="utf-8", buffering=1)

@@ -8,8 +8,7 @@ import sys
 from typing import Any
 
 from ..errors import UsageError
-from .arguments import add_json
-from .environment import add_environment, environment_of
+from .arguments import add_environment, add_json, environment_of
 from .out import write
 
 _NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on", "json", "yes"})

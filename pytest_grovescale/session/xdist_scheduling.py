@@ -16,8 +16,8 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling, LoadScheduling, Scheduling
 from xdist.workermanage import WorkerController
 
-from ..wanted import group_of, measured_of_profiled
-from ..whole_files import replacing
+from ..atomic_write import replacing
+from .test_config import group_of, measured_of_profiled
 
 
 class PassesTogether(LoadScheduling):

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from .analysis.analyse import RECORDINGS, analyse_run_over_time
-from .analysis.baseline import BaselineRow, rows, same_backend, usable
-from .analysis.likeness import backend_of
-from .analysis.profiles.attach import profiles_in
-from .analysis.result import Result
-from .analysis.timeline import Timeline
-from .bench.baselines import Baselines
-from .checks.judge import judge_run
-from .errors import GrovescaleError, RecordingError
-from .options import Settings
-from .recording.journal import wait_closed
-from .report import jsonfile, markdown, terminal
-from .report.tables import terminal_width
-from .writable import explained
+from ..analysis.analyse import RECORDINGS, analyse_run_over_time
+from ..analysis.baseline import BaselineRow, rows, same_backend, usable
+from ..analysis.likeness import backend_of
+from ..analysis.profiles.attach import profiles_in
+from ..analysis.result import Result
+from ..analysis.timeline import Timeline
+from ..bench.baselines import Baselines
+from ..checks.judge import judge_run
+from ..errors import GrovescaleError, RecordingError
+from ..options import Settings
+from ..recording.journal import wait_closed
+from ..report import jsonfile, markdown, terminal
+from ..report.tables import terminal_width
+from ..storage import explained
 
 UNJUDGED = "grovescale.unjudged"
 """User property of a profiling pass that passed despite a failed expectation in its test: that expectation."""
@@ -101,8 +101,8 @@ def _files_of(
 
     def write_page() -> str:
         # Not at the top: a session without scale tests need not load the template engine.
-        from .report.html import files
-        from .report.html.tiles import Against
+        from ..report.html import files
+        from ..report.html.tiles import Against
 
         against = {test: Against(name, found) for test, (name, found) in beside.items()}
         page = files.write_run(folder, result, timelines, baselines=against)
@@ -167,7 +167,7 @@ def _compare(
         return {}
     shown: dict[str, tuple[str, list[BaselineRow]]] = {}
     # Imports numpy and scipy, which most runs do not need.
-    from .report import baseline_table
+    from ..report import baseline_table
 
     baseline = baselines.find(name)
     for nodeid, test in usable(result).items():
@@ -184,13 +184,13 @@ def _compare(
     return shown
 
 
-def tell_unjudged(reporter: pytest.TerminalReporter) -> None:
+def show_unjudged(reporter: pytest.TerminalReporter) -> None:
     """Show the failed expectations of profiling passes, of all workers."""
     for nodeid, value in _noted(reporter, UNJUDGED):
         reporter.write_line(f"grovescale: {nodeid}: profilers were attached, so this was not judged: {value}")
 
 
-def tell_unprofiled(reporter: pytest.TerminalReporter) -> None:
+def show_unprofiled(reporter: pytest.TerminalReporter) -> None:
     """Show, once, that phases request profilers without a profiling pass, of all workers."""
     noted = [f"{nodeid} ({phases})" for nodeid, phases in _noted(reporter, UNPROFILED)]
     if noted:

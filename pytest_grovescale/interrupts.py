@@ -1,8 +1,8 @@
-"""SIGTERM as a request to end a run: it acts like Ctrl-C.
+"""Ctrl-C and SIGTERM: which of them ends a run, and when they are held back.
 
-By default it would kill pytest at once, and the cluster's supervisor would clean up. In a container that is not enough:
-there pytest is the first process, to which an unhandled SIGTERM does nothing, until SIGKILL ends all processes of the
-container at once, the supervisor too.
+SIGTERM acts like Ctrl-C. By default it would kill pytest at once, and the cluster's supervisor would clean up. In a
+container that is not enough: there pytest is the first process, to which an unhandled SIGTERM does nothing, until
+SIGKILL ends all processes of the container at once, the supervisor too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import types
 from collections.abc import Callable
 
 
-def interrupts() -> None:
+def sigterm_interrupts() -> None:
     """Make SIGTERM raise KeyboardInterrupt, unless it has a handler already; undone by ``kills``."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-class _Answer:
+class _Held:
     """A handler that prints a message instead of interrupting; ``once``: the next signal interrupts."""
 
     def __init__(self, say: Callable[[str], None], *, once: bool) -> None:
@@ -38,7 +38,7 @@ def hold(say: Callable[[str], None], *, once: bool = False) -> None:
     ``say`` is called with the signal's name, at any moment: it must not use a buffered stream.
     """
     for number in _interrupting():
-        signal.signal(number, _Answer(say, once=once))
+        signal.signal(number, _Held(say, once=once))
 
 
 def release() -> None:
@@ -56,10 +56,10 @@ def _interrupting() -> list[int]:
 
 
 def _is_ours(handler: object) -> bool:
-    return isinstance(handler, _Answer)
+    return isinstance(handler, _Held)
 
 
-def kills() -> None:
+def restore() -> None:
     """Restore SIGTERM's default action, and Ctrl-C's interrupt."""
     release()
     if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
