@@ -1,4 +1,4 @@
-"""The fixtures that tests use. They open and close; what they open lives in ``runs.py``."""
+"""The fixtures that tests use. They open and close; what they open lives in ``session/``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .session.stash_keys import RUN, SETTINGS
+
 if TYPE_CHECKING:
     from .cluster.handle import Cluster
     from .operator.handle import Operator
     from .scenario.scale import Scale
     from .session.run import Run
 
-RUN = pytest.StashKey["Run"]()
-"""The session's run, stored by the plugin; missing without ``--grovescale``."""
+
+def run_of(config: pytest.Config) -> Run:
+    """Return the session's run, created at first use: a session without scale tests does not load what it needs."""
+    if RUN not in config.stash:
+        from .session.run import Run
+
+        run_id = getattr(config, "workerinput", {}).get("grovescale_run", "")
+        config.stash[RUN] = Run(config, config.stash[SETTINGS], run_id=run_id)
+    return config.stash[RUN]
 
 
 def _run(request: pytest.FixtureRequest) -> Run:
-    return request.config.stash[RUN]
+    return run_of(request.config)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The pytest plugin: hooks only. What they do lives in ``runs.py``, fixtures in ``fixtures.py``.
+"""The pytest plugin: hooks only. What they do lives in ``session/``, fixtures in ``fixtures.py``.
 
 Imported by pytest in every project that has the package installed, so it imports nothing but pytest.
 """
@@ -8,26 +8,23 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from . import interrupts, options
 from .errors import ExitCode, GrovescaleError
 from .fixtures import (
-    RUN,
     grovescale_cluster,
     grovescale_namespace,
     grovescale_operator,
     grovescale_profiled,
     grovescale_turn,
+    run_of,
     scale,
 )
-from .session.stash_keys import BUDGET, INFRASTRUCTURE
+from .session.stash_keys import BUDGET, INFRASTRUCTURE, MISTAKES, RUN, SETTINGS
 from .suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from .session.run import Run
 
 __all__ = [
     "grovescale_cluster",
@@ -38,8 +35,6 @@ __all__ = [
     "scale",
 ]
 
-_SETTINGS = pytest.StashKey[options.Settings]()
-_MISTAKES = pytest.StashKey[list[str]]()
 # Key of a worker's output: the mistakes that it found. The controller ends the session; a worker cannot.
 _OF_WORKER = "grovescale_mistakes"
 # Key of a worker's output: the parameters that its tests have read.
@@ -77,30 +72,32 @@ def pytest_configure(config: pytest.Config) -> None:
         "grovescale_budget(*checks): bounds that a scale test is held to when it has run, as checks.NoopWrites(max=0)",
     )
     settings = options.read(config)
-    config.stash[_SETTINGS] = settings
+    config.stash[SETTINGS] = settings
     if driver := os.environ.pop(_DRIVER, ""):
         from .bench.child import end_with
 
         end_with(int(driver))
-    config.stash[_MISTAKES] = []
+    config.stash[MISTAKES] = []
     if settings.enabled and (settings.save or settings.compare) and not hasattr(config, "workerinput"):
         from .session.preflight import of_settings
 
         if wrong := list(of_settings(settings, config.rootpath)):
             raise pytest.UsageError(*wrong)
-    if settings.enabled and not config.option.collectonly:
-        from .session.run import Run
-
-        run_id = getattr(config, "workerinput", {}).get("grovescale_run", "")
-        config.stash[RUN] = Run(config, settings, run_id=run_id)
-        config.pluginmanager.register(_Interrupted(config.stash[RUN]), "grovescale-interrupted")
+    if _runs(config):
+        config.pluginmanager.register(_Interrupted(config), "grovescale-interrupted")
         if not hasattr(config, "workerinput"):
             interrupts.sigterm_interrupts()
 
 
+def _runs(config: pytest.Config) -> bool:
+    """Return whether scale tests are run: not skipped, and not only collected."""
+    settings = config.stash.get(SETTINGS, None)
+    return settings is not None and settings.enabled and not config.option.collectonly
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     # Not when this plugin is configured: pytest's own JUnit XML is later.
-    if RUN in session.config.stash:
+    if _runs(session.config):
         from .session.error_translation import JUnitErrors
 
         JUnitErrors.register(session.config)
@@ -109,12 +106,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Give an xdist worker the run's id, so that all write into one folder and share one cluster."""
-    if RUN in node.config.stash:
+    if _runs(node.config):
         from .session.preflight import unwritable
 
-        if wrong := unwritable(node.config.stash[_SETTINGS]):
+        if wrong := unwritable(node.config.stash[SETTINGS]):
             raise pytest.UsageError(*wrong)
-        node.workerinput["grovescale_run"] = node.config.stash[RUN].give_to_worker()
+        node.workerinput["grovescale_run"] = run_of(node.config).give_to_worker()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -130,7 +127,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each scale test that is to be profiled a second item, right after the one that measures."""
-    settings = metafunc.config.stash[_SETTINGS]
+    settings = metafunc.config.stash[SETTINGS]
     if "grovescale_profiled" not in metafunc.fixturenames or not settings.enabled:
         return
     marker = metafunc.definition.get_closest_marker("grovescale")
@@ -144,7 +141,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="scale test: run it with --grovescale")
-    enabled = config.stash[_SETTINGS].enabled
+    enabled = config.stash[SETTINGS].enabled
     for item in items:
         marker = item.get_closest_marker("grovescale")
         try:
@@ -152,7 +149,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 _check_marker(item, marker)
             _declare_checks(item)
         except pytest.UsageError as error:
-            config.stash[_MISTAKES].append(str(error))
+            config.stash[MISTAKES].append(str(error))
             continue
         if not enabled and (marker is not None or _FIXTURES & set(getattr(item, "fixturenames", ()))):
             item.add_marker(skip)
@@ -160,28 +157,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    _refuse_mistakes(session)
-    if RUN in session.config.stash and getattr(session.config.option, "loadgroup", False):
-        # Before xdist's worker reports that it is done.
-        from .session.xdist_scheduling import write_groups
-
-        write_groups(session.items, session.config.stash[RUN].groups)
-    if file := os.environ.get(_DESCRIBE):
-        from .session.test_config import describe
-
-        describe(session.items, session.config.stash[_SETTINGS], Path(file))
-
-
-def _refuse_mistakes(session: pytest.Session) -> None:
-    """End the session where a test cannot run: the last moment before anything is queued or started."""
-    config, settings = session.config, session.config.stash[_SETTINGS]
-    found: list[str] = config.stash[_MISTAKES]
-    mistakes = list(dict.fromkeys(found))
     ours = [
         item
         for item in session.items
         if isinstance(item, pytest.Function) and not _FIXTURES.isdisjoint(item.fixturenames)
     ]
+    _refuse_mistakes(session, ours)
+    if _runs(session.config) and getattr(session.config.option, "loadgroup", False):
+        # Before xdist's worker reports that it is done.
+        from .session.xdist_scheduling import write_groups
+
+        write_groups(session.items, run_of(session.config).groups)
+    if file := os.environ.get(_DESCRIBE):
+        from .session.test_config import describe
+
+        describe(session.items, session.config.stash[SETTINGS], Path(file))
+
+
+def _refuse_mistakes(session: pytest.Session, ours: list[pytest.Function]) -> None:
+    """End the session where a test cannot run: the last moment before anything is queued or started."""
+    config, settings = session.config, session.config.stash[SETTINGS]
+    found: list[str] = config.stash[MISTAKES]
+    mistakes = list(dict.fromkeys(found))
     worker = hasattr(config, "workerinput")
     if settings.enabled and ours and not mistakes:
         from .session.preflight import of_tests, short_of_space, unwritable
@@ -211,7 +208,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Report missing prerequisites that are only warned of, at the start."""
-    settings = config.stash[_SETTINGS]
+    settings = config.stash[SETTINGS]
     if not settings.enabled or not settings.compare:
         return None
     from .session.preflight import missing_baseline
@@ -326,7 +323,7 @@ def pytest_runtest_makereport(
     Infrastructure failures, wherever they occur, are errors of the test, not failures.
     """
     report = yield
-    if RUN not in item.config.stash:
+    if not _runs(item.config):
         return report
     from .session.error_translation import cause_of, is_infrastructure, show_message_first
 
@@ -336,7 +333,8 @@ def pytest_runtest_makereport(
         if is_infrastructure(error):
             # An attribute, since xdist passes a report's attributes from worker to controller.
             setattr(report, INFRASTRUCTURE, True)
-    item.config.stash[RUN].note_outcome(report, error)
+    if RUN in item.config.stash:
+        item.config.stash[RUN].note_outcome(report, error)
     return report
 
 
@@ -359,17 +357,17 @@ def pytest_leave_pdb(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
-    if RUN not in config.stash:
+    if not _runs(config):
         return
-    read: set[str] = config.stash[RUN].parameters_read
+    read: set[str] = config.stash[RUN].parameters_read if RUN in config.stash else set()
     if hasattr(config, "workerinput"):
         config.workeroutput[_READ] = sorted(read)  # type: ignore[attr-defined]
-    elif session.exitstatus == pytest.ExitCode.OK:
+    elif session.exitstatus == pytest.ExitCode.OK and config.stash[SETTINGS].parameters:
         # Only a run distinguishes code that computes parameter names from a misspelt parameter.
         from .session.preflight import unread
 
-        if wrong := unread(config.stash[_SETTINGS], read):
-            config.stash[_MISTAKES] += wrong
+        if wrong := unread(config.stash[SETTINGS], read):
+            config.stash[MISTAKES] += wrong
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
@@ -392,13 +390,14 @@ def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None,
 class _Interrupted:
     """Holder of a hook that does not get the config."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_keyboard_interrupt(self) -> Generator[None, object, object]:
         """Block interrupts while pytest notes where it was interrupted; the tests' end can be interrupted again."""
-        self._run.ends()
+        if RUN in self._config.stash:
+            self._config.stash[RUN].ends()
         return (yield)
 
 
@@ -426,11 +425,13 @@ def pytest_sessionfinish_at_last(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].summarise(terminalreporter)
-        for wrong in config.stash[_MISTAKES]:
+    if _runs(config):
+        for wrong in config.stash[MISTAKES]:
             terminalreporter.write_line(f"ERROR: {wrong}", red=True)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if RUN in config.stash:
         config.stash[RUN].close()
+    if _runs(config):
         interrupts.restore()

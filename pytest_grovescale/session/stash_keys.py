@@ -8,8 +8,19 @@ import pytest
 
 if TYPE_CHECKING:
     from ..checks.budgets import Declared
+    from ..options import Settings
+    from .run import Run
 
-BUDGET = pytest.StashKey[tuple["Declared", ...]]()
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+"""On the config: the options."""
+
+MISTAKES = pytest.StashKey[list[str]]()
+"""On the config: mistakes of users, found so far."""
+
+RUN: pytest.StashKey[Run] = pytest.StashKey()
+"""On the config: the session's run, from the first use of its fixtures or of an xdist worker on."""
+
+BUDGET: pytest.StashKey[tuple[Declared, ...]] = pytest.StashKey()
 """On a test: its declared checks."""
 
 INFRASTRUCTURE = "grovescale_infrastructure"

@@ -43,7 +43,7 @@ def test_wheel_has_the_same_files_inside_the_package(wheel: Path) -> None:
 
 
 def test_wheel_finds_its_own(wheel: Path, tmp_path: Path) -> None:
-    script = "from pytest_grovescale import bundled; print(bundled.find('fixtures/clusters', 'default'))"
+    script = "from pytest_grovescale import resources; print(resources.find('fixtures/clusters', 'default'))"
     environment = {"PYTHONPATH": str(wheel), "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, capture_output=True, text=True
