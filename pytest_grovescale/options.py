@@ -48,7 +48,13 @@ OPTIONS = (
         "NAME",
     ),
     Option("cluster_per_worker", "bool", False, "with xdist: a cluster of its own for each worker"),
-    Option("operator", "string", "reference", "operator definition file", "FILE|NAME"),
+    Option(
+        "operator",
+        "string",
+        "",
+        "operator definition file; `reference` for the bundled operator, `none` for tests without one",
+        "FILE|NAME",
+    ),
     Option("kubernetes", "string", "", "Kubernetes version, instead of the cluster definition's", "VERSION"),
     Option("nodes", "string", "", "number of simulated nodes, instead of the definition's or the test's", "N"),
     Option(

@@ -51,13 +51,14 @@ def cache() -> Iterator[None]:
         yield
 
 
-_NOT_FOR_CHILDREN = "-p no:hypothesispytest -p no:syrupy"
-"""The tests' own pytests run without what only ours need: hypothesis loads all of itself at the end of each."""
+_OF_CHILDREN = "-p no:hypothesispytest -p no:syrupy -o grovescale_operator=reference"
+"""The tests' own pytests run without what only ours need (hypothesis loads all of itself at the end of each), with the
+bundled operator, as this repository's ini says."""
 
 
 @pytest.fixture(autouse=True)
 def children_without_our_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_ADDOPTS", _NOT_FOR_CHILDREN)
+    monkeypatch.setenv("PYTEST_ADDOPTS", _OF_CHILDREN)
 
 
 @pytest.fixture
@@ -65,5 +66,5 @@ def pytester(
     pytester: pytest.Pytester, children_without_our_plugins: None, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
     """Return pytest's own, which clears the variable."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", _NOT_FOR_CHILDREN)
+    monkeypatch.setenv("PYTEST_ADDOPTS", _OF_CHILDREN)
     return pytester

@@ -13,6 +13,7 @@ from .. import durations
 from ..analysis.likeness import NO_OPERATOR
 from ..bench.subject import Subject
 from ..cluster.definition import ClusterDefinition
+from ..errors import UsageError
 from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
 from ..recording.profiling.plan import Profiler
@@ -60,9 +61,19 @@ class ItemConfig(NamedTuple):
         return f"{self.cluster}/{self.kubernetes}/{self.nodes}"
 
     def definition(self, item: pytest.Item) -> OperatorDefinition | None:
-        """Return the operator definition, validated; None for a test without an operator."""
+        """Return the operator definition, validated; None for a test without an operator.
+
+        Raises DefinitionError for a wrong definition, UsageError where no operator is named.
+        """
         if self.operator == NO_OPERATOR:
             return None
+        if not self.operator:
+            raise UsageError(
+                "no operator is named",
+                next_step="Name its definition file, with --grovescale-operator=FILE, grovescale_operator in the ini"
+                ' file, or @pytest.mark.grovescale(operator="FILE"); `reference` is the bundled operator, `none` tests'
+                " without one.",
+            )
         return load(self.operator, values=self.values, base=folders(item), workdir=self.workdir)
 
     @property

@@ -427,6 +427,14 @@ def test_the_lines_of_a_log_are_shown_once_also_in_ci(
     assert result.stdout.str().count("no such flag") == 1
 
 
+def test_a_test_without_an_operator_is_an_error_that_says_how_to_name_one(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SCALE_TEST)
+    pytester.makeini("[pytest]\n")
+    result = pytester.runpytest("--grovescale", "-o", "grovescale_operator=")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *no operator is named*", "*--grovescale-operator=FILE*`reference`*"])
+
+
 def test_collecting_scale_tests_imports_no_client_library(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SCALE_TEST)
     pytester.makeconftest(

@@ -131,7 +131,8 @@ def scale_test(folders: Folders, size: Size) -> list[str]:
     """Return the command of one run."""
     return [
         *(sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"),
-        *(SCENARIO, f"--grovescale-nodes={size.nodes}", f"--grovescale-reports={folders.reports}"),
+        *(SCENARIO, "--grovescale-operator=reference", f"--grovescale-nodes={size.nodes}"),
+        f"--grovescale-reports={folders.reports}",
         *(f"--grovescale-param=replicas={size.replicas}", f"--grovescale-param=hold={size.hold_s}s"),
         *("--grovescale-param=deploy_timeout=90s", "--grovescale-param=delete_timeout=60s"),
     ]
