@@ -98,7 +98,7 @@ lint: $(READY) ## ruff, mypy strict and the import contracts
 bench: $(READY) ## the figures that README and reports/bench.json show; takes about 15 minutes
 	$(BIN)/python -m benchmarks $(ARGS)
 
-lock: ## write requirements-dev.lock anew from pyproject.toml
+lock: ## write requirements-dev.lock from pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)-lock
 	$(VENV)-lock/bin/pip --quiet install uv
 	$(VENV)-lock/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \

@@ -74,15 +74,15 @@ def run(pods: int, *, components: bool = False) -> Figures:
 
 def _of_journal(path: Path) -> Figures:
     """Return bytes and records of a recording, by their subject."""
-    told, size = Counter[str](), Counter[str]()
+    counts, size = Counter[str](), Counter[str]()
     with path.open("rb") as journal:
         for text in journal:
             tag = msgspec.json.decode(text, type=_Tag).type
-            told[tag] += 1
+            counts[tag] += 1
             size[tag] += len(text)
     watched, audited = size["object"], size["request"]
     return {
-        "watch events recorded": told["object"],
+        "watch events recorded": counts["object"],
         "journal, watch events, B": watched,
         "journal, audit log, B": audited,
         "journal, all else, B": sum(size.values()) - watched - audited,

@@ -66,7 +66,7 @@ OPTIONS = (
     ),
     Option("set", "linelist", [], "value for the operator definition, e.g. variant=baseline", "NAME=VALUE"),
     Option("param", "linelist", [], "parameter for the tests, read by scale.parameter(NAME, default)", "NAME=VALUE"),
-    Option("start", "string", "", "start the operator anew per `test` or per `session`, instead of the definition's"),
+    Option("start", "string", "", "restart the operator per `test` or per `session`, instead of the definition's"),
     Option(
         "scrape_interval",
         "string",

@@ -117,7 +117,7 @@ def by_own_count(
     most = counted.at_most(verbs) / per
     open_questions = list(doubts)
     if most > bound:
-        open_questions.append("which of them were meant only an audit log tells")
+        open_questions.append("only an audit log shows which of them were intended")
     if not counted.ever_counted(verbs):
         open_questions.append("it has never counted such a request: its client may not count them")
     methods = {figures.METHODS[verb] for verb in verbs}

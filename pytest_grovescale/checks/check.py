@@ -196,7 +196,7 @@ def some_judged(check: Arguments, ignore: list[str]) -> None:
     """Raise CheckArgumentError for patterns that exclude every metric family."""
     if any(pattern and not pattern.strip("*") for pattern in ignore):
         raise CheckArgumentError(
-            f"{tag_of(check)}(ignore={ignore}): lets every family off", next_step="Name what to ignore."
+            f"{tag_of(check)}(ignore={ignore}): excludes every metric family", next_step="Name what to ignore."
         )
 
 

@@ -43,7 +43,7 @@ class Scales(_Positional, tag="scales", frozen=True, kw_only=True):
 
     def judge(self, run: Run) -> Outcome:
         raise NotMeasuredError(
-            "one run has one size, and tells nothing of how a figure grows",
+            "one run has one size, which does not show how a figure grows",
             next_step="It is judged by runs of several sizes: grovescale sweep TEST --set replicas=125,250,500.",
         )
 

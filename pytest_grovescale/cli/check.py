@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     check = commands.add_parser(
         "check",
         help="validate cluster, operator, workload and budget files, without a cluster",
-        description="What a file is, is told by its content. Exit code: 0 where all are right, 2 where one is not.",
+        description="A file's kind is recognised by its content. Exit code: 0 where all are right, 2 where one is not.",
     )
     check.add_argument("files", nargs="+", type=Path, metavar="FILE")
     check.add_argument(

@@ -51,7 +51,7 @@ def _add_compare(commands: Any) -> None:
         action="store_true",
         help="deploy runs one after the other, for wall times of a machine to themselves (default: side by side)",
     )
-    compare.add_argument("--quick", action="store_true", help="fewer and shorter: tells large differences only")
+    compare.add_argument("--quick", action="store_true", help="fewer and shorter runs: finds large differences only")
     compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
     compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (100)")
     compare.add_argument(
@@ -220,6 +220,6 @@ def _refuse_beside_resume(options: argparse.Namespace, command: argparse.Argumen
     ]
     if given or options.names:
         raise UsageError(
-            f"--resume goes on with a plan as it was made: {', '.join([*options.names, *given])} cannot change it",
-            next_step="Leave that out, or begin anew without --resume.",
+            f"--resume reuses the stored plan: {', '.join([*options.names, *given])} cannot change it",
+            next_step="Leave that out, or start a new comparison without --resume.",
         )

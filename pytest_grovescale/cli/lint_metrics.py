@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     )
     lint.add_argument("--forbid", action="append", default=[], metavar="LABEL", help="a label that none may have, too")
     lint.add_argument(
-        "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to let off"
+        "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to exclude"
     )
     add_json(lint)
     lint.add_argument("--bearer-token-file", default="", metavar="FILE", help="a token to be let in with")

@@ -26,13 +26,13 @@ def add(commands: Any) -> None:
     add_json(show)
     show.set_defaults(run=_show)
 
-    analyse = commands.add_parser("analyse", help="write result.json and report.html anew from a run's recordings")
+    analyse = commands.add_parser("analyse", help="rewrite result.json and report.html from a run's recordings")
     analyse.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
     # For a recorder whose test process was killed: if the whole run was, no other process writes the result.
     analyse.add_argument("--unless-open", action="store_true", help=argparse.SUPPRESS)
     analyse.set_defaults(run=_analyse)
 
-    report = commands.add_parser("report", help="write a run's page anew: one HTML file, to be opened from disk")
+    report = commands.add_parser("report", help="rewrite a run's page: one HTML file, to be opened from disk")
     report.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
     report.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of report.html in that folder")
     report.set_defaults(run=_report)

@@ -195,7 +195,7 @@ def show_unprofiled(reporter: pytest.TerminalReporter) -> None:
     noted = [f"{nodeid} ({phases})" for nodeid, phases in _noted(reporter, UNPROFILED)]
     if noted:
         reporter.write_line(
-            f"grovescale: not profiled, for want of a pass with profilers: {'; '.join(noted)}. Ask for one:"
+            f"grovescale: profiling pass disabled, so not profiled: {'; '.join(noted)}. Enable it:"
             ' --grovescale-profile=auto, or @pytest.mark.grovescale(profile="auto")'
         )
 

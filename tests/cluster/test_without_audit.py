@@ -262,7 +262,7 @@ def test_what_only_an_audit_log_tells_is_inconclusive(twice: Twice) -> None:
     assert judge(pods, Run(twice.known)).verdict == "pass"
     found = judge(pods, Run(twice.told))
     assert found.verdict == "inconclusive"
-    assert "only an audit log tells" in found.text
+    assert "only an audit log shows" in found.text
     with pytest.raises(NotMeasuredError):
         figures.api(twice.told.phases[0], "operator")
 

@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lanes", type=int, default=2, metavar="N", help="how many faults at once (2)")
     parser.add_argument("--patience", type=float, default=1, help="factor of all time limits, for a busy machine (1)")
     parser.add_argument("--list", action="store_true", help="print the faults and do nothing")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there, anew after each fault")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="rewrite the table there after each fault")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep all outputs and what was seen in this folder")
     return parser
 

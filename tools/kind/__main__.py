@@ -115,7 +115,7 @@ def _around(command: list[str], environment: dict[str, str]) -> int:
 
 
 def _making(cache: Path, say: Callable[[str], None]) -> AbstractContextManager[None]:
-    return locks.held(cache / "making.lock", waiting=lambda: say("waiting: somebody else is making images"))
+    return locks.held(cache / "making.lock", waiting=lambda: say("waiting: another process is making images"))
 
 
 def _end(found: Engine, cache: Path, say: Callable[[str], None]) -> None:

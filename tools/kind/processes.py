@@ -53,8 +53,8 @@ def run(
         if done.returncode != 0:
             errors.seek(0)
             lines = deque([*written.splitlines(), *errors], maxlen=_TAIL_LINES)
-            told = "\n".join(f"  {line.rstrip()}" for line in lines)
-            raise CommandFailed(f"{_short(words)} failed ({done.returncode}):\n{told}")
+            shown = "\n".join(f"  {line.rstrip()}" for line in lines)
+            raise CommandFailed(f"{_short(words)} failed ({done.returncode}):\n{shown}")
     return written
 
 

@@ -1,4 +1,4 @@
-"""Buckets of histograms: how many observations fell into each, and whether the layout tells them apart."""
+"""Buckets of histograms: how many observations fell into each, and whether the layout separates them."""
 
 from __future__ import annotations
 

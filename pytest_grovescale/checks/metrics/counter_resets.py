@@ -50,7 +50,7 @@ class CounterResets(TargetCheck, tag="counter_resets", frozen=True, kw_only=True
         ]
         return at_most(
             "",
-            f"counters that began anew{_explained(restarted)}",
+            f"counters that were reset{_explained(restarted)}",
             len(by_scrape),
             self.max,
             doubts=doubts[:_SHOWN],
@@ -60,7 +60,7 @@ class CounterResets(TargetCheck, tag="counter_resets", frozen=True, kw_only=True
 
 def _retyped(target: TargetHistory, change: TypeChange) -> str:
     turned = f"{change.family}, a {change.before}, is a {change.after} from {target.when(change.scrape)} on"
-    return f"{turned}: a fall of what is no counter tells nothing"
+    return f"{turned}: a fall of another type than a counter proves nothing"
 
 
 def _explained(restarted: set[int]) -> str:

@@ -166,7 +166,7 @@ def _errors(check: ErrorRatio, phases: Sequence[PhaseResult], metrics: MetricsHi
     if not series and not check.family and check.kind == "all" and (ended := _ended(phases)):
         return ended, "by how they ended"
     if not series:
-        return _by_status_code(check, phases), "by the API server's answers, since no counter tells kinds of errors"
+        return _by_status_code(check, phases), "by the API server's answers, since no counter separates kinds of errors"
     errors: Counter[str] = Counter()
     for text in series:
         parts = parse(text)

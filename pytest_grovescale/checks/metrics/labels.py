@@ -122,7 +122,7 @@ def _of_label(
     example = written(next(iter(values.values())))
     seen = f"{_count(values)} so far"
     if label.startswith(COPIED) or (label.lower() in forbidden and not _listed(family, label, values)):
-        says = f"nobody can list the values of {label} beforehand ({seen})"
+        says = f"the values of {label} are unbounded ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
     elif (shape := None if _describes_process(family) else _shape_of(values)) is not None:
         looks, value = shape

@@ -156,7 +156,7 @@ def _reserved_suffix(family: Served) -> Iterator[Problem]:
 def _type_in_name(family: Served) -> Iterator[Problem]:
     for word in _TYPE_WORDS:
         if _has_word(family.name, word):
-            fix = f"name it {_without_word(family.name, word)}: its type is told beside it"
+            fix = f"name it {_without_word(family.name, word)}: its type is in # TYPE"
             yield _problem(family, "type-in-name", f"its name says {word}", fix)
 
 

@@ -110,11 +110,11 @@ def _link_programs(root: Path) -> None:
 def _configure_containerd(root: Path) -> None:
     configuration = root / "etc/containerd/config.toml"
     text = configuration.read_text(encoding="utf-8")
-    told = "restrict_oom_score_adj = "
-    if f"{told}false" not in text:
-        raise CommandFailed(f"kind's {configuration.name} does not say {told}false any more")
+    setting = "restrict_oom_score_adj = "
+    if f"{setting}false" not in text:
+        raise CommandFailed(f"kind's {configuration.name} does not say {setting}false any more")
     # Without CAP_SYS_RESOURCE no score can be lowered: a container that asks for it would not start.
-    configuration.write_text(text.replace(f"{told}false", f"{told}true"), encoding="utf-8")
+    configuration.write_text(text.replace(f"{setting}false", f"{setting}true"), encoding="utf-8")
     spec = json.loads(run(["chroot", root, "ctr", "oci", "spec"]))
     (root / "etc/containerd/cri-base.json").write_text(json.dumps(container_spec(spec)), encoding="utf-8")
 

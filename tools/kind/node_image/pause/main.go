@@ -1,4 +1,4 @@
-// pause holds a pod's namespaces open: it reaps what is left to it as their first process, and ends when told to.
+// pause holds a pod's namespaces open: it reaps orphans as their first process, and ends on a signal.
 package main
 
 import (
