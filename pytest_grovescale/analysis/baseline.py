@@ -15,10 +15,10 @@ import msgspec
 from ..errors import NotMeasuredError
 from ..recording.records import Machine
 from . import figures
-from .attempts import last
-from .likeness import backend_of
-from .result import PhaseResult, Result, TestResult
-from .run_metrics import COUNTS, OPERATOR, Unit, describe, metrics_of, units_of
+from .comparability import backend_of
+from .result import OPERATOR, PhaseResult, Result, TestResult
+from .run_metrics import COUNTS, Unit, describe, metrics_of, units_of
+from .verdict import last
 
 SCHEMA_VERSION = 1
 

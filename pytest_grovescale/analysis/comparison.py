@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from ..recording.records import Machine
+from .comparability import WorkAlone, changed_work, work_alone
 from .comparison_plan import ComparisonPlan, Discarded, Pair, VariantRun, check
 from .metric_comparison import (
     Bounds,
@@ -31,7 +32,6 @@ from .pair_contention import PairContention, is_contended, remarks
 from .run_metrics import is_wall_time, phase_of
 from .statistics.decision import Decision, Levels, decide, levels_of_look
 from .statistics.paired import Evidence, Floats
-from .work_alone import WorkAlone, changed_work, work_alone
 
 __all__ = [
     "SCHEMA_VERSION",

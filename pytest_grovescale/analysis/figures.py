@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import ObjectRef
-from .api import OBJECT_WRITES, READS
+from .api_requests import OBJECT_WRITES, READS
 from .result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]

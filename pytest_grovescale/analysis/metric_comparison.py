@@ -9,9 +9,18 @@ import msgspec
 import numpy as np
 
 from .run_metrics import COUNTS, Unit, units_of
-from .statistics.paired import Floats, bound, evidence, log_ratio, moments, never_varies, p_above, p_below
-from .statistics.sample_size import pairs_needed
-from .statistics.signed_rank import signed_rank_p
+from .statistics.paired import (
+    Floats,
+    bound,
+    evidence,
+    log_ratio,
+    moments,
+    never_varies,
+    p_above,
+    p_below,
+    pairs_needed,
+    signed_rank_p,
+)
 
 MetricVerdict = Literal["regression", "improvement", "ok", "inconclusive", "not-measured"]
 

@@ -14,8 +14,8 @@ import msgspec
 
 from ..errors import UsageError
 from ..recording.records import Closed, CoreTimes, CpuRead, MachineRead, Opened, PhaseEnded, PhaseStarted
-from .bottlenecks.clocks import API_SERVER, Window, demands
-from .contents import Contents, PhaseSpan
+from .bottlenecks.cpu_clocks import API_SERVER, Window, demands
+from .recording_index import Contents, PhaseSpan
 from .result import PhaseResult
 
 MAX_CONTENTION = 0.25

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .contents import Contents, PhaseSpan, Snapshot
-from .likeness import NO_OPERATOR
-from .result import ReconcileRow, ReconcileSource
-
-OPERATOR = "operator"
+from .recording_index import Contents, PhaseSpan, Snapshot
+from .result import NO_OPERATOR, OPERATOR, ReconcileRow, ReconcileSource
 
 _RECONCILES = "controller_runtime_reconcile_total"
 _WORK_ITEMS = "workqueue_work_duration_seconds_count"

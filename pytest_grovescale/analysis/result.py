@@ -15,6 +15,12 @@ from ..recording.records import CheckDeclared, IncidentKind, Machine, ObjectRef,
 
 SCHEMA_VERSION = 2
 
+OPERATOR = "operator"
+"""The operator under test: its role among the identities, its process, and its metrics endpoint."""
+
+NO_OPERATOR = "none"
+"""Name used instead of an operator's where a test runs on the bare cluster."""
+
 Outcome = Literal["passed", "failed", "timeout", "interrupted", "unfinished"]
 """``unfinished``: the recording ends before the phase did (still running, or killed)."""
 

@@ -12,9 +12,7 @@ from typing import Literal
 
 from ..errors import NotMeasuredError
 from . import figures
-from .result import PhaseResult, TestResult
-
-OPERATOR = "operator"
+from .result import OPERATOR, PhaseResult, TestResult
 
 Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
 

@@ -13,10 +13,10 @@ from itertools import groupby, pairwise
 import msgspec
 
 from ..recording.records import CpuRead, IncidentKind, ObjectSeen, Request
-from .api import counted, roles
-from .contents import Contents, PhaseSpan, WatchStory
-from .incidents import incidents_of
+from .api_requests import counted, roles
+from .disruptions import incidents_of
 from .metrics.curves import Curves, curves_of
+from .recording_index import Contents, PhaseSpan, WatchStory
 from .result import Clock, MarkResult, MilestoneResult, Outcome, PhaseResult, TestResult
 
 MAX_POINTS = 500

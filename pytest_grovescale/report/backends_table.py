@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from ..analysis.backend_rows import BackendRow, Figure
-from ..analysis.backends import BackendsTable
+from ..analysis.backends import BackendRow, BackendsTable, Figure
 from .tables import Column, Sheet
 from .wording import NONE, bytes_, count, escape, seconds, three
 

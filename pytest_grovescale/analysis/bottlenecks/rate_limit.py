@@ -21,13 +21,12 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ...recording.workers.history import WorkerHistory
 from ...recording.workers.readings import Reading
-from ..api import category_of, counted
-from ..clock import WallClock
-from ..contents import Contents, PhaseSpan
+from ..api_requests import category_of, counted
+from ..audit_times import qualified
 from ..reconciles import LIBRARY_QUEUES
-from ..writes import qualified
-from .clocks import Window, demands
-from .turns import OPERATOR
+from ..recording_index import Contents, PhaseSpan, WallClock
+from ..result import OPERATOR
+from .cpu_clocks import Window, demands
 
 _S = 1_000_000_000
 _LEAST_S = 8

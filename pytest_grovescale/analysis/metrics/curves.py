@@ -13,7 +13,8 @@ import msgspec
 from ...exposition.families import MetricType
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import family_of, parse
-from .history import OPERATOR, MetricsHistory, TargetHistory
+from ..result import OPERATOR
+from .history import MetricsHistory, TargetHistory
 from .summary import series_by_family
 
 MAX_LINES = 8

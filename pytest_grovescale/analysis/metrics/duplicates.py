@@ -1,34 +1,138 @@
-"""Duplicate families, found by their values: names and correlation both mislead.
-
-An own family and a built-in one are the same when, reduced to the labels that they share by whatever name, they are
-equal at every scrape: exactly where the operator was idle, and while it worked to within the reconciles in progress,
-each of which may be counted by one family and not yet by the other. Seconds are compared when idle only, and with the
-tolerance of two clocks around the same work.
-
-Among thousands of slices of built-in families some agree by chance. The evidence against chance is the information
-content of the changes that both families share, at the scrapes at which either family changed: a random column with the
-same mean matches one of n bits once in 2^n times. (The changes are assumed to be geometrically distributed, which
-assumes least of counts with a given mean.) A match counts from one chance in 1000 on, over all slices that were tried.
-So a series that hardly changes proves nothing.
-
-Families that no built-in family explains are compared with each other: see `twins`.
-"""
+"""Metric families that repeat another one: a built-in one, or one of the operator's own. Found by their values."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from ...exposition.families import Family, MetricType
 from ...exposition.libraries import LIBRARIES
 from ..result import FamilyVerdict, VerdictKind
-from .collisions import Builtin, collisions
+from .aggregation import Column, Group, Groups, Measure, Slice, measures, project, query, shared_labels, slices
 from .history import TargetHistory
-from .projection import Column, Groups, Measure, Slice, measures, project, query, shared_labels, slices
-from .rest import at_rest, rests, workers
-from .twins import Twin, twins
+from .idleness import at_rest, rests, workers
+
+
+class Builtin(Protocol):
+    """A family of the catalogue."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> MetricType: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+
+class Collision(NamedTuple):
+    """A family with the name of a built-in one."""
+
+    family: str
+    builtin: str
+    why: str
+    """The evidence that they differ."""
+
+
+def collisions(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> Iterator[Collision]:
+    """Yield the families that have a built-in one's name without being it, or whose samples would have its name."""
+    labels = {name: {label for one in of for label in one.values} for name, of in measures(target).items()}
+    owners = {name: builtin for builtin in catalogue.values() for name in _names(builtin.name, builtin.type)}
+    for name, family in sorted(target.families.items()):
+        why = ""
+        if builtin := catalogue.get(name):
+            why = _unlike(family, labels.get(name, set()), builtin)
+        elif builtin := next((owners[used] for used in _names(name, family.type) if used in owners), None):
+            why = f"a {family.type}: samples, or its name in OpenMetrics, meet those of the built-in {builtin.type}"
+        if builtin and why:
+            yield Collision(name, builtin.name, why)
+
+
+def _unlike(family: Family, labels: set[str], builtin: Builtin) -> str:
+    """Return why a family is not the built-in one of its name; fewer labels mean an older version."""
+    if family.type not in (builtin.type, "unknown"):
+        return f"a {family.type}, the built-in one is a {builtin.type}"
+    more = sorted(labels - set(builtin.labels))
+    return f"with labels that the built-in one lacks: {', '.join(more)}" if more else ""
+
+
+def _names(name: str, kind: MetricType) -> set[str]:
+    """Return the names that a family occupies: its own, its samples', and the one that OpenMetrics gives it."""
+    if kind in ("histogram", "summary"):
+        return {name, *(name + suffix for suffix in ("_bucket", "_count", "_sum"))}
+    return {name, name.removesuffix("_total")} if kind == "counter" else {name}
+
+
+LEAST_CHANGES = 3
+"""Scrapes during work at which both have changed."""
+
+_Key = tuple[bool, tuple[float | None, ...]]
+"""Whether it counts, and its sum at each scrape: two families must share both to be compared at all."""
+
+
+class Twin(NamedTuple):
+    """A family that another of the same program makes superfluous."""
+
+    family: str
+    other: str
+    """The family that has the same information, or more."""
+    query: str
+    """PromQL that gives the same from the other."""
+    at_work: int
+    """Scrapes during work at which both have changed."""
+
+
+def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[Twin]:
+    """Yield the families that another one duplicates or contains; of two duplicates, the later one by name."""
+    rest = at_rest(target)
+    alike: dict[_Key, list[list[Measure]]] = defaultdict(list)
+    for _, of_family in sorted(own.items()):
+        if sum(rest[scrape] is not True for scrape in of_family[0].changed) >= LEAST_CHANGES:
+            alike[_key(of_family[0])].append(of_family)
+    for families in alike.values():
+        for position, family in enumerate(families):
+            found = [other for other in families if other is not family and _says_no_more(family, other)]
+            # The first of several duplicates is kept.
+            kept = [other for other in found if other in families[:position] or not _says_no_more(other, family)]
+            if kept:
+                at_work = sum(rest[scrape] is not True for scrape in family[0].changed)
+                yield Twin(family[0].family, kept[0][0].family, _query(family[0], kept[0][0]), at_work)
+
+
+def _key(measure: Measure) -> _Key:
+    total = project(measure, ())[()]
+    return measure.counts, tuple(value or 0.0 for value in total) if measure.counts else tuple(total)
+
+
+def _says_no_more(family: Sequence[Measure], other: Sequence[Measure]) -> bool:
+    """Return whether another family contains all of a family: each of its series, and a histogram's sum too."""
+    by_suffix = {one.suffix: one for one in other}
+    pairs = [(one, by_suffix.get(one.suffix)) for one in family] if family[0].suffix else [(family[0], other[0])]
+    return all(theirs is not None and _equal(ours, theirs) for ours, theirs in pairs)
+
+
+def _equal(ours: Measure, theirs: Measure) -> bool:
+    labels = shared_labels(ours, theirs)
+    mine, others = project(ours, tuple(labels)), project(theirs, tuple(labels.values()))
+    return len(mine) == len(ours.rows) and _columns(mine, zero=ours.counts) == _columns(others, zero=ours.counts)
+
+
+def _columns(groups: Mapping[Group, Column], *, zero: bool) -> dict[Group, Column]:
+    """Return the columns of groups; ``zero``: missing values count as 0, and columns that are always 0 are left out."""
+    if not zero:
+        return dict(groups)
+    counted = {group: [value or 0.0 for value in column] for group, column in groups.items()}
+    return {group: list(column) for group, column in counted.items() if any(column)}
+
+
+def _query(family: Measure, other: Measure) -> str:
+    labels = shared_labels(family, other)
+    by = tuple(labels.values())
+    return query(other, by, (), project(other, by))
+
 
 _BITS = 10.0
 """One chance in 1024."""

@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import family_of, parse
-from ..api import quantile
-from ..result import FamilySummary, RetypedFamily, TargetSummary
-from .history import OPERATOR, MetricsHistory, TargetHistory, TypeChange
+from ..api_requests import quantile
+from ..result import OPERATOR, FamilySummary, RetypedFamily, TargetSummary
+from .history import MetricsHistory, TargetHistory, TypeChange
 
 MAX_OWN = 40
 """Own families that a summary lists for one target; it has the total number of them, too."""

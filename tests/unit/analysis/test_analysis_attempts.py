@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse, merge
-from pytest_grovescale.analysis.attempts import last, numbered
 from pytest_grovescale.analysis.baseline import usable
 from pytest_grovescale.analysis.result import Outcome, TestResult
+from pytest_grovescale.analysis.verdict import last, numbered
 from pytest_grovescale.report import terminal
 from pytest_grovescale.report.html.answer import answer
 from pytest_grovescale.report.markdown import summary

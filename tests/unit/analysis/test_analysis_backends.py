@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.backend_rows import BackendRow
-from pytest_grovescale.analysis.backends import BackendsTable, backends_table
-from pytest_grovescale.analysis.likeness import differences, unlike
+from pytest_grovescale.analysis.backends import BackendRow, BackendsTable, backends_table
+from pytest_grovescale.analysis.comparability import differences, unlike
 from pytest_grovescale.analysis.result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult, TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.recording.records import Machine

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.analysis.blocked.rows import workers_of_phase
+from pytest_grovescale.analysis.blocked_workers import workers_of_phase
 from pytest_grovescale.analysis.result import WorkerRow
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.blocked import DUMPED_AFTER_S, BlockedWorkers

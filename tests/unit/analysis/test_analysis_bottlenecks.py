@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
+from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
 from pytest_grovescale.analysis.result import PhaseResult
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Timer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.metrics.counters import growth, increases, resets
 from pytest_grovescale.analysis.metrics.history import TargetHistory
-from pytest_grovescale.analysis.metrics.rest import at_rest, rests, workers
+from pytest_grovescale.analysis.metrics.idleness import at_rest, rests, workers
 from tests.unit.checks.scraped_run import ACTIVE, DEPTH, LIMIT, ScrapedRun, controllers
 
 NAME = "x_total"

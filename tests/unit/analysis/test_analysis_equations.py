@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.equations import Equation, Sum, Term, equation
-from pytest_grovescale.analysis.metrics.selection import ExpressionError, Matcher, Selector, selector
+from pytest_grovescale.analysis.metrics.selectors import ExpressionError, Matcher, Selector, selector
 from pytest_grovescale.exposition.series import text
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.analysis.blocked.dumps import read_dump
-from pytest_grovescale.analysis.blocked.waiting import waiting_workers
+from pytest_grovescale.analysis.blocked_workers import read_dump, waiting_workers
 from pytest_grovescale.recording.profiling import pprof
 from tests import goprogram
 from tests.waiting import wait_until

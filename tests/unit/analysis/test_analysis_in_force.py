@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.analysis.in_force import in_force
+from pytest_grovescale.analysis.comparability import in_force
 from pytest_grovescale.analysis.result import Scalar
 
 RUN: dict[str, Scalar] = {"nodes": 100, "max_requests_inflight": 400, "variant": "baseline"}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.history import TargetHistory, history_of
-from pytest_grovescale.analysis.metrics.surface import surface_of
+from pytest_grovescale.analysis.metrics.snapshot import surface_of
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
 from pytest_grovescale.exposition.reader import Reader

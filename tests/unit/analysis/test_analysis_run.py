@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.analyse import analyse, analyse_run
-from pytest_grovescale.analysis.paths import hide
+from pytest_grovescale.analysis.analyse import analyse, analyse_run, hide
 from pytest_grovescale.errors import RecordingError
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.blocked.dumps import Frame, Stack, read_dump
-from pytest_grovescale.analysis.blocked.waiting import stack_groups, waiting_line, waiting_workers
+from pytest_grovescale.analysis.blocked_workers import (
+    Frame,
+    Stack,
+    read_dump,
+    stack_groups,
+    waiting_line,
+    waiting_workers,
+)
 
 GO = """\
 goroutine 1 [select, 3 minutes]:

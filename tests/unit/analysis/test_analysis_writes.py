@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.clock import WallClock
-from pytest_grovescale.analysis.contents import Contents
+from pytest_grovescale.analysis.audit_times import Interval, Unknown, Write, WriteLog, order_statistic, time_of_event
 from pytest_grovescale.analysis.milestones import server_intervals, watch_lag
-from pytest_grovescale.analysis.writes import Interval, Unknown, Write, WriteLog, order_statistic, time_of_event
+from pytest_grovescale.analysis.recording_index import Contents, WallClock
 from pytest_grovescale.recording.records import ClockStep
 
 from .simulated import PODS, READY, T0, Simulation, full_run

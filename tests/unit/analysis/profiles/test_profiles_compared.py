@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.profiles.attach import with_table
-from pytest_grovescale.analysis.profiles.chosen import PhaseProfile, every_cpu_profile, matched
-from pytest_grovescale.analysis.profiles.compared import (
+from pytest_grovescale.analysis.profiles.comparison import (
     FunctionsCompared,
     NotProfiled,
     alone,
     failed,
     functions_compared,
 )
+from pytest_grovescale.analysis.profiles.phase_profiles import with_table
+from pytest_grovescale.analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched
 from pytest_grovescale.analysis.result import ProfileResult
 from tests.unit.report.sample import DEPLOY, RESULT, TEST
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.profiles.attach import with_table
-from pytest_grovescale.analysis.profiles.difference import Difference, difference
+from pytest_grovescale.analysis.profiles.comparison import Difference, difference
+from pytest_grovescale.analysis.profiles.phase_profiles import with_table
 from pytest_grovescale.analysis.result import ProfileResult
 
 from .recorded import read_folded

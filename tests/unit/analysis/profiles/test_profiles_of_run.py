@@ -11,9 +11,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse, analyse_run
-from pytest_grovescale.analysis.profiles.attach import folded_lines, read_stacks
-from pytest_grovescale.analysis.profiles.chosen import cpu_profiles, paired, with_whole_table
-from pytest_grovescale.analysis.profiles.compared import ProfilesFile
+from pytest_grovescale.analysis.profiles.comparison import ProfilesFile
+from pytest_grovescale.analysis.profiles.phase_profiles import folded_lines, read_stacks
+from pytest_grovescale.analysis.profiles.selection import cpu_profiles, paired, with_whole_table
 from pytest_grovescale.analysis.result import ProfileResult, Result
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import UsageError

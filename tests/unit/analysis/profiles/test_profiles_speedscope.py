@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_grovescale.analysis.profiles.speedscope import SCHEMA, speedscope
-from pytest_grovescale.analysis.profiles.stacks import StackCounter, Stacks
+from pytest_grovescale.analysis.profiles.stacks import SCHEMA, StackCounter, Stacks, speedscope
 
 from .recorded import CPU, HEAP, PYSPY, read_folded, read_pprof
 
