@@ -49,6 +49,28 @@ OPERATOR_START = "operator-start"
 
 _WORST: tuple[Outcome, ...] = ("failed", "timeout", "interrupted", "unfinished", "passed")
 
+T = TypeVar("T", bound=msgspec.Struct)
+
+_API = (
+    "apis?|readyz|livez|healthz|metrics|openapi|openid|version|debug|logs|configz|statusz|flagz|scale"
+    "|spec|status|metadata|data|stringData|proc|sys|dev"
+)
+"""First parts of paths that are not local files: those of the API server, JSON pointers, the kernel's."""
+
+_PATH = re.compile(rf"(?<![\w.~/:\]-])/(?!(?:{_API})(?:/|\b))(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
+
+
+class RunOverTime(NamedTuple):
+    """The result of a run, with the recording behind each test, by `TestResult.recording`."""
+
+    result: Result
+    timelines: dict[str, Timeline]
+    metrics: dict[str, MetricsHistory]
+
+    def metrics_of(self, test: TestResult) -> MetricsHistory:
+        """Return a test's scrapes."""
+        return self.metrics[test.recording]
+
 
 def analyse(records: Iterable[AnyRecord], *, recording: str = "") -> TestResult:
     """Return the result of one recording, whole or cut after any record.
@@ -95,7 +117,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         error=message if ended == "error" else "",
         failure=message if ended in ("failed", "inconclusive") else "",
         contention_limit=opened.contention_limit,
-        disturbed=_detail(contents, TURN_LOST),
+        disturbed=next((mark.detail for mark in contents.marks if mark.label == TURN_LOST), ""),
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
         profiled=opened.profiled,
@@ -123,18 +145,6 @@ def analyse_run(folder: Path) -> Result:
     A recording that cannot be read becomes a warning. Raises RecordingError when there is none that can.
     """
     return analyse_run_over_time(folder).result
-
-
-class RunOverTime(NamedTuple):
-    """The result of a run, with the recording behind each test, by `TestResult.recording`."""
-
-    result: Result
-    timelines: dict[str, Timeline]
-    metrics: dict[str, MetricsHistory]
-
-    def metrics_of(self, test: TestResult) -> MetricsHistory:
-        """Return a test's scrapes."""
-        return self.metrics[test.recording]
 
 
 def analyse_run_over_time(folder: Path) -> RunOverTime:
@@ -191,17 +201,17 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
     )
 
 
-def _evidence(found: Lines, contents: Contents, *, passed: bool) -> Evidence:
+def _evidence(lines_read: Lines, contents: Contents, *, passed: bool) -> Evidence:
     """Return lines of the recording as evidence; a dump's stacks as groups.
 
     ``passed``: of a dump, keep only its own remarks (lines after a ``#``); the dump's lines help only to analyse a
     failure.
     """
-    lines = tuple(found.lines)
-    stacks = stack_groups(read_dump(lines)) if found.source.startswith(STACKS) else ()
-    if passed and found.source.startswith(STACKS):
+    lines = tuple(lines_read.lines)
+    stacks = stack_groups(read_dump(lines)) if lines_read.source.startswith(STACKS) else ()
+    if passed and lines_read.source.startswith(STACKS):
         lines = tuple(line for line in lines if line.startswith("#"))
-    return Evidence(source=found.source, phase=contents.phase_before(found.at), lines=lines, stacks=stacks)
+    return Evidence(source=lines_read.source, phase=contents.phase_before(lines_read.at), lines=lines, stacks=stacks)
 
 
 def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
@@ -216,14 +226,9 @@ def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
     )
 
 
-def _detail(contents: Contents, label: str) -> str:
-    """Return the detail of the first mark with a label; empty where there is none."""
-    return next((mark.detail for mark in contents.marks if mark.label == label), "")
-
-
 def _worst(outcomes: Iterable[Outcome]) -> Outcome:
-    found = set(outcomes)
-    return next((outcome for outcome in _WORST if outcome in found), "passed")
+    present = set(outcomes)
+    return next((outcome for outcome in _WORST if outcome in present), "passed")
 
 
 def _recorder_cost(contents: Contents) -> RecorderCost | None:
@@ -390,17 +395,6 @@ def iso(at: int) -> str:
     """Return ns since the epoch as ISO 8601, UTC, to the millisecond: ``2026-01-31T12:00:00.000Z``."""
     seconds, rest = divmod(at, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
-
-
-T = TypeVar("T", bound=msgspec.Struct)
-
-_API = (
-    "apis?|readyz|livez|healthz|metrics|openapi|openid|version|debug|logs|configz|statusz|flagz|scale"
-    "|spec|status|metadata|data|stringData|proc|sys|dev"
-)
-"""First parts of paths that are not local files: those of the API server, JSON pointers, the kernel's."""
-
-_PATH = re.compile(rf"(?<![\w.~/:\]-])/(?!(?:{_API})(?:/|\b))(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
 
 
 def hide(text: str) -> str:

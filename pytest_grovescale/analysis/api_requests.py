@@ -18,9 +18,18 @@ from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR, ApiRow, Category, ClientRow
 
 OBJECT_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
 READS = frozenset({"get", "list", "watch"})
 
 _REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+TRIGGER = "trigger"
+
+HARNESS = "harness"
+
+WRITTEN_SHOWN = 10
+
+FAMILY = "rest_client_requests_total"
 
 
 class Kind(NamedTuple):
@@ -32,6 +41,31 @@ class Kind(NamedTuple):
     code: int
     category: Category
     dry_run: bool
+
+
+def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:
+    """Count requests; rows sorted by identity, verb, resource and code."""
+    took: dict[Kind, list[int]] = defaultdict(list)
+    for request in requests:
+        took[kind_of(request)].append(request.completed_wall - request.received_wall)
+    names = roles(identities)
+    rows = [
+        ApiRow(
+            identity=names.get(kind.user, kind.user),
+            user=kind.user,
+            verb=kind.verb,
+            resource=kind.resource,
+            code=kind.code,
+            category=kind.category,
+            dry_run=kind.dry_run,
+            count=len(times),
+            p50_ms=quantile(times, 0.50) / 1e6,
+            p99_ms=quantile(times, 0.99) / 1e6,
+        )
+        for kind, times in took.items()
+    ]
+    rows.sort(key=lambda row: (row.identity, row.user, row.verb, row.resource, row.code, row.dry_run))
+    return tuple(rows)
 
 
 def kind_of(request: Request) -> Kind:
@@ -75,41 +109,10 @@ def roles(identities: Mapping[str, str]) -> dict[str, str]:
     return {user: "+".join(sorted(names)) for user, names in users.items()}
 
 
-def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:
-    """Count requests; rows sorted by identity, verb, resource and code."""
-    took: dict[Kind, list[int]] = defaultdict(list)
-    for request in requests:
-        took[kind_of(request)].append(request.completed_wall - request.received_wall)
-    names = roles(identities)
-    rows = [
-        ApiRow(
-            identity=names.get(kind.user, kind.user),
-            user=kind.user,
-            verb=kind.verb,
-            resource=kind.resource,
-            code=kind.code,
-            category=kind.category,
-            dry_run=kind.dry_run,
-            count=len(times),
-            p50_ms=quantile(times, 0.50) / 1e6,
-            p99_ms=quantile(times, 0.99) / 1e6,
-        )
-        for kind, times in took.items()
-    ]
-    rows.sort(key=lambda row: (row.identity, row.user, row.verb, row.resource, row.code, row.dry_run))
-    return tuple(rows)
-
-
 def quantile(values: Sequence[int], q: float) -> float:
     """Return the smallest value that at least the share ``q`` of them does not exceed. ``values`` is not empty."""
     ordered = sorted(values)
     return ordered[max(0, -int(-q * len(ordered) // 1) - 1)]
-
-
-TRIGGER = "trigger"
-HARNESS = "harness"
-
-WRITTEN_SHOWN = 10
 
 
 class Traffic:
@@ -189,9 +192,6 @@ def triggers_of(contents: Contents, phase: PhaseSpan) -> list[tuple[int, int]]:
     ]
 
 
-FAMILY = "rest_client_requests_total"
-
-
 def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ClientRow, ...], str]:
     """Return the operator's requests between its scrapes around a phase, or nothing and why not.
 
@@ -206,16 +206,16 @@ def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tupl
     counted = [series for series in target.series if series.partition("{")[0] == FAMILY]
     if not any(target.value(series, inside[-1]) is not None for series in counted):
         return (), f"the operator's metrics have no {FAMILY}"
-    found = lives(target, inside)
-    if len(found) > 1 or any(grown(target, series, found) < 0 for series in counted):
-        return (), f"the operator was restarted in the phase, or another replica took over: {FAMILY} began anew"
+    lifetimes = lives(target, inside)
+    if len(lifetimes) > 1 or any(grown(target, series, lifetimes) < 0 for series in counted):
+        return (), f"the operator was restarted in the phase, or another replica took over: {FAMILY} restarted at 0"
     counts: dict[tuple[str, str], float] = defaultdict(float)
     totals: dict[tuple[str, str], float] = defaultdict(float)
     for series in counted:
         labels = parse(series).labels
         # Hosts are summed: they are addresses of one API server.
         key = labels.get("method", ""), labels.get("code", "")
-        counts[key] += grown(target, series, found)
+        counts[key] += grown(target, series, lifetimes)
         totals[key] += target.value(series, inside[-1]) or 0.0
     return tuple(
         ClientRow(method=method, code=code, count=round(counts[method, code]), total=round(totals[method, code]))

@@ -119,8 +119,8 @@ class Pairs(NamedTuple):
     def interval(self, event: ObjectSeen) -> Interval:
         """Return when the write behind one of the events was committed."""
         j = next(index for index, other in enumerate(self.events, start=1) if other is event)
-        found = order_statistic(self.writes, j)
-        return Interval(found.low, min(found.high, event.at + found.doubt), found.doubt)
+        bounds = order_statistic(self.writes, j)
+        return Interval(bounds.low, min(bounds.high, event.at + bounds.doubt), bounds.doubt)
 
 
 def pair(
@@ -205,17 +205,17 @@ def time_of_nth_create(log: WriteLog, story: WatchStory, n: int, observed: int) 
     ]
     if any(write.received <= live.at for write in creates):
         return Unknown("objects were created while its watch opened")
-    wanted = n - live.objects
-    if wanted < 1 or sum(write.received <= observed for write in creates) < wanted:
+    missing = n - live.objects
+    if missing < 1 or sum(write.received <= observed for write in creates) < missing:
         return Unknown("fewer creates in the audit log than objects in the watch")
-    found = order_statistic(creates, wanted)
-    return Interval(found.low, min(found.high, observed + found.doubt), found.doubt)
+    bounds = order_statistic(creates, missing)
+    return Interval(bounds.low, min(bounds.high, observed + bounds.doubt), bounds.doubt)
 
 
 def namespace_of(spec: WatchSpec) -> str:
     """Return the namespace of a watch's collection path; empty for all namespaces and for kinds without one."""
-    found = _NAMESPACE.search(spec.path)
-    return found.group(1) if found else ""
+    match = _NAMESPACE.search(spec.path)
+    return match.group(1) if match else ""
 
 
 def _time_of_end(log: WriteLog, resource: str, event: ObjectSeen) -> Interval | None:

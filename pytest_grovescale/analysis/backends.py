@@ -18,6 +18,13 @@ BackendsVerdict = Literal["equal", "unequal", "not-told"]
 """``equal``: all counts that must be equal are, in all runs that measured them, two at least; ``not-told``: fewer than
 two runs measured them."""
 
+_OTHERS = ("update", "patch", "get", "list", "watch")
+"""Verbs of requests whose number may differ: retries, and updates that are coalesced."""
+
+_FLOOR = "Floor"
+
+Unit = Literal["s", "bytes", "requests", "reconciles", "times"]
+
 
 class BackendRun(msgspec.Struct, frozen=True, kw_only=True):
     """One of the runs: a column."""
@@ -57,6 +64,37 @@ class BackendsTable(msgspec.Struct, frozen=True, kw_only=True):
             for index, run in enumerate(self.runs)
             if not exact or any(row.figures[index].value is None for row in exact)
         )
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of one run."""
+
+    value: float | None
+    """None where it was not measured; `note` says why."""
+    note: str = ""
+    """How it was measured, where that is not the best method: ``watch's clock``, ``± 0.06 s``, ``at least``."""
+
+
+class BackendRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of all runs."""
+
+    group: str
+    """Heading of the row's group."""
+    what: str
+    unit: Unit
+    figures: tuple[Figure, ...]
+    """One for each run, in their order."""
+    exact: bool = False
+    """Whether it must be equal everywhere."""
+
+    @property
+    def known(self) -> tuple[float, ...]:
+        return tuple(figure.value for figure in self.figures if figure.value is not None)
+
+    @property
+    def differs(self) -> bool:
+        """Whether it must be equal and is not, in the runs that measured it."""
+        return self.exact and len(set(self.known)) > 1
 
 
 def backends_table(
@@ -122,13 +160,13 @@ def _verdict(rows: Sequence[BackendRow]) -> BackendsVerdict:
     exact = [row for row in rows if row.exact]
     if any(row.differs for row in exact):
         return "unequal"
-    return "equal" if exact and all(len(row.told) > 1 for row in exact) else "not-told"
+    return "equal" if exact and all(len(row.known) > 1 for row in exact) else "not-told"
 
 
 def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterator[str]:
     for test, run in zip(tests, runs, strict=True):
         if test.disturbed:
-            yield f"{run.name}: others may have used the cluster meanwhile: {test.disturbed}"
+            yield f"{run.name}: others may have used the cluster during the test: {test.disturbed}"
         if test.disrupted:
             yield f"{run.name}: {test.disrupted}"
         for phase in test.phases:
@@ -163,47 +201,8 @@ def _warnings_of_floors(
 
 def _unlike(what: str, values: Sequence[str | int | float | bool], runs: Sequence[BackendRun]) -> Iterator[str]:
     if len({str(value) for value in values}) > 1:
-        told = ", ".join(f"{run.name} {value}" for run, value in zip(runs, values, strict=True))
-        yield f"the runs differ in {what}: {told}"
-
-
-_OTHERS = ("update", "patch", "get", "list", "watch")
-"""Verbs of requests whose number may differ: retries, and updates that are coalesced."""
-
-_FLOOR = "Floor"
-
-Unit = Literal["s", "bytes", "requests", "reconciles", "times"]
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of one run."""
-
-    value: float | None
-    """None where it was not measured; `note` says why."""
-    note: str = ""
-    """How it was measured, where that is not the best method: ``watch's clock``, ``± 0.06 s``, ``at least``."""
-
-
-class BackendRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of all runs."""
-
-    group: str
-    """Heading of the row's group."""
-    what: str
-    unit: Unit
-    figures: tuple[Figure, ...]
-    """One for each run, in their order."""
-    exact: bool = False
-    """Whether it must be equal everywhere."""
-
-    @property
-    def told(self) -> tuple[float, ...]:
-        return tuple(figure.value for figure in self.figures if figure.value is not None)
-
-    @property
-    def differs(self) -> bool:
-        """Whether it must be equal and is not, in the runs that measured it."""
-        return self.exact and len(set(self.told)) > 1
+        named = ", ".join(f"{run.name} {value}" for run, value in zip(runs, values, strict=True))
+        yield f"the runs differ in {what}: {named}"
 
 
 class _Made(NamedTuple):
@@ -222,16 +221,16 @@ def rows_of(tests: Sequence[TestResult], floors: Sequence[TestResult | None]) ->
     phases = {name: [_phase(test, name) for test in tests] for name in names}
     yield from _starts(tests)
     yield from _floor_rows(tests, floors)
-    for name, found in phases.items():
-        yield from _times(name, found)
-    for name, found in phases.items():
-        yield _row("CPU and memory of the operator", f"CPU, {name}", "s", [_cpu(phase) for phase in found])
-    for name, found in phases.items():
-        yield _row("CPU and memory of the operator", f"peak memory, {name}", "bytes", [_peak(p) for p in found])
-    for name, found in phases.items():
-        yield from _made(name, found)
-    for name, found in phases.items():
-        yield from _asked(name, found)
+    for name, of_runs in phases.items():
+        yield from _times(name, of_runs)
+    for name, of_runs in phases.items():
+        yield _row("CPU and memory of the operator", f"CPU, {name}", "s", [_cpu(phase) for phase in of_runs])
+    for name, of_runs in phases.items():
+        yield _row("CPU and memory of the operator", f"peak memory, {name}", "bytes", [_peak(p) for p in of_runs])
+    for name, of_runs in phases.items():
+        yield from _made(name, of_runs)
+    for name, of_runs in phases.items():
+        yield from _asked(name, of_runs)
 
 
 def _phase(test: TestResult, name: str) -> PhaseResult | None:
@@ -260,7 +259,8 @@ def _floor_rows(tests: Sequence[TestResult], floors: Sequence[TestResult | None]
         if floor is not None
         for phase in test.phases
         for milestone in phase.milestones
-        if (bare := _phase(floor, phase.name)) and any(found.name == milestone.name for found in bare.milestones)
+        if (bare := _phase(floor, phase.name))
+        and any(bare_milestone.name == milestone.name for bare_milestone in bare.milestones)
     )
     for phase, name in shared:
         without = [_floor(floor, phase, name) for floor in floors]
@@ -291,21 +291,21 @@ def _known(value: float | None) -> Figure:
 
 def _times(name: str, phases: Sequence[PhaseResult | None]) -> Iterator[BackendRow]:
     yield _row("Wall clock", name, "s", [_whole(phase) for phase in phases])
-    milestones = dict.fromkeys(found.name for phase in phases if phase is not None for found in phase.milestones)
+    milestones = dict.fromkeys(one.name for phase in phases if phase is not None for one in phase.milestones)
     for milestone in milestones:
         yield _row("Wall clock", f"{name}: {milestone}", "s", [_milestone(phase, milestone) for phase in phases])
 
 
 def _whole(phase: PhaseResult | None) -> Figure:
-    found = _usable(phase)
-    return found if isinstance(found, Figure) else Figure(value=found.seconds)
+    usable = _usable(phase)
+    return usable if isinstance(usable, Figure) else Figure(value=usable.seconds)
 
 
 def _milestone(phase: PhaseResult | None, name: str) -> Figure:
-    found: MilestoneResult | None = next((m for m in phase.milestones if m.name == name), None) if phase else None
-    if found is None or found.seconds is None:
-        return Figure(value=None, note="not met" if found is not None else "no such milestone")
-    return Figure(value=found.seconds, note="" if found.clock == "server" else f"{found.clock}'s clock")
+    milestone: MilestoneResult | None = next((m for m in phase.milestones if m.name == name), None) if phase else None
+    if milestone is None or milestone.seconds is None:
+        return Figure(value=None, note="not met" if milestone is not None else "no such milestone")
+    return Figure(value=milestone.seconds, note="" if milestone.clock == "server" else f"{milestone.clock}'s clock")
 
 
 def _usable(phase: PhaseResult | None) -> PhaseResult | Figure:
@@ -316,35 +316,35 @@ def _usable(phase: PhaseResult | None) -> PhaseResult | Figure:
 
 
 def _operator(phase: PhaseResult | None) -> CpuResult | Figure:
-    found = _usable(phase)
-    if isinstance(found, Figure):
-        return found
-    return next((row for row in found.cpu if row.process == OPERATOR), Figure(value=None, note="not measured"))
+    usable = _usable(phase)
+    if isinstance(usable, Figure):
+        return usable
+    return next((row for row in usable.cpu if row.process == OPERATOR), Figure(value=None, note="not measured"))
 
 
 def _cpu(phase: PhaseResult | None) -> Figure:
-    found = _operator(phase)
-    if isinstance(found, Figure):
-        return found
-    notes = ["at least"] if found.lower_bound else []
-    if found.source == "scrape":
-        notes.append(f"scraped, ± {found.resolution_s:.2g} s")
-    return Figure(value=found.seconds, note=", ".join(notes))
+    row = _operator(phase)
+    if isinstance(row, Figure):
+        return row
+    notes = ["at least"] if row.lower_bound else []
+    if row.source == "scrape":
+        notes.append(f"scraped, ± {row.resolution_s:.2g} s")
+    return Figure(value=row.seconds, note=", ".join(notes))
 
 
 def _peak(phase: PhaseResult | None) -> Figure:
-    found = _operator(phase)
-    if isinstance(found, Figure):
-        return found
-    return Figure(value=found.peak_rss_bytes, note="" if found.source == "clock" else "highest scrape")
+    row = _operator(phase)
+    if isinstance(row, Figure):
+        return row
+    return Figure(value=row.peak_rss_bytes, note="" if row.source == "clock" else "highest scrape")
 
 
 def _made(name: str, phases: Sequence[PhaseResult | None]) -> Iterator[BackendRow]:
     """Yield what must be equal: creates and deletes by resource, and gates taken off pods."""
     counts = [_counted(phase) for phase in phases]
-    kinds = sorted({kind for found in counts if not isinstance(found, Figure) for kind in found})
+    kinds = sorted({kind for counter in counts if not isinstance(counter, Figure) for kind in counter})
     for kind in kinds:
-        figures = [found if isinstance(found, Figure) else Figure(value=found[kind]) for found in counts]
+        figures = [counter if isinstance(counter, Figure) else Figure(value=counter[kind]) for counter in counts]
         what = f"{name}: {'gates taken off pods' if kind.verb == 'gate' else f'{kind.verb} {kind.resource}'}"
         yield _row("Objects made and deleted by the operator", what, "requests", figures, exact=True)
 
@@ -354,22 +354,22 @@ def _counted(phase: PhaseResult | None) -> Counter[_Made] | Figure:
     logged = _logged(phase)
     if isinstance(logged, Figure):
         return logged
-    found: Counter[_Made] = Counter()
+    counter: Counter[_Made] = Counter()
     for row in logged:
         verb = _must_be_equal(row)
         if verb and 200 <= row.code < 300:
-            found[_Made(verb, row.resource)] += row.count
-    return found
+            counter[_Made(verb, row.resource)] += row.count
+    return counter
 
 
 def _logged(phase: PhaseResult | None) -> list[ApiRow] | Figure:
     """Return the operator's requests for objects in a phase, from the audit log; else why they are unknown."""
-    found = _usable(phase)
-    if isinstance(found, Figure):
-        return found
-    if not found.audit_complete:
+    usable = _usable(phase)
+    if isinstance(usable, Figure):
+        return usable
+    if not usable.audit_complete:
         return Figure(value=None, note="no audit log")
-    return [row for row in found.api if row.identity == OPERATOR and row.category == "object" and not row.dry_run]
+    return [row for row in usable.api if row.identity == OPERATOR and row.category == "object" and not row.dry_run]
 
 
 def _must_be_equal(row: ApiRow) -> str:
@@ -407,19 +407,19 @@ def _sum(rows: list[ApiRow] | Figure, verbs: Collection[str]) -> Figure:
 
 
 def _own_count(phase: PhaseResult | None, method: str) -> Figure:
-    found = _usable(phase)
-    if isinstance(found, Figure):
-        return found
-    if not found.client_requests:
+    usable = _usable(phase)
+    if isinstance(usable, Figure):
+        return usable
+    if not usable.client_requests:
         return Figure(value=None, note="not measured")
-    return Figure(value=sum(row.count for row in found.client_requests if row.method == method))
+    return Figure(value=sum(row.count for row in usable.client_requests if row.method == method))
 
 
 def _reconciles(phase: PhaseResult | None) -> Figure:
-    found = _usable(phase)
-    if isinstance(found, Figure):
-        return found
-    if not found.reconciles:
+    usable = _usable(phase)
+    if isinstance(usable, Figure):
+        return usable
+    if not usable.reconciles:
         return Figure(value=None, note="not measured")
-    least = "at least" if any(row.lower_bound for row in found.reconciles) else ""
-    return Figure(value=sum(row.count for row in found.reconciles), note=least)
+    least = "at least" if any(row.lower_bound for row in usable.reconciles) else ""
+    return Figure(value=sum(row.count for row in usable.reconciles), note=least)

@@ -20,6 +20,50 @@ from .result import BlockedSpell, StackGroup, WorkerRow
 
 _PARTS = 3
 
+_GOROUTINE = re.compile(r"goroutine (\d+)(?: gp=\S+ m=\S+(?: mp=\S+)?)? \[([^\]]*)\]:")
+
+_PYSPY_THREAD = re.compile(r'Thread (\S+) \(([\w+]+)\)(?:: "(.*)")?$')
+
+_PYTHON = re.compile(r"(.*?) ?\(most recent call (first|last)\):")
+
+_PYTHON_FRAME = re.compile(r'\s+File "(.*)", line (\d+),? in (.*)')
+
+_PYSPY_FRAME = re.compile(r"    (\S.*) \((.*?)(?::(\d+))?\)")
+
+_GO_FILE = re.compile(r"\t(.*):(\d+)(?: \+0x[0-9a-f]+)?")
+
+_GO_ARGUMENTS = re.compile(r"\([^()]*\)$")
+
+_GO_CREATED = "created by "
+
+Kind = Literal["reconcile worker", "goroutine", "task", "thread"]
+
+_RECONCILE = re.compile(
+    r"reconcile|sync_?handler|process_?next_?work_?item|(?:^|[._])(?:_work|_?(?:run_?)?worker)$", re.I
+)
+"""Functions that identify a stack as a worker's: those of controller-runtime, of client-go's examples and of
+Kubernetes' own controllers, and common names in Python operators."""
+
+_WORKS = ("running", "runnable", "active")
+"""States of goroutines and threads that compute; ``syscall`` may be either."""
+
+_QUEUE_GET = re.compile(r"(?:^|[.)])_?get(?:WithPriority)?$", re.I)
+
+_QUEUE = re.compile(r"queue", re.I)
+
+_PYTHON_STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|^<frozen")
+
+_INSTALLED = re.compile(r"(?:site|dist)-packages/")
+
+LONGEST_S = 10.0
+"""Default duration from which a reconcile counts as one that waits, s."""
+
+_FAR_APART = 1.5
+"""Scrapes no more than this factor × `longest` apart show a wait. A phase's first scrape after its start is up to two
+intervals away, so that an interval of five seconds suffices for the default of ten."""
+
+NO_CPU = "the operator's CPU time is unknown, so that a wait looks like work: serve process_cpu_seconds_total"
+
 
 class Frame(NamedTuple):
     """One call."""
@@ -48,29 +92,128 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     """Innermost first."""
 
 
-_GOROUTINE = re.compile(r"goroutine (\d+)(?: gp=\S+ m=\S+(?: mp=\S+)?)? \[([^\]]*)\]:")
-_PYSPY_THREAD = re.compile(r'Thread (\S+) \(([\w+]+)\)(?:: "(.*)")?$')
-_PYTHON = re.compile(r"(.*?) ?\(most recent call (first|last)\):")
-_PYTHON_FRAME = re.compile(r'\s+File "(.*)", line (\d+),? in (.*)')
-_PYSPY_FRAME = re.compile(r"    (\S.*) \((.*?)(?::(\d+))?\)")
-_GO_FILE = re.compile(r"\t(.*):(\d+)(?: \+0x[0-9a-f]+)?")
-_GO_ARGUMENTS = re.compile(r"\([^()]*\)$")
-_GO_CREATED = "created by "
+class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Workers with the same stack."""
+
+    count: int
+    line: Frame
+    """The line of the operator's own code that waits."""
+    state: str
+    """State of the first one; empty where the dump has none."""
+    frames: tuple[Frame, ...]
+    """The whole stack, innermost first."""
+
+
+def workers_of_phase(
+    history: WorkerHistory, phase: str, *, longest: float = LONGEST_S
+) -> tuple[tuple[WorkerRow, ...], str]:
+    """Return the controllers' rows in a phase, or nothing and why not.
+
+    ``longest``: seconds that a reconcile may take. Controllers that had nothing to do have no row.
+    """
+    if not any(of == phase for _, of in history.scrapes):
+        return (), "the operator's metrics were not scraped"
+    by_controller = {
+        controller: readings
+        for controller in sorted(history.readings)
+        if not controller.startswith(LIBRARY_QUEUES)
+        if (readings := history.of_phase(controller, phase))
+    }
+    if not by_controller:
+        return (), "the operator's metrics have no workqueue_* families: what its workers do is unknown"
+    rows = (row(history, name, readings, longest) for name, readings in by_controller.items() if _had_work(readings))
+    return tuple(rows), ""
+
+
+def row(history: WorkerHistory, controller: str, readings: Sequence[Reading], longest: float) -> WorkerRow:
+    """Return one controller's row, from its readings in a phase."""
+    start = history.started.get(readings[0].phase, readings[0].at)
+    whole = window(readings, history.cpu)
+    blocked = spells(readings, history.cpu, longest)
+    workers = readings[-1].workers
+    return WorkerRow(
+        controller=controller,
+        workers=None if workers is None else round(workers),
+        active_share=whole.active_share if whole else None,
+        unfinished_growth=whole.unfinished_growth if whole else None,
+        busy_workers=whole.busy_workers if whole else None,
+        finished_per_s=whole.finished_per_s if whole else None,
+        cores_per_worker=whole.cores_per_worker if whole else None,
+        depth_max=round(max(reading.depth for reading in readings)),
+        longest_s=max(reading.longest_s for reading in readings),
+        scrapes=len(readings),
+        blocked=tuple(
+            BlockedSpell(start_s=(one.start - start) / 1e9, end_s=(one.end - start) / 1e9, starved=one.starved)
+            for one in blocked
+        ),
+        problem="" if blocked else doubt(history, readings, longest),
+    )
+
+
+def doubt(history: WorkerHistory, readings: Sequence[Reading], longest: float) -> str:
+    """Return why workers may have been blocked undetected; empty where they were not blocked.
+
+    In a phase no longer than ``longest`` in which no scrape shows a reconcile that took longer, none did.
+    """
+    seconds = (readings[-1].at - readings[0].at) / 1e9
+    if seconds <= longest and all(reading.longest_s <= longest for reading in readings):
+        return ""
+    if not history.cpu.known():
+        return NO_CPU
+    widest = max(((after.at - before.at) / 1e9 for before, after in pairwise(readings)), default=seconds)
+    if len(readings) >= MIN_SCRAPES and widest <= _FAR_APART * longest:
+        return ""
+    return (
+        f"{len(readings)} scrapes in {seconds:.3g} s, up to {widest:.3g} s apart: too few to see waits of {longest:g} s"
+    )
+
+
+def _had_work(readings: Sequence[Reading]) -> bool:
+    first, last = readings[0], readings[-1]
+    return last.worked != first.worked or any(reading.depth or reading.unfinished_s for reading in readings)
+
+
+def waiting_workers(stacks: Iterable[Stack]) -> tuple[WaitingGroup, ...]:
+    """Return the workers that wait inside a reconcile, grouped by stack; the largest group first.
+
+    Workers that wait for a key and workers that compute are left out. Empty where no stack is known to be a worker's.
+    """
+    groups: dict[tuple[tuple[str, str, int], ...], list[Stack]] = defaultdict(list)
+    for stack in stacks:
+        if _waits_inside(stack):
+            groups[tuple(frame[:3] for frame in stack.frames)].append(stack)
+    waiting = [
+        WaitingGroup(count=len(group), line=waiting_line(group[0].frames), state=group[0].state, frames=group[0].frames)
+        for group in groups.values()
+    ]
+    return tuple(sorted(waiting, key=lambda group: -group.count))
+
+
+def stack_groups(stacks: Iterable[Stack]) -> tuple[StackGroup, ...]:
+    """Return all stacks of a dump, equal ones grouped: those of reconcile workers first, then the largest groups."""
+    groups: dict[tuple[Kind, tuple[tuple[str, str, int], ...]], list[Stack]] = defaultdict(list)
+    for stack in stacks:
+        groups[_kind(stack), tuple(frame[:3] for frame in stack.frames)].append(stack)
+    total: Counter[Kind] = Counter()
+    for (kind, _), group in groups.items():
+        total[kind] += len(group)
+    rows = (_stack_group(kind, group, total[kind]) for (kind, _), group in groups.items())
+    return tuple(sorted(rows, key=lambda one: (one.kind != "reconcile worker", one.waits_for_key, -one.count)))
 
 
 def read_dump(lines: Iterable[str]) -> list[Stack]:
     """Return the stacks of a dump, in its order, without those that have no frame."""
-    found: list[_Draft] = []
+    drafts: list[_Draft] = []
     for line in lines:
         draft = _begun(line)
         if draft is not None:
-            found.append(draft)
+            drafts.append(draft)
         elif not line.strip():
-            if found:
-                found[-1].ended = True
-        elif found and not found[-1].ended:
-            found[-1].take(line)
-    return [draft.stack() for draft in found if draft.frames]
+            if drafts:
+                drafts[-1].ended = True
+        elif drafts and not drafts[-1].ended:
+            drafts[-1].take(line)
+    return [draft.stack() for draft in drafts if draft.frames]
 
 
 class _Draft:
@@ -90,15 +233,15 @@ class _Draft:
             case "go":
                 self._go(line)
             case "py-spy":
-                if found := _PYSPY_FRAME.fullmatch(line):
-                    self.frames.append(Frame(found[1], found[2], int(found[3] or 0)))
+                if match := _PYSPY_FRAME.fullmatch(line):
+                    self.frames.append(Frame(match[1], match[2], int(match[3] or 0)))
             case _:
                 self._python(line)
 
     def _go(self, line: str) -> None:
-        if found := _GO_FILE.fullmatch(line):
+        if match := _GO_FILE.fullmatch(line):
             if self.frames and not self.frames[-1].file:
-                self.frames[-1] = self.frames[-1]._replace(file=found[1], line=int(found[2]))
+                self.frames[-1] = self.frames[-1]._replace(file=match[1], line=int(match[2]))
         elif line.startswith(_GO_CREATED):
             # "created by" names the function that started the goroutine: it is no call of the stack.
             self.ended = True
@@ -106,8 +249,8 @@ class _Draft:
             self.frames.append(Frame(_GO_ARGUMENTS.sub("", line)))
 
     def _python(self, line: str) -> None:
-        if found := _PYTHON_FRAME.fullmatch(line):
-            self.frames.append(Frame(found[3], found[1], int(found[2])))
+        if match := _PYTHON_FRAME.fullmatch(line):
+            self.frames.append(Frame(match[3], match[1], int(match[2])))
         elif self.frames and not self.frames[-1].source and line.strip("~^ "):
             self.frames[-1] = self.frames[-1]._replace(source=line.strip())
 
@@ -118,71 +261,13 @@ class _Draft:
 
 
 def _begun(line: str) -> _Draft | None:
-    if found := _GOROUTINE.fullmatch(line):
-        return _Draft(f"goroutine {found[1]}", found[2], form="go", innermost_first=True)
-    if found := _PYSPY_THREAD.fullmatch(line):
-        return _Draft(found[3] or f"thread {found[1]}", found[2], form="py-spy", innermost_first=True)
-    if found := _PYTHON.fullmatch(line):
-        return _Draft(found[1], "", form="python", innermost_first=found[2] == "first")
+    if match := _GOROUTINE.fullmatch(line):
+        return _Draft(f"goroutine {match[1]}", match[2], form="go", innermost_first=True)
+    if match := _PYSPY_THREAD.fullmatch(line):
+        return _Draft(match[3] or f"thread {match[1]}", match[2], form="py-spy", innermost_first=True)
+    if match := _PYTHON.fullmatch(line):
+        return _Draft(match[1], "", form="python", innermost_first=match[2] == "first")
     return None
-
-
-class WaitingGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Workers with the same stack."""
-
-    count: int
-    line: Frame
-    """The line of the operator's own code that waits."""
-    state: str
-    """State of the first one; empty where the dump has none."""
-    frames: tuple[Frame, ...]
-    """The whole stack, innermost first."""
-
-
-Kind = Literal["reconcile worker", "goroutine", "task", "thread"]
-
-_RECONCILE = re.compile(
-    r"reconcile|sync_?handler|process_?next_?work_?item|(?:^|[._])(?:_work|_?(?:run_?)?worker)$", re.I
-)
-"""Functions that identify a stack as a worker's: those of controller-runtime, of client-go's examples and of
-Kubernetes' own controllers, and common names in Python operators."""
-
-_WORKS = ("running", "runnable", "active")
-"""States of goroutines and threads that compute; ``syscall`` may be either."""
-
-_QUEUE_GET = re.compile(r"(?:^|[.)])_?get(?:WithPriority)?$", re.I)
-_QUEUE = re.compile(r"queue", re.I)
-
-_PYTHON_STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|^<frozen")
-_INSTALLED = re.compile(r"(?:site|dist)-packages/")
-
-
-def waiting_workers(stacks: Iterable[Stack]) -> tuple[WaitingGroup, ...]:
-    """Return the workers that wait inside a reconcile, grouped by stack; the largest group first.
-
-    Workers that wait for a key and workers that compute are left out. Empty where no stack is known to be a worker's.
-    """
-    groups: dict[tuple[tuple[str, str, int], ...], list[Stack]] = defaultdict(list)
-    for stack in stacks:
-        if _waits_inside(stack):
-            groups[tuple(frame[:3] for frame in stack.frames)].append(stack)
-    found = [
-        WaitingGroup(count=len(group), line=waiting_line(group[0].frames), state=group[0].state, frames=group[0].frames)
-        for group in groups.values()
-    ]
-    return tuple(sorted(found, key=lambda group: -group.count))
-
-
-def stack_groups(stacks: Iterable[Stack]) -> tuple[StackGroup, ...]:
-    """Return all stacks of a dump, equal ones grouped: those of reconcile workers first, then the largest groups."""
-    groups: dict[tuple[Kind, tuple[tuple[str, str, int], ...]], list[Stack]] = defaultdict(list)
-    for stack in stacks:
-        groups[_kind(stack), tuple(frame[:3] for frame in stack.frames)].append(stack)
-    total: Counter[Kind] = Counter()
-    for (kind, _), group in groups.items():
-        total[kind] += len(group)
-    found = (_stack_group(kind, group, total[kind]) for (kind, _), group in groups.items())
-    return tuple(sorted(found, key=lambda one: (one.kind != "reconcile worker", one.waits_for_key, -one.count)))
 
 
 def _stack_group(kind: Kind, group: Sequence[Stack], of: int) -> StackGroup:
@@ -269,82 +354,3 @@ def _same_program(frames: Sequence[Frame]) -> list[Frame]:
 
 def _package(frame: Frame) -> str:
     return _INSTALLED.split(frame.file)[-1].partition("/")[0]
-
-
-LONGEST_S = 10.0
-"""Default duration from which a reconcile counts as one that waits, s."""
-
-_FAR_APART = 1.5
-"""Scrapes no more than this factor × `longest` apart show a wait. A phase's first scrape after its start is up to two
-intervals away, so that an interval of five seconds suffices for the default of ten."""
-
-NO_CPU = "nothing tells the operator's CPU time, so that a wait looks like work: let it serve process_cpu_seconds_total"
-
-
-def workers_of_phase(
-    history: WorkerHistory, phase: str, *, longest: float = LONGEST_S
-) -> tuple[tuple[WorkerRow, ...], str]:
-    """Return the controllers' rows in a phase, or nothing and why not.
-
-    ``longest``: seconds that a reconcile may take. Controllers that had nothing to do have no row.
-    """
-    if not any(of == phase for _, of in history.scrapes):
-        return (), "the operator's metrics were not scraped"
-    found = {
-        controller: readings
-        for controller in sorted(history.readings)
-        if not controller.startswith(LIBRARY_QUEUES)
-        if (readings := history.of_phase(controller, phase))
-    }
-    if not found:
-        return (), "the operator's metrics have no workqueue_* families: nothing tells what its workers do"
-    rows = (row(history, name, readings, longest) for name, readings in found.items() if _had_work(readings))
-    return tuple(rows), ""
-
-
-def row(history: WorkerHistory, controller: str, readings: Sequence[Reading], longest: float) -> WorkerRow:
-    """Return one controller's row, from its readings in a phase."""
-    start = history.started.get(readings[0].phase, readings[0].at)
-    whole = window(readings, history.cpu)
-    found = spells(readings, history.cpu, longest)
-    workers = readings[-1].workers
-    return WorkerRow(
-        controller=controller,
-        workers=None if workers is None else round(workers),
-        active_share=whole.active_share if whole else None,
-        unfinished_growth=whole.unfinished_growth if whole else None,
-        busy_workers=whole.busy_workers if whole else None,
-        finished_per_s=whole.finished_per_s if whole else None,
-        cores_per_worker=whole.cores_per_worker if whole else None,
-        depth_max=round(max(reading.depth for reading in readings)),
-        longest_s=max(reading.longest_s for reading in readings),
-        scrapes=len(readings),
-        blocked=tuple(
-            BlockedSpell(start_s=(one.start - start) / 1e9, end_s=(one.end - start) / 1e9, starved=one.starved)
-            for one in found
-        ),
-        problem="" if found else doubt(history, readings, longest),
-    )
-
-
-def doubt(history: WorkerHistory, readings: Sequence[Reading], longest: float) -> str:
-    """Return why workers may have been blocked undetected; empty where they were not blocked.
-
-    In a phase no longer than ``longest`` in which no scrape shows a reconcile that took longer, none did.
-    """
-    seconds = (readings[-1].at - readings[0].at) / 1e9
-    if seconds <= longest and all(reading.longest_s <= longest for reading in readings):
-        return ""
-    if not history.cpu.known():
-        return NO_CPU
-    widest = max(((after.at - before.at) / 1e9 for before, after in pairwise(readings)), default=seconds)
-    if len(readings) >= MIN_SCRAPES and widest <= _FAR_APART * longest:
-        return ""
-    return (
-        f"{len(readings)} scrapes in {seconds:.3g} s, up to {widest:.3g} s apart: too few to see waits of {longest:g} s"
-    )
-
-
-def _had_work(readings: Sequence[Reading]) -> bool:
-    first, last = readings[0], readings[-1]
-    return last.worked != first.worked or any(reading.depth or reading.unfinished_s for reading in readings)

@@ -18,6 +18,55 @@ _OPERATOR = "operator"
 RUNS_AS = "operator_runs_as"
 """Parameter of a test: ``process`` or ``pod``."""
 
+Facts = tuple[Scalar, ...]
+"""Distinct values of a fact in the runs, in order of appearance."""
+
+_MEASURED = frozenset({"api_server_ready_s", "nodes_ready_s", "start_s"})
+"""Cluster facts that are durations of its start: they vary from start to start and affect no run."""
+
+Arm = Literal["a", "b"]
+
+ARMS: tuple[Arm, ...] = ("a", "b")
+
+KINDS = ("api", "client_requests", "reconciles")
+"""Kinds of metrics that count work."""
+
+LIMIT = 0.10
+"""Relative difference from which the work counts as changed."""
+
+
+class InForce(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters and limits of the runs that were compared, and facts about their clusters, by name."""
+
+    shared: dict[str, Facts] = {}
+    """The same in both variants; more than one value where both had all of them."""
+    differing: dict[str, tuple[Facts, Facts]] = {}
+    """A's and B's; an empty one where that variant has no such fact."""
+
+
+class WorkAlone(msgspec.Struct, frozen=True, kw_only=True):
+    """Work of a variant in parallel with the other and alone, each divided by the objects of its runs."""
+
+    key: str
+    unit: Unit
+    arm: Arm
+    parallel: float
+    """Median of the pairs' runs, per object; the total where ``objects`` is None."""
+    alone: float
+    """The same of the one run that had the machine to itself."""
+    objects: int | None
+    """Objects of the lone run; None where no milestone counts any."""
+
+    @property
+    def ratio(self) -> float | None:
+        """``parallel`` / ``alone``; None where ``alone`` is 0."""
+        return self.parallel / self.alone if self.alone else None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the two differ by more than `LIMIT` of ``alone``."""
+        return abs(self.parallel - self.alone) > LIMIT * self.alone
+
 
 def backend_of(test: TestResult) -> str:
     """Return the backend of a run's cluster; empty if unknown."""
@@ -27,12 +76,12 @@ def backend_of(test: TestResult) -> str:
 def unlike(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
     """Return the differences between the runs of A and of B that prevent a comparison: ``backend: local and kind``."""
     sides = [[_facts(test) for test in side] for side in (a, b)]
-    found = []
+    differing = []
     for what in _facts(a[0]) if a else ():
-        told = [", ".join(sorted({facts[what] for facts in side})) for side in sides]
-        if told[0] != told[1]:
-            found.append(f"{what}: {told[0]} and {told[1]}")
-    return found
+        values = [", ".join(sorted({facts[what] for facts in side})) for side in sides]
+        if values[0] != values[1]:
+            differing.append(f"{what}: {values[0]} and {values[1]}")
+    return differing
 
 
 def differences(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
@@ -40,10 +89,10 @@ def differences(a: Sequence[TestResult], b: Sequence[TestResult]) -> list[str]:
 
     The operator is left out: it is what is compared. A parameter that was not set has no value there.
     """
-    found = in_force(*([_conditions(test) for test in side] for side in (a, b))).differing
+    differing = in_force(*([_conditions(test) for test in side] for side in (a, b))).differing
     return [
         f"{name}: {' and '.join(', '.join(map(str, values)) or 'not given' for values in sides)}"
-        for name, sides in found.items()
+        for name, sides in differing.items()
     ]
 
 
@@ -77,22 +126,6 @@ def _facts(test: TestResult) -> dict[str, str]:
     }
 
 
-Facts = tuple[Scalar, ...]
-"""Distinct values of a fact in the runs, in order of appearance."""
-
-_MEASURED = frozenset({"api_server_ready_s", "nodes_ready_s", "start_s"})
-"""Cluster facts that are durations of its start: they vary from start to start and affect no run."""
-
-
-class InForce(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters and limits of the runs that were compared, and facts about their clusters, by name."""
-
-    shared: dict[str, Facts] = {}
-    """The same in both variants; more than one value where both had all of them."""
-    differing: dict[str, tuple[Facts, Facts]] = {}
-    """A's and B's; an empty one where that variant has no such fact."""
-
-
 def in_force(a: Sequence[Mapping[str, Scalar]], b: Sequence[Mapping[str, Scalar]]) -> InForce:
     """Return what was in force, from the facts of each run of A and of B."""
     shared: dict[str, Facts] = {}
@@ -110,47 +143,13 @@ def _values(runs: Sequence[Mapping[str, Scalar]], name: str) -> Facts:
     return tuple(dict.fromkeys(run[name] for run in runs if name in run))
 
 
-Arm = Literal["a", "b"]
-ARMS: tuple[Arm, ...] = ("a", "b")
-
-KINDS = ("api", "client_requests", "reconciles")
-"""Kinds of metrics that count work."""
-
-LIMIT = 0.10
-"""Relative difference from which the work counts as changed."""
-
-
-class WorkAlone(msgspec.Struct, frozen=True, kw_only=True):
-    """Work of a variant in parallel with the other and alone, each divided by the objects of its runs."""
-
-    key: str
-    unit: Unit
-    arm: Arm
-    parallel: float
-    """Median of the pairs' runs, per object; the total where ``objects`` is None."""
-    alone: float
-    """The same of the one run that had the machine to itself."""
-    objects: int | None
-    """Objects of the lone run; None where no milestone counts any."""
-
-    @property
-    def ratio(self) -> float | None:
-        """``parallel`` / ``alone``; None where ``alone`` is 0."""
-        return self.parallel / self.alone if self.alone else None
-
-    @property
-    def changed(self) -> bool:
-        """Whether the two differ by more than `LIMIT` of ``alone``."""
-        return abs(self.parallel - self.alone) > LIMIT * self.alone
-
-
 def work_alone(pairs: Sequence[Pair], alone: Mapping[str, VariantRun]) -> tuple[WorkAlone, ...]:
     """Return a row for each variant and count that both sides measured.
 
     ``pairs`` are those that the figures come from, ``alone`` the run of each variant (``a``, ``b``) that had the
     machine to itself, as far as there is one.
     """
-    found = []
+    rows = []
     for arm in ARMS:
         lone = alone.get(arm)
         if lone is None or lone.broken:
@@ -159,8 +158,8 @@ def work_alone(pairs: Sequence[Pair], alone: Mapping[str, VariantRun]) -> tuple[
         for key in sorted(lone.metrics):
             beside = [run for run in runs if key in run.metrics]
             if key.partition(":")[0] in KINDS and beside:
-                found.append(_row(key, arm, beside, lone))
-    return tuple(found)
+                rows.append(_row(key, arm, beside, lone))
+    return tuple(rows)
 
 
 def _row(key: str, arm: Arm, beside: Sequence[VariantRun], lone: VariantRun) -> WorkAlone:
@@ -177,7 +176,7 @@ def _row(key: str, arm: Arm, beside: Sequence[VariantRun], lone: VariantRun) -> 
 
 def changed_work(plan: ComparisonPlan, rows: Sequence[WorkAlone]) -> list[str]:
     """Return a sentence for each variant whose work changed in parallel, its largest difference first."""
-    found = []
+    sentences = []
     for arm, name in zip(ARMS, (plan.a, plan.b), strict=True):
         rows_of_arm = sorted(
             (row for row in rows if row.arm == arm and row.changed),
@@ -185,11 +184,11 @@ def changed_work(plan: ComparisonPlan, rows: Sequence[WorkAlone]) -> list[str]:
         )
         if rows_of_arm:
             texts = "; ".join(_words(row) for row in rows_of_arm)
-            found.append(
+            sentences.append(
                 f"in parallel the work of {name} differs by more than {100 * LIMIT:.0f} % from that of its one run"
                 f" alone: {texts}. To compare runs that have the machine to themselves: --in-turn"
             )
-    return found
+    return sentences
 
 
 def _words(row: WorkAlone) -> str:

@@ -8,18 +8,47 @@ from typing import Literal, NamedTuple
 
 from ..recording.conditions import WatchSpec, watches
 from ..recording.records import IncidentKind, Stalled, StallKind, WatchGap
-from .api_requests import OBJECT_WRITES
+from .api_requests import HARNESS, OBJECT_WRITES
 from .metrics.counters import PROCESS_START, restarts
 from .recording_gaps import audit_hole
 from .recording_index import Contents, PhaseSpan, WatchStory
-from .result import Disruption, DisruptionKind, IncidentResult, MilestoneResult
+from .result import OPERATOR, Disruption, DisruptionKind, IncidentResult, MilestoneResult
 
 _KINDS: dict[str, IncidentKind] = {"kube-apiserver": "api-server-restart", "containerd": "node-restart"}
 """Process → the kind of incident that its restart is. In a node that is a container, containerd runs the others: it
 ends only with the node."""
 
-_TOLD_WITHIN_NS = 5_000_000_000
+_REPORTED_WITHIN_NS = 5_000_000_000
 """The API reports a container's restart some time after its process has started: a kubelet looks once a second."""
+
+CONTROL_PLANE = (
+    "kube-apiserver",
+    "etcd",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok",
+    "kubelet",
+    "containerd",
+)
+"""Processes whose exit disrupts every measurement. In a node that is a container, containerd runs the others."""
+
+RECORDER, MACHINE, AUDIT = "recorder", "machine", "audit log"
+
+_STALLING = (*CONTROL_PLANE, RECORDER, MACHINE, OPERATOR, HARNESS)
+"""Processes whose stalls count; a stopped Prometheus, for example, changes no figure."""
+
+_RECOVERY_NS = 10_000_000_000
+"""A server that stops answering this soon after its restart is still starting."""
+
+SEEN_WITHIN_NS = 300_000_000
+"""A read this soon after a stall of the recorder was due during the stall."""
+
+_SPEAKS_FOR = {"etcd": ("etcd", "kube-apiserver")}
+"""Process → processes whose answers show that it works; by default its own."""
+
+_ALL = ("duration", "CPU", "API traffic", "reconciles", "samples")
+
+_CLOCK_SLACK_NS = 1_000_000_000
 
 
 class Happened(NamedTuple):
@@ -56,14 +85,14 @@ def _of_processes(contents: Contents) -> Iterator[Happened]:
     """Yield each process that was measured under the name of an earlier one."""
     for process, reads in contents.reads.items():
         for before, after in pairwise(reads):
-            if before.pid != after.pid and not _told(contents, process, before.at, after.at):
+            if before.pid != after.pid and not _reported(contents, process, before.at, after.at):
                 yield Happened(after.at, _kind(process), process, f"pid {before.pid} → {after.pid}")
 
 
 def _of_targets(contents: Contents) -> Iterator[Happened]:
     """Yield each restart that only a target's metrics reveal, at the first scrape after it."""
     for before, after, name in restarts_in_metrics(contents):
-        if not _told(contents, name, before, after):
+        if not _reported(contents, name, before, after):
             yield Happened(after, _kind(name), name, "by the time of its start in its metrics")
 
 
@@ -76,44 +105,16 @@ def restarts_in_metrics(contents: Contents) -> Iterator[tuple[int, int, str]]:
             yield target.moments[scrape - 1].at, target.moments[scrape].at, name
 
 
-def _told(contents: Contents, name: str, before: int, after: int) -> bool:
+def _reported(contents: Contents, name: str, before: int, after: int) -> bool:
     """Return whether journaled events of a program's pods already explain the process change."""
     return any(
-        one.subject.partition("/")[0] == name and before - _TOLD_WITHIN_NS <= one.at <= after + _TOLD_WITHIN_NS
+        one.subject.partition("/")[0] == name and before - _REPORTED_WITHIN_NS <= one.at <= after + _REPORTED_WITHIN_NS
         for one in contents.incidents
     )
 
 
 def _kind(name: str) -> IncidentKind:
     return _KINDS.get(name, "process-restart")
-
-
-CONTROL_PLANE = (
-    "kube-apiserver",
-    "etcd",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kwok",
-    "kubelet",
-    "containerd",
-)
-"""Processes whose exit disrupts every measurement. In a node that is a container, containerd runs the others."""
-
-RECORDER, MACHINE, OPERATOR, HARNESS, AUDIT = "recorder", "machine", "operator", "harness", "audit log"
-_STALLING = (*CONTROL_PLANE, RECORDER, MACHINE, OPERATOR, HARNESS)
-"""Processes whose stalls count; a stopped Prometheus, for example, changes no figure."""
-
-_RECOVERY_NS = 10_000_000_000
-"""A server that stops answering this soon after its restart is still starting."""
-
-SEEN_WITHIN_NS = 300_000_000
-"""A read this soon after a stall of the recorder was due during the stall."""
-
-_SPEAKS_FOR = {"etcd": ("etcd", "kube-apiserver")}
-"""Process → processes whose answers show that it works; by default its own."""
-
-_ALL = ("duration", "CPU", "API traffic", "reconciles", "samples")
-_CLOCK_SLACK_NS = 1_000_000_000
 
 
 class _Span(NamedTuple):
@@ -131,19 +132,21 @@ class _Span(NamedTuple):
 def disruptions_of_phase(
     contents: Contents, phase: PhaseSpan, milestones: Sequence[MilestoneResult], *, hole: str
 ) -> tuple[Disruption, ...]:
-    """Return the disruptions of a phase, from its first edge to its last, in order. ``hole``: see `gaps.audit_hole`."""
+    """Return the disruptions of a phase, from its first edge to its last, in order.
+
+    ``hole``: why the audit log does not cover it, as `recording_gaps.audit_hole`.
+    """
     first = min([phase.start, *(read.at for read in phase.cpu_start.values())])
     last = max([contents.end_of(phase), *(snapshot.at for snapshot in phase.scrape_end.values())])
     outages = list(_outages(contents))
     spans = [*outages, *_stalls(contents, outages), *_gaps(contents, phase)]
     overlapping = [span for span in spans if span.start <= last and (span.end is None or span.end >= first)]
-    found = [_disruption(span, phase, milestones, last) for span in sorted(overlapping, key=lambda span: span.start)]
+    disruptions = [
+        _disruption(span, phase, milestones, last) for span in sorted(overlapping, key=lambda span: span.start)
+    ]
     if contents.opened.audited and hole and phase.ended is not None:
-        found.append(_audit_gap(contents, phase, hole))
-    return tuple(found)
-
-
-# ---- in the recording
+        disruptions.append(_audit_gap(contents, phase, hole))
+    return tuple(disruptions)
 
 
 def _outages(contents: Contents) -> Iterator[_Span]:
@@ -255,9 +258,6 @@ def _audit_gap(contents: Contents, phase: PhaseSpan, hole: str) -> Disruption:
     )
 
 
-# ---- in the phase
-
-
 def _disruption(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> Disruption:
     over = span.end is not None and span.end <= last
     kind = "component-exit" if span.kind == "component-restart" and not over else span.kind
@@ -314,20 +314,20 @@ def _uncertain(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResu
         return tuple(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones))
     if span.subject != RECORDER:
         return (*(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones)), *_ALL)
-    found = []
+    figures = []
     for milestone in milestones:
         if milestone.observed_s is None or not _within(phase.start + milestone.observed_s * 1e9, span.start, end):
             continue
         name = f"milestone {milestone.name} as the recorder saw it"
         if milestone.server_s is not None:
             name += f" ({milestone.observed_s:.3g} s; {milestone.server_s[1]:.3g} s by the API server's clock stands)"
-        found.append(name)
+        figures.append(name)
     if phase.ended is not None and any(_within(read.at, span.start, end) for read in phase.cpu_end.values()):
-        found += ["duration", "CPU at its end"]
+        figures += ["duration", "CPU at its end"]
     if any(_within(read.at, span.start, end) for read in phase.cpu_start.values()):
-        found.append("CPU at its start")
+        figures.append("CPU at its start")
     low, high = max(0.0, (span.start - phase.start) / 1e9), max(0.0, (min(end, last) - phase.start) / 1e9)
-    return (*found, f"samples from {low:.1f} s to {high:.1f} s")
+    return (*figures, f"samples from {low:.1f} s to {high:.1f} s")
 
 
 def _late(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult]) -> list[MilestoneResult]:

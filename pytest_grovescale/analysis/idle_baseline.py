@@ -92,6 +92,6 @@ def refuse_profiled(test: TestResult) -> None:
     """Raise NotMeasuredError for a recording with profilers attached: its CPU times include their cost."""
     if test.profiled:
         raise NotMeasuredError(
-            "profilers were attached in this run: its CPU times hold what they cost",
-            next_step="Judge the pass without profilers.",
+            "profilers were attached in this run: its CPU times include their cost",
+            next_step="Judge the measuring pass, without profilers.",
         )

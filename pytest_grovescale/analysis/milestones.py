@@ -16,6 +16,138 @@ from .result import Clock, MilestoneResult, WatchLag
 
 _READY = "status.conditions[type=Ready].status"
 
+FLOOR = "floor"
+"""Label of the mark that holds one."""
+
+
+def milestones_of_phase(contents: Contents, phase: PhaseSpan, log: WriteLog | None) -> tuple[MilestoneResult, ...]:
+    """Return the phase's milestones in the order of their declaration. ``log``: None without an audit log."""
+    counts = contents.counts(phase)
+    return tuple(
+        _milestone(contents, phase, name, declared.condition, log, counts.get(name))
+        for name, declared in phase.declared.items()
+    )
+
+
+def _milestone(
+    contents: Contents,
+    phase: PhaseSpan,
+    name: str,
+    condition: Condition,
+    log: WriteLog | None,
+    count: int | None,
+) -> MilestoneResult:
+    words = text(condition)
+    counted = isinstance(condition, Count)
+    target = condition.n if isinstance(condition, Count) else None
+    reached = count if counted else None
+    met = phase.met.get(name)
+    if met is None:
+        return MilestoneResult(name=name, condition=words, met=False, reached=reached, wanted=target)
+    server = _server(contents, condition, met, log)
+    doubt = server.interval.doubt if server.interval is not None else max(met.uncertainty_ns, _late_by(contents, met))
+    return MilestoneResult(
+        name=name,
+        condition=words,
+        met=True,
+        observed_s=(met.at - phase.start) / 1e9,
+        server_s=_seconds(server.interval, phase.start),
+        clock=server.clock,
+        held_to_end=phase.held.get(name) if phase.ended is not None else None,
+        uncertainty_s=doubt / 1e9,
+        why_not_server=server.why_not,
+        object=met.object,
+        reached=reached,
+        wanted=target,
+    )
+
+
+def _late_by(contents: Contents, met: MilestoneMet) -> int:
+    """Return how much later than it happened a stalled recorder may have seen a milestone, ns."""
+    return max(
+        (
+            met.at - stall.began
+            for stall in contents.stalls.values()
+            if stall.process == RECORDER and stall.began < met.at <= stall.began + stall.length_ns + SEEN_WITHIN_NS
+        ),
+        default=0,
+    )
+
+
+def _seconds(interval: Interval | None, start: int) -> tuple[float, float] | None:
+    if interval is None:
+        return None
+    return (interval.low - start) / 1e9, (interval.high - start) / 1e9
+
+
+def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: WriteLog | None) -> _Server:
+    if met.object is None:
+        return _Server("recorder", None, "no single event tipped it")
+    if log is None:
+        return _Server("watch", None, "no audit log")
+    story = contents.watches.get(met.watch)
+    event = _tipping_event(story, met, met.object) if story is not None else None
+    if story is None or event is None:
+        return _Server("watch", None, "the event that tipped it is not in the recording")
+    committed = time_of_event(log, story, event)
+    if isinstance(committed, Unknown) and event.change == "added" and _is_plain_count(condition):
+        by_number = time_of_nth_create(log, story, condition.n, met.at)
+        committed = by_number if isinstance(by_number, Interval) else committed
+    if isinstance(committed, Unknown):
+        return _Server("watch", None, committed.why)
+    return _Server("server", committed)
+
+
+def _is_plain_count(condition: Condition) -> TypeGuard[Count]:
+    """Return whether a condition is a plain count of objects, so that its N-th is the N-th created."""
+    return isinstance(condition, Count) and not condition.name and condition.where == Predicate()
+
+
+def _tipping_event(story: WatchStory, met: MilestoneMet, ref: ObjectRef) -> ObjectSeen | None:
+    """Return the event that met a milestone: the last of its object up to then, unless it was synthetic."""
+    events = story.objects.get((ref.namespace, ref.name), [])
+    tipping = next((event for event in reversed(events) if event.at <= met.at), None)
+    return None if tipping is None or tipping.initial else tipping
+
+
+def watch_lag(contents: Contents, log: WriteLog) -> WatchLag | None:
+    """Return how late events were seen after the answer to their write, over all objects whose writes are certain."""
+    lags: list[int] = []
+    for story in contents.watches.values():
+        for events in story.objects.values():
+            pairs = pair_what_can_be(log, story, events)
+            if isinstance(pairs, Unknown):
+                continue
+            answered = sorted(write.completed for write in pairs.writes)
+            lags += [max(0, event.at - at) for event, at in zip(pairs.events, answered, strict=True)]
+    if not lags:
+        return None
+    lags.sort()
+    return WatchLag(
+        events=len(lags), p50_ms=quantile(lags, 0.50) / 1e6, p99_ms=quantile(lags, 0.99) / 1e6, max_ms=lags[-1] / 1e6
+    )
+
+
+def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[str, str], list[Interval]]:
+    """Return (namespace, name) → when each change of an object was committed, for those where that is certain.
+
+    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. The clock test compares these with a
+    client's own times. Raises RecordingError for a recording without records.
+    """
+    contents = Contents()
+    for record in records:
+        contents.feed(record)
+    intervals: dict[tuple[str, str], list[Interval]] = {}
+    if not contents.opened.audited:
+        return intervals
+    log = WriteLog(contents.requests, contents.clock)
+    for story in contents.watches.values():
+        for key, events in story.objects.items() if story.opened.spec.resource == resource else ():
+            pairs = pair_what_can_be(log, story, events)
+            if not isinstance(pairs, Unknown):
+                intervals[key] = [pairs.interval(event) for event in pairs.events]
+    return intervals
+
 
 def text(condition: Condition) -> str:
     """Return a condition in words: ``1000 pods ready``, ``podcliqueset x: status.available ≥ 500``, ``0 pods``."""
@@ -68,10 +200,6 @@ def _test(test: FieldTest) -> str:
     return f"{test.path} {sign} {'null' if test.value is None else test.value}"
 
 
-FLOOR = "floor"
-"""Label of the mark that holds one."""
-
-
 def floor_detail(milestone: str, seconds: float) -> str:
     """Return a floor as the detail of a mark."""
     return f"{milestone} {seconds!r}"
@@ -87,132 +215,3 @@ class _Server(NamedTuple):
     clock: Clock
     interval: Interval | None
     why_not: str = ""
-
-
-def milestones_of_phase(contents: Contents, phase: PhaseSpan, log: WriteLog | None) -> tuple[MilestoneResult, ...]:
-    """Return the phase's milestones in the order of their declaration. ``log``: None without an audit log."""
-    counts = contents.counts(phase)
-    return tuple(
-        _milestone(contents, phase, name, declared.condition, log, counts.get(name))
-        for name, declared in phase.declared.items()
-    )
-
-
-def watch_lag(contents: Contents, log: WriteLog) -> WatchLag | None:
-    """Return how late events were seen after the answer to their write, over all objects whose writes are certain."""
-    lags: list[int] = []
-    for story in contents.watches.values():
-        for events in story.objects.values():
-            pairs = pair_what_can_be(log, story, events)
-            if isinstance(pairs, Unknown):
-                continue
-            answered = sorted(write.completed for write in pairs.writes)
-            lags += [max(0, event.at - at) for event, at in zip(pairs.events, answered, strict=True)]
-    if not lags:
-        return None
-    lags.sort()
-    return WatchLag(
-        events=len(lags), p50_ms=quantile(lags, 0.50) / 1e6, p99_ms=quantile(lags, 0.99) / 1e6, max_ms=lags[-1] / 1e6
-    )
-
-
-def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[str, str], list[Interval]]:
-    """Return (namespace, name) → when each change of an object was committed, for those where that is certain.
-
-    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. The clock test compares these with a
-    client's own times. Raises RecordingError for a recording without records.
-    """
-    contents = Contents()
-    for record in records:
-        contents.feed(record)
-    found: dict[tuple[str, str], list[Interval]] = {}
-    if not contents.opened.audited:
-        return found
-    log = WriteLog(contents.requests, contents.clock)
-    for story in contents.watches.values():
-        for key, events in story.objects.items() if story.opened.spec.resource == resource else ():
-            pairs = pair_what_can_be(log, story, events)
-            if not isinstance(pairs, Unknown):
-                found[key] = [pairs.interval(event) for event in pairs.events]
-    return found
-
-
-def _milestone(
-    contents: Contents,
-    phase: PhaseSpan,
-    name: str,
-    condition: Condition,
-    log: WriteLog | None,
-    count: int | None,
-) -> MilestoneResult:
-    words = text(condition)
-    counted = isinstance(condition, Count)
-    wanted = condition.n if isinstance(condition, Count) else None
-    reached = count if counted else None
-    met = phase.met.get(name)
-    if met is None:
-        return MilestoneResult(name=name, condition=words, met=False, reached=reached, wanted=wanted)
-    server = _server(contents, condition, met, log)
-    doubt = server.interval.doubt if server.interval is not None else max(met.uncertainty_ns, _late_by(contents, met))
-    return MilestoneResult(
-        name=name,
-        condition=words,
-        met=True,
-        observed_s=(met.at - phase.start) / 1e9,
-        server_s=_seconds(server.interval, phase.start),
-        clock=server.clock,
-        held_to_end=phase.held.get(name) if phase.ended is not None else None,
-        uncertainty_s=doubt / 1e9,
-        why_not_server=server.why_not,
-        object=met.object,
-        reached=reached,
-        wanted=wanted,
-    )
-
-
-def _late_by(contents: Contents, met: MilestoneMet) -> int:
-    """Return how much later than it happened a stalled recorder may have seen a milestone, ns."""
-    return max(
-        (
-            met.at - stall.began
-            for stall in contents.stalls.values()
-            if stall.process == RECORDER and stall.began < met.at <= stall.began + stall.length_ns + SEEN_WITHIN_NS
-        ),
-        default=0,
-    )
-
-
-def _seconds(interval: Interval | None, start: int) -> tuple[float, float] | None:
-    if interval is None:
-        return None
-    return (interval.low - start) / 1e9, (interval.high - start) / 1e9
-
-
-def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: WriteLog | None) -> _Server:
-    if met.object is None:
-        return _Server("recorder", None, "no single event tipped it")
-    if log is None:
-        return _Server("watch", None, "no audit log")
-    story = contents.watches.get(met.watch)
-    event = _tipping_event(story, met, met.object) if story is not None else None
-    if story is None or event is None:
-        return _Server("watch", None, "the event that tipped it is not in the recording")
-    found = time_of_event(log, story, event)
-    if isinstance(found, Unknown) and event.change == "added" and _is_plain_count(condition):
-        by_number = time_of_nth_create(log, story, condition.n, met.at)
-        found = by_number if isinstance(by_number, Interval) else found
-    if isinstance(found, Unknown):
-        return _Server("watch", None, found.why)
-    return _Server("server", found)
-
-
-def _is_plain_count(condition: Condition) -> TypeGuard[Count]:
-    """Return whether a condition is a plain count of objects, so that its N-th is the N-th created."""
-    return isinstance(condition, Count) and not condition.name and condition.where == Predicate()
-
-
-def _tipping_event(story: WatchStory, met: MilestoneMet, ref: ObjectRef) -> ObjectSeen | None:
-    """Return the event that met a milestone: the last of its object up to then, unless it was synthetic."""
-    events = story.objects.get((ref.namespace, ref.name), [])
-    found = next((event for event in reversed(events) if event.at <= met.at), None)
-    return None if found is None or found.initial else found

@@ -15,10 +15,12 @@ STRAYS_SHOWN = 10
 def pod_places(contents: Contents) -> PodPlaces | None:
     """Return the placement of pods by the watches; None where every node is simulated, or no watch shows it."""
     made = contents.opened.simulated_nodes
-    told = [
-        story for story in contents.watches.values() if _tells(story.opened.spec.resource, story.opened.spec.fields)
+    with_nodes = [
+        story
+        for story in contents.watches.values()
+        if _shows_nodes(story.opened.spec.resource, story.opened.spec.fields)
     ]
-    if not made or not told:
+    if not made or not with_nodes:
         return None
     nodes = dict(_nodes(contents))
     strays = [StrayPod(pod=f"{pod[0]}/{pod[1]}", node=node) for pod, node in nodes.items() if not simulated(node, made)]
@@ -31,14 +33,14 @@ def simulated(node: str, made: Mapping[str, int]) -> bool:
     return number.isdecimal() and str(int(number)) == number and int(number) < made.get(prefix, 0)
 
 
-def _tells(resource: str, fields: tuple[str, ...]) -> bool:
+def _shows_nodes(resource: str, fields: tuple[str, ...]) -> bool:
     return resource == PODS and NODE in fields
 
 
 def _nodes(contents: Contents) -> Iterator[tuple[tuple[str, str, str], str]]:
     """Yield ((namespace, name, uid), node) of every pod that was ever bound."""
     for story in contents.watches.values():
-        if not _tells(story.opened.spec.resource, story.opened.spec.fields):
+        if not _shows_nodes(story.opened.spec.resource, story.opened.spec.fields):
             continue
         for (namespace, name), events in story.objects.items():
             for event in events:

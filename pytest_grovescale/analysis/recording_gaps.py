@@ -80,17 +80,17 @@ def audit_hole(contents: Contents, phase: PhaseSpan) -> str:
 
 def warnings(contents: Contents) -> tuple[str, ...]:
     """Return all warnings that a reader of the figures needs, each once, in the order of the recording."""
-    found: list[str] = []
+    texts: list[str] = []
     if contents.closed is None:
-        found.append("the recording does not say how it ended: it is still running, or its recorder was killed")
+        texts.append("the recording does not say how it ended: it is still running, or its recorder was killed")
     elif contents.closed.reason in _CLOSED:
         message = f": {contents.closed.message}" if contents.closed.message else ""
-        found.append(_CLOSED[contents.closed.reason] + message)
-    found += [
+        texts.append(_CLOSED[contents.closed.reason] + message)
+    texts += [
         f"{failure.source} broke off{_during(contents, failure.at)}: {failure.message}" for failure in contents.failures
     ]
-    found += [text for watch in contents.watches.values() for text in _gap_texts(contents, watch)]
-    found += [
+    texts += [text for watch in contents.watches.values() for text in _gap_texts(contents, watch)]
+    texts += [
         f"{process} (pid {gone.pid}) ended in {name}"
         for process, ends in contents.gone.items()
         for gone in ends
@@ -100,12 +100,12 @@ def warnings(contents: Contents) -> tuple[str, ...]:
     for step in contents.clock.steps:
         moved = (step.offset_ns - before) / 1e9
         before = step.offset_ns
-        found.append(
+        texts.append(
             f"the wall clock was set by {moved:+.3g} s{_during(contents, step.at)};"
             " server times close to it are that uncertain"
         )
-    found += contents.doubts
-    return tuple(dict.fromkeys(found))
+    texts += contents.doubts
+    return tuple(dict.fromkeys(texts))
 
 
 def _gap_texts(contents: Contents, story: WatchStory) -> list[str]:

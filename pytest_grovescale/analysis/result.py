@@ -711,8 +711,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def disrupted(self) -> str:
         """The first disruption that makes all figures of a phase uncertain; empty without one."""
-        found = (one.text for phase in self.phases for one in phase.disruptions if one.kind in WHOLE_PHASE)
-        return next(found, "")
+        texts = (one.text for phase in self.phases for one in phase.disruptions if one.kind in WHOLE_PHASE)
+        return next(texts, "")
 
     @property
     def superseded(self) -> bool:

@@ -86,8 +86,8 @@ def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
     """
     known = set(keys)
     worked = sorted(phase_of(key) for key in known if key.startswith("wall:"))
-    wanted = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests") for phase in worked]
-    return tuple(key for key in (*wanted, "noop_cpu", "noop_writes", "noop_requests") if key in known)
+    gated = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests") for phase in worked]
+    return tuple(key for key in (*gated, "noop_cpu", "noop_writes", "noop_requests") if key in known)
 
 
 def metrics_of(test: TestResult) -> dict[str, float]:
@@ -98,12 +98,12 @@ def metrics_of(test: TestResult) -> dict[str, float]:
     times: they would include the profilers' cost.
     """
     twins = {phase.idle_twin for phase in test.phases}
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for phase in test.phases:
         if phase.outcome == "passed" and phase.name not in twins and not WINDOW.fullmatch(phase.name):
-            found |= _of_phase(phase, profiled=test.profiled)
+            metrics |= _of_phase(phase, profiled=test.profiled)
     triggered = [phase for phase in test.phases if phase.triggers and phase.outcome == "passed"]
-    return found | _noop(test, triggered)
+    return metrics | _noop(test, triggered)
 
 
 def window_name(number: int, repeat: int = 0) -> str:
@@ -131,10 +131,10 @@ def saturated_phases(test: TestResult) -> tuple[str, ...]:
 
 def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
     # A phase without a milestone has a fixed length.
-    found = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
+    metrics = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
     for milestone in phase.milestones:
         if milestone.met and milestone.seconds is not None:
-            found[f"milestone:{phase.name}/{milestone.name}"] = milestone.seconds
+            metrics[f"milestone:{phase.name}/{milestone.name}"] = milestone.seconds
     sources: dict[str, Callable[[], float]] = {
         "cpu": lambda: figures.cpu(phase, OPERATOR).seconds,
         "rss": lambda: figures.cpu(phase, OPERATOR).peak_rss_bytes,
@@ -148,10 +148,10 @@ def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
         # It includes the profiler's cost.
         del sources["cpu"]
     for kind, source in sources.items():
-        found |= _measured(f"{kind}:{phase.name}", source)
+        metrics |= _measured(f"{kind}:{phase.name}", source)
     if phase.series is not None:
-        found[f"series:{phase.name}"] = phase.series
-    return found
+        metrics[f"series:{phase.name}"] = phase.series
+    return metrics
 
 
 def _measured(key: str, source: Callable[[], float]) -> dict[str, float]:
@@ -174,12 +174,12 @@ def _noop(test: TestResult, windows: Sequence[PhaseResult]) -> dict[str, float]:
     }
     if test.profiled:
         del sources["noop_cpu"]
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for key, source in sources.items():
-        found |= _measured(key, source)
-    if "noop_cpu" in found and found.get("noop_reconciles"):
-        found["noop_cpu_per_reconcile"] = found["noop_cpu"] / found["noop_reconciles"]
-    return found
+        metrics |= _measured(key, source)
+    if "noop_cpu" in metrics and metrics.get("noop_reconciles"):
+        metrics["noop_cpu_per_reconcile"] = metrics["noop_cpu"] / metrics["noop_reconciles"]
+    return metrics
 
 
 def _cpu_over_idle(phase: PhaseResult, idle: dict[str, PhaseResult]) -> float:

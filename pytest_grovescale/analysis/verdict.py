@@ -44,8 +44,8 @@ def verdict_of(test: TestResult) -> TestVerdict:
 
 def worst_of(verdicts: Iterable[TestVerdict]) -> TestVerdict:
     """Return the combined verdict of several tests."""
-    found = set(verdicts)
-    return next((verdict for verdict in _WORST if verdict in found), "passed")
+    present = set(verdicts)
+    return next((verdict for verdict in _WORST if verdict in present), "passed")
 
 
 def ended_as(ends: Sequence[TestEnded]) -> tuple[TestOutcome | None, str]:
@@ -63,19 +63,16 @@ def numbered(tests: Sequence[TestResult]) -> list[TestResult]:
     A test's profiling pass is counted separately from the pass that measures.
     """
     ordered = sorted(tests, key=lambda test: (test.started, test.test))
-    of_each = Counter(_name(test) for test in ordered)
+    of_each = Counter((test.test, test.profiled) for test in ordered)
     so_far: Counter[tuple[str, bool]] = Counter()
-    found = []
+    runs = []
     for test in ordered:
-        so_far[_name(test)] += 1
-        found.append(msgspec.structs.replace(test, attempt=so_far[_name(test)], attempts=of_each[_name(test)]))
-    return found
+        key = test.test, test.profiled
+        so_far[key] += 1
+        runs.append(msgspec.structs.replace(test, attempt=so_far[key], attempts=of_each[key]))
+    return runs
 
 
 def last(tests: Sequence[TestResult]) -> list[TestResult]:
     """Return the runs that count."""
     return [test for test in tests if not test.superseded]
-
-
-def _name(test: TestResult) -> tuple[str, bool]:
-    return test.test, test.profiled

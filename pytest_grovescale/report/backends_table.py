@@ -79,7 +79,7 @@ def _differences(found: BackendsTable) -> Iterator[str]:
             for run, figure in zip(found.runs, row.figures, strict=True)
             if figure.value is not None
         )
-        yield f"{row.what}: {', '.join(told)} (by {count(round(max(row.told) - min(row.told)))})"
+        yield f"{row.what}: {', '.join(told)} (by {count(round(max(row.known) - min(row.known)))})"
 
 
 def _cells(row: BackendRow) -> list[str]:

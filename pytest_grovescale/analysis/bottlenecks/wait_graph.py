@@ -20,6 +20,9 @@ _MARKED = "metadata.deletionTimestamp"
 Key = tuple[str, str]
 """(namespace, name)."""
 
+SERVER = "api-server"
+"""The API server with its etcd, which all requests wait for."""
+
 
 class Step(NamedTuple):
     """A write that advanced one object, times in ns of the recorder's clock."""
@@ -46,8 +49,39 @@ class Waits(NamedTuple):
     """Of objects that a milestone names: considered while no counted one waits."""
 
 
+class Turns(NamedTuple):
+    """Seconds of one window by actor; all of them add up to the window."""
+
+    in_flight: float
+    """The operator's, while at least one of its requests was under way."""
+    alone: float
+    """The operator's, with none of its requests under way and nothing else waited for."""
+    shared: float
+    """The operator's, with none of its requests under way, while others were waited for, too."""
+    beside: dict[str, float]
+    """Actor → its part of `shared`, split among these others."""
+    others: dict[str, float]
+    """Actor → seconds that were its own."""
+    others_in_flight: dict[str, float]
+    """The part of `others` in which at least one request of that actor was under way."""
+    idle: float
+    """Nothing was waited for."""
+
+
+class Taken(NamedTuple):
+    """Time by actor, and the parts removed from it."""
+
+    turns: list[Turns]
+    """The rest: requests, and time that no CPU clock accounts for."""
+    cpu: float | None
+    """Seconds that the operator used a core while it was waited for; None when its clock was not read."""
+    waiting: dict[str, float]
+    """Actor → seconds that it was runnable without a core while it was waited for; the API server's while requests of
+    any actor were under way. Actors that were not measured are missing."""
+
+
 def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
-    """Return the waits of the phase's objects; None when none of its milestones looks at objects."""
+    """Return the waits of the phase's objects; None when none of its milestones depends on objects."""
     counts = [count for declared in phase.declared.values() for count in count_leaves(declared.condition)]
     if not counts:
         return None
@@ -58,13 +92,13 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         if count.name and count.watch not in counted:
             named[count.watch].add(count.name)
     return Waits(
-        [wait for spec in sorted(counted, key=_order) for wait in _Story(contents, phase, spec, until).waits(None)],
+        [
+            wait
+            for spec in sorted(counted, key=lambda spec: (spec.resource, spec.path))
+            for wait in _Story(contents, phase, spec, until).waits(None)
+        ],
         [wait for spec, names in named.items() for wait in _Story(contents, phase, spec, until).waits(names)],
     )
-
-
-def _order(spec: WatchSpec) -> tuple[str, str]:
-    return spec.resource, spec.path
 
 
 def _arrived(contents: Contents, phase: PhaseSpan) -> int:
@@ -158,25 +192,6 @@ def _seen(contents: Contents, spec: WatchSpec) -> dict[Key, list[ObjectSeen]]:
     return dict(stories[-1].objects) if stories else {}
 
 
-class Turns(NamedTuple):
-    """Seconds of one window by actor; all of them add up to the window."""
-
-    in_flight: float
-    """The operator's, while at least one of its requests was under way."""
-    alone: float
-    """The operator's, with none of its requests under way and nothing else waited for."""
-    shared: float
-    """The operator's, with none of its requests under way, while others were waited for, too."""
-    beside: dict[str, float]
-    """Actor → its part of `shared`, split among these others."""
-    others: dict[str, float]
-    """Actor → seconds that were its own."""
-    others_in_flight: dict[str, float]
-    """The part of `others` in which at least one request of that actor was under way."""
-    idle: float
-    """Nothing was waited for."""
-
-
 class _Event(NamedTuple):
     at: int
     kind: int
@@ -201,7 +216,7 @@ def turns(
     )
     waiting: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     under_way: Counter[str] = Counter()
-    position, found = 0, []
+    position, split = 0, []
     for window in windows:
         tally = _Tally()
         now = window.low
@@ -218,8 +233,8 @@ def turns(
             now = until
             if now >= window.high:
                 break
-        found.append(tally.turns())
-    return found
+        split.append(tally.turns())
+    return split
 
 
 class _Tally:
@@ -277,22 +292,6 @@ def _spans(in_flight: Mapping[str, Iterable[tuple[int, int]]]) -> Iterable[_Even
             yield _Event(end, 2, actor, -1)
 
 
-SERVER = "api-server"
-"""The API server with its etcd, which all requests wait for."""
-
-
-class Taken(NamedTuple):
-    """Time by actor, and the parts removed from it."""
-
-    turns: list[Turns]
-    """The rest: requests, and time that no CPU clock accounts for."""
-    cpu: float | None
-    """Seconds that the operator used a core while it was waited for; None when its clock was not read."""
-    waiting: dict[str, float]
-    """Actor → seconds that it was runnable without a core while it was waited for; the API server's while requests of
-    any actor were under way. Actors that were not measured are missing."""
-
-
 def take_out(turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]]) -> Taken:
     """Remove the operator's CPU time and every actor's wait for a core from the time of each window.
 
@@ -301,13 +300,13 @@ def take_out(turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]]) ->
     in proportion, as many threads may run or wait at a time.
     """
     waiting: defaultdict[str, float] = defaultdict(float)
-    for actor, asked in demands.items():
-        if any(demand.waiting_s is not None for demand in asked):
+    for actor, by_window in demands.items():
+        if any(demand.waiting_s is not None for demand in by_window):
             waiting[actor] = 0.0
     left: list[Turns] = []
     cpu = 0.0
     for index, turn in enumerate(turns):
-        here = {actor: asked[index] for actor, asked in demands.items()}
+        here = {actor: by_window[index] for actor, by_window in demands.items()}
         used, rest = _of_operator(turn, here.get(OPERATOR), waiting)
         cpu += used
         left.append(_of_others(rest, here, waiting))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,16 +51,17 @@ class Measure:
     @cached_property
     def real(self) -> bool:
         """Whether it measures seconds or the like, on which two clocks never agree exactly."""
-        return any(value != int(value) for _, column in self.rows for value in _finite(column))
+        known = (value for _, column in self.rows for value in column if value is not None)
+        return any(math.isfinite(value) and value != int(value) for value in known)
 
     @cached_property
     def values(self) -> Mapping[str, set[str]]:
         """Label → the values that it has."""
-        found: dict[str, set[str]] = defaultdict(set)
+        values: dict[str, set[str]] = defaultdict(set)
         for labels, _ in self.rows:
             for label, value in labels.items():
-                found[label].add(value)
-        return dict(found)
+                values[label].add(value)
+        return dict(values)
 
     @cached_property
     def changed(self) -> frozenset[int]:
@@ -83,13 +85,13 @@ def measures(target: TargetHistory) -> dict[str, list[Measure]]:
     for series in target.series:
         name, labels = parse(series)
         rows[family_of(name, target.families), name].append((labels, list(target.values(series))))
-    found: dict[str, list[Measure]] = defaultdict(list)
+    by_family: dict[str, list[Measure]] = defaultdict(list)
     for family, name in rows:
         kind = target.families[family].type if family in target.families else "unknown"
         for suffix in _SUFFIXES.get(kind, ("",)):
             if name == family + suffix and not any("quantile" in labels for labels, _ in rows[family, name]):
-                found[family].append(Measure(family, kind, suffix, tuple(rows[family, name])))
-    return {family: sorted(of_family, key=lambda one: one.suffix) for family, of_family in found.items()}
+                by_family[family].append(Measure(family, kind, suffix, tuple(rows[family, name])))
+    return {family: sorted(of_family, key=lambda one: one.suffix) for family, of_family in by_family.items()}
 
 
 def shared_labels(own: Measure, other: Measure) -> dict[str, str]:
@@ -99,23 +101,23 @@ def shared_labels(own: Measure, other: Measure) -> dict[str, str]:
     other's, and there must be two of them.
     """
     ours, theirs = own.values, other.values
-    found = {label: label for label in sorted(ours) if ours[label] & theirs.get(label, set())}
-    for label in sorted(ours.keys() - found.keys()):
-        free = sorted(theirs.keys() - set(found.values()))
+    shared = {label: label for label in sorted(ours) if ours[label] & theirs.get(label, set())}
+    for label in sorted(ours.keys() - shared.keys()):
+        free = sorted(theirs.keys() - set(shared.values()))
         same = next((name for name in free if len(ours[label]) > 1 and ours[label] <= theirs[name]), None)
         if same is not None:
-            found[label] = same
-    return found
+            shared[label] = same
+    return shared
 
 
 def project(measure: Measure, by: Sequence[str], taken: Slice = ()) -> Groups:
     """Return the sums of a slice's series by the values of some labels, at each scrape."""
-    found: dict[Group, Column] = {}
+    sums: dict[Group, Column] = {}
     for labels, column in measure.rows:
         if all(labels.get(label, "") in values for label, values in taken):
             group = tuple(labels.get(label, "") for label in by)
-            found[group] = _added(found[group], column) if group in found else column
-    return found
+            sums[group] = _added(sums[group], column) if group in sums else column
+    return sums
 
 
 def slices(measure: Measure, shared: Collection[str]) -> Iterator[Slice]:
@@ -139,10 +141,10 @@ def slices(measure: Measure, shared: Collection[str]) -> Iterator[Slice]:
 def query(measure: Measure, by: Sequence[str], taken: Slice, groups: Iterable[Group]) -> str:
     """Return the PromQL expression of a projection onto some groups: the query to use instead."""
     values = measure.values
-    wanted = list(groups)
+    kept = list(groups)
     matchers = [_matcher(label, chosen, values[label]) for label, chosen in taken]
     for position, label in enumerate(by):
-        of_groups = frozenset(group[position] for group in wanted)
+        of_groups = frozenset(group[position] for group in kept)
         if of_groups < values[label]:
             matchers.append(_matcher(label, of_groups, values[label]))
     selected = str(Selector(measure.name, tuple(matchers)))
@@ -186,7 +188,3 @@ def _moved(column: Column, *, since_zero: bool) -> bool:
     if since_zero and column and column[0] is None:
         known.insert(0, 0.0)
     return any(value != known[0] for value in known)
-
-
-def _finite(column: Column) -> Iterator[float]:
-    return (value for value in column if value is not None and value - value == 0)

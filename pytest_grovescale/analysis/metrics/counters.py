@@ -15,6 +15,10 @@ PROCESS_START = "process_start_time_seconds"
 _COUNTING = {"counter": ("",), "histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_sum")}
 """Type of a family → suffixes of its samples that only ever grow."""
 
+_BORN_EARLY_NS = 1_000_000_000
+"""A process's start time may be up to a second early: it counts from the machine's boot, which is known to the second
+(``btime`` in /proc/stat, proc(5))."""
+
 
 class Reset(NamedTuple):
     """A counter that is lower than at the scrape before, or has a new creation time."""
@@ -25,6 +29,22 @@ class Reset(NamedTuple):
     """The first scrape after the reset."""
     before: float
     after: float
+
+
+class Life(NamedTuple):
+    """Consecutive scrapes of one process, by their index."""
+
+    scrapes: tuple[int, ...]
+    from_zero: bool
+    """Whether it started after the scrape before, so that all of its counts are since then."""
+
+    @property
+    def first(self) -> int:
+        return self.scrapes[0]
+
+    @property
+    def last(self) -> int:
+        return self.scrapes[-1]
 
 
 def counts(name: str, families: Mapping[str, Family]) -> bool:
@@ -51,7 +71,7 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
     A series that appears later has grown by its whole value: it came with its first count. One that was reset has grown
     by its value before and its value now. A series that becomes a counter begins with its value.
     """
-    anew = {*_anew(target, series), *_process_starts(target)}
+    restarted = {*_recreated(target, series), *_process_starts(target)}
     counted = counting(target, parse(series).name)
     grown: list[float | None] = []
     total, last = 0.0, None
@@ -62,7 +82,7 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
             if last is None:
                 total += value if scrape else 0.0
             elif counted[scrape - 1]:
-                total += value if scrape in anew or value < last else value - last
+                total += value if scrape in restarted or value < last else value - last
             grown.append(total)
         last = last if value is None else value
     return grown
@@ -75,13 +95,13 @@ def resets(target: TargetHistory) -> Iterator[Reset]:
         counted = counting(target, name)
         if not any(counted):
             continue
-        anew = set(_anew(target, series))
+        recreated = set(_recreated(target, series))
         last: float | None = None
         for scrape, value in enumerate(target.values(series)):
             if value is None or not counted[scrape]:
                 last = None if not counted[scrape] else last
                 continue
-            if last is not None and (scrape in anew or value < last):
+            if last is not None and (scrape in recreated or value < last):
                 yield Reset(series, family_of(name, target.families_at(scrape)), scrape, last, value)
             last = value
 
@@ -119,7 +139,7 @@ def _process_starts(target: TargetHistory) -> Iterator[int]:
             last = value
 
 
-def _anew(target: TargetHistory, series: str) -> Iterator[int]:
+def _recreated(target: TargetHistory, series: str) -> Iterator[int]:
     """Yield the scrapes at which a series' creation time differs from the one before."""
     known = target.created.get(series) or target.created.get(_bare(target, series), [])
     yield from (scrape for (_, before), (scrape, now) in itertools.pairwise(known) if now != before)
@@ -143,44 +163,23 @@ def growth(target: TargetHistory, series: str, phase: str = "") -> float | None:
     return 0.0 if last is None else last - (before or 0.0)
 
 
-_BORN_EARLY_NS = 1_000_000_000
-"""A process's start time may be up to a second early: it counts from the machine's boot, which is known to the second
-(``btime`` in /proc/stat, proc(5))."""
-
-
-class Life(NamedTuple):
-    """Consecutive scrapes of one process, by their index."""
-
-    scrapes: tuple[int, ...]
-    from_zero: bool
-    """Whether it started after the scrape before, so that all of its counts are since then."""
-
-    @property
-    def first(self) -> int:
-        return self.scrapes[0]
-
-    @property
-    def last(self) -> int:
-        return self.scrapes[-1]
-
-
 def lives(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Life]:
     """Return the lifetimes in some consecutive scrapes of a target, in order.
 
     Separated by the process's start time; for a process that does not serve it, by a reset of the counter ``marker``.
     """
-    found: list[list[int]] = []
+    lifetimes: list[list[int]] = []
     for scrape in scrapes:
-        if found and _same(target, found[-1][-1], scrape, marker):
-            found[-1].append(scrape)
+        if lifetimes and _same(target, lifetimes[-1][-1], scrape, marker):
+            lifetimes[-1].append(scrape)
         else:
-            found.append([scrape])
-    return [Life(tuple(life), index > 0 and _began_after(target, life[0])) for index, life in enumerate(found)]
+            lifetimes.append([scrape])
+    return [Life(tuple(life), index > 0 and _began_after(target, life[0])) for index, life in enumerate(lifetimes)]
 
 
-def grown(target: TargetHistory, series: str, found: Sequence[Life]) -> float:
+def grown(target: TargetHistory, series: str, lifetimes: Sequence[Life]) -> float:
     """Return the growth of a counter over some lifetimes; a series that appears in one has grown by its whole value."""
-    return sum(_grown(target, series, life) for life in found)
+    return sum(_grown(target, series, life) for life in lifetimes)
 
 
 def values(target: TargetHistory, series: str, life: Life) -> Iterator[float]:

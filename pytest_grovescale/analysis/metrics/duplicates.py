@@ -16,6 +16,25 @@ from .aggregation import Column, Group, Groups, Measure, Slice, measures, projec
 from .history import TargetHistory
 from .idleness import at_rest, rests, workers
 
+LEAST_CHANGES = 3
+"""Scrapes during work at which both have changed."""
+
+_Key = tuple[bool, tuple[float | None, ...]]
+"""Whether it counts, and its sum at each scrape: two families must share both to be compared at all."""
+
+_BITS = 10.0
+"""One chance in 1024."""
+
+_BITS_OF_CHANGE = 16.0
+"""Upper bound of the evidence from one change, however large."""
+
+_REAL_SHARE = 0.05
+"""Two clocks around the same work differ by less than this share of it."""
+
+_BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
+
+_ROUNDING = 1e-9
+
 
 class Builtin(Protocol):
     """A family of the catalogue."""
@@ -35,6 +54,43 @@ class Collision(NamedTuple):
     builtin: str
     why: str
     """The evidence that they differ."""
+
+
+class Twin(NamedTuple):
+    """A family that another of the same program makes superfluous."""
+
+    family: str
+    other: str
+    """The family that has the same information, or more."""
+    query: str
+    """PromQL that gives the same from the other."""
+    at_work: int
+    """Scrapes during work at which both have changed."""
+
+
+def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[FamilyVerdict]:
+    """Return the verdict on each family, as served, that no library defines, by name."""
+    collided = [
+        FamilyVerdict(family=one.family, kind="collision", other=one.builtin, why=one.why)
+        for one in collisions(target, catalogue)
+    ]
+    taken = {verdict.family for verdict in collided}
+    all_measures = measures(target)
+    scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
+    own = {
+        family: of
+        for family, of in all_measures.items()
+        if not (family in taken or family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created"))
+    }
+    by_values = {family: scene.verdict(family, of) for family, of in own.items()}
+    novel = {family: of for family, of in own.items() if by_values[family].kind == "novel"}
+    by_values |= {twin.family: _of_twin(twin, target) for twin in twins(target, novel)}
+    return sorted([*collided, *by_values.values()], key=lambda verdict: verdict.family)
+
+
+def _of_twin(twin: Twin, target: TargetHistory) -> FamilyVerdict:
+    why = f"equal at all {len(target.moments)} scrapes, and changed with it at {twin.at_work} while work was under way"
+    return FamilyVerdict(family=twin.family, kind="duplicate", other=twin.other, of_own=True, query=twin.query, why=why)
 
 
 def collisions(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> Iterator[Collision]:
@@ -66,25 +122,6 @@ def _names(name: str, kind: MetricType) -> set[str]:
     return {name, name.removesuffix("_total")} if kind == "counter" else {name}
 
 
-LEAST_CHANGES = 3
-"""Scrapes during work at which both have changed."""
-
-_Key = tuple[bool, tuple[float | None, ...]]
-"""Whether it counts, and its sum at each scrape: two families must share both to be compared at all."""
-
-
-class Twin(NamedTuple):
-    """A family that another of the same program makes superfluous."""
-
-    family: str
-    other: str
-    """The family that has the same information, or more."""
-    query: str
-    """PromQL that gives the same from the other."""
-    at_work: int
-    """Scrapes during work at which both have changed."""
-
-
 def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[Twin]:
     """Yield the families that another one duplicates or contains; of two duplicates, the later one by name."""
     rest = at_rest(target)
@@ -94,9 +131,9 @@ def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[T
             alike[_key(of_family[0])].append(of_family)
     for families in alike.values():
         for position, family in enumerate(families):
-            found = [other for other in families if other is not family and _says_no_more(family, other)]
+            containing = [other for other in families if other is not family and _says_no_more(family, other)]
             # The first of several duplicates is kept.
-            kept = [other for other in found if other in families[:position] or not _says_no_more(other, family)]
+            kept = [other for other in containing if other in families[:position] or not _says_no_more(other, family)]
             if kept:
                 at_work = sum(rest[scrape] is not True for scrape in family[0].changed)
                 yield Twin(family[0].family, kept[0][0].family, _query(family[0], kept[0][0]), at_work)
@@ -134,16 +171,6 @@ def _query(family: Measure, other: Measure) -> str:
     return query(other, by, (), project(other, by))
 
 
-_BITS = 10.0
-"""One chance in 1024."""
-_BITS_OF_CHANGE = 16.0
-"""Upper bound of the evidence from one change, however large."""
-_REAL_SHARE = 0.05
-"""Two clocks around the same work differ by less than this share of it."""
-_BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
-_ROUNDING = 1e-9
-
-
 class _Match(NamedTuple):
     measure: Measure
     labels: Mapping[str, str]
@@ -154,31 +181,6 @@ class _Match(NamedTuple):
     """The largest difference while work was in progress."""
     bits: float
     """Evidence of their changes against chance."""
-
-
-def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[FamilyVerdict]:
-    """Return the verdict on each family, as served, that no library defines, by name."""
-    found = [
-        FamilyVerdict(family=one.family, kind="collision", other=one.builtin, why=one.why)
-        for one in collisions(target, catalogue)
-    ]
-    taken = {verdict.family for verdict in found}
-    all_measures = measures(target)
-    scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
-    own = {
-        family: of
-        for family, of in all_measures.items()
-        if not (family in taken or family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created"))
-    }
-    told = {family: scene.verdict(family, of) for family, of in own.items()}
-    novel = {family: of for family, of in own.items() if told[family].kind == "novel"}
-    told |= {twin.family: _of_twin(twin, target) for twin in twins(target, novel)}
-    return sorted([*found, *told.values()], key=lambda verdict: verdict.family)
-
-
-def _of_twin(twin: Twin, target: TargetHistory) -> FamilyVerdict:
-    why = f"equal at all {len(target.moments)} scrapes, and changed with it at {twin.at_work} while work was under way"
-    return FamilyVerdict(family=twin.family, kind="duplicate", other=twin.other, of_own=True, query=twin.query, why=why)
 
 
 class _Scene:
@@ -245,10 +247,10 @@ class _Scene:
         for group, column in ours.items():
             controller = dict(zip(by, group, strict=True)).get("controller", "")
             pairs = _Pairs(column, theirs.get(group), scrapes, zero=own.counts and built.counts)
-            found = _near(pairs) if own.real else self._apart(pairs, controller)
-            if found is None:
+            difference = _near(pairs) if own.real else self._apart(pairs, controller)
+            if difference is None:
                 return None
-            apart = max(apart, found)
+            apart = max(apart, difference)
             compared.append(list(pairs.changes(own.changed | built.changed, relative=own.real)))
         bits = sum(_bits(changes, apart, real=own.real) for changes in compared)
         return _Match(built, labels, taken, tuple(ours), apart, bits)

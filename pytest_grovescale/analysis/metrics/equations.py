@@ -12,9 +12,17 @@ from .history import TargetHistory
 from .selectors import Reader, Selector, read_selector
 
 Sign = Literal[1, -1]
+
 Relation = Literal["==", "<=", ">="]
 
 _RELATIONS: tuple[Relation, ...] = ("==", "<=", ">=")
+
+Group = tuple[str, ...]
+
+Groups = dict[Group, float]
+
+_ROUNDING = 1e-9
+"""Relative difference of sums of seconds that the order of additions may cause."""
 
 
 class Sum(NamedTuple):
@@ -49,6 +57,25 @@ class Equation(NamedTuple):
         return tuple(term.value for term in (*self.left, *self.right) if isinstance(term.value, Sum))
 
 
+class Balance(NamedTuple):
+    """Both sides of an equation for one group at one scrape."""
+
+    scrape: int
+    group: Group
+    """Values of the equation's ``by`` labels."""
+    left: float
+    right: float
+    apart: float
+    """Distance from equality (or the bound): 0 where the equation holds."""
+
+
+class Unknown(NamedTuple):
+    """A scrape at which a side could not be computed."""
+
+    scrape: int
+    why: str
+
+
 def equation(text: str) -> Equation:
     """Return the parsed equation. Raises ExpressionError with the place of the error."""
     reader = Reader(text)
@@ -63,7 +90,7 @@ def equation(text: str) -> Equation:
     for other, at in by:
         if set(other) != set(labels):
             reader.wrong(
-                f"this sum is {_said(other)}, the first one {_said(labels)}",
+                f"this sum is {_grouping(other)}, the first one {_grouping(labels)}",
                 at=at,
                 next_step="Give all sums the same `by (…)`.",
             )
@@ -82,7 +109,7 @@ def _term(reader: Reader, sign: Sign, by: list[tuple[tuple[str, ...], int]]) -> 
         return Term(sign, float(number.text))
     at = reader.next.at
     if reader.take("name", "sum") is None:
-        reader.wrong("`sum(…)` or a number is needed here", next_step="Write sum(name), also for a single series.")
+        reader.wrong("expected `sum(…)` or a number", next_step="Write sum(name), also for a single series.")
     labels = _by(reader)
     reader.need("sign", "`(`", "(")
     counted = _counted(reader)
@@ -114,34 +141,8 @@ def _by(reader: Reader) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _said(labels: tuple[str, ...]) -> str:
+def _grouping(labels: tuple[str, ...]) -> str:
     return f"by {', '.join(labels)}" if labels else "of all series together"
-
-
-Group = tuple[str, ...]
-Groups = dict[Group, float]
-
-_ROUNDING = 1e-9
-"""Relative difference of sums of seconds that the order of additions may cause."""
-
-
-class Balance(NamedTuple):
-    """Both sides of an equation for one group at one scrape."""
-
-    scrape: int
-    group: Group
-    """Values of the equation's ``by`` labels."""
-    left: float
-    right: float
-    apart: float
-    """Distance from equality (or the bound): 0 where the equation holds."""
-
-
-class Unknown(NamedTuple):
-    """A scrape at which a side could not be computed."""
-
-    scrape: int
-    why: str
 
 
 class _Column(NamedTuple):
@@ -187,12 +188,12 @@ def _value_of_side(terms: tuple[Term, ...], columns: dict[Sum, _Column], scrape:
             total += sign * value
             continue
         column = columns[value]
-        found = (column.groups[scrape] or {}).get(group, column.absent)
-        if found is None:
+        summand = (column.groups[scrape] or {}).get(group, column.absent)
+        if summand is None:
             return f"{value} has no series for {', '.join(group)}"
-        if math.isnan(found):
+        if math.isnan(summand):
             return f"{value} is NaN"
-        total += sign * found
+        total += sign * summand
     return total
 
 
@@ -203,7 +204,8 @@ def _column(target: TargetHistory, one: Sum, by: tuple[str, ...]) -> _Column:
     why = _why_not(target, one, served, by, counting=counting)
     if why:
         return _Column([None] * len(target.moments), None, why)
-    groups: list[Groups | None] = [{} if there else None for there in _present(target, served)]
+    scrapes = zip(*map(target.values, served), strict=True)
+    groups: list[Groups | None] = [{} if any(value is not None for value in values) else None for values in scrapes]
     for series, parts in chosen.items():
         group = tuple(parts.labels.get(label, "") for label in by)
         values = increases(target, series) if one.increase else target.values(series)
@@ -211,10 +213,6 @@ def _column(target: TargetHistory, one: Sum, by: tuple[str, ...]) -> _Column:
             if at is not None and value is not None:
                 at[group] = at.get(group, 0.0) + value
     return _Column(groups, 0.0 if counting else None, f"{one.selector.name} was not served")
-
-
-def _present(target: TargetHistory, series: list[str]) -> list[bool]:
-    return [any(value is not None for value in values) for values in zip(*map(target.values, series), strict=True)]
 
 
 def _why_not(target: TargetHistory, one: Sum, served: list[str], by: tuple[str, ...], *, counting: bool) -> str:
@@ -225,11 +223,11 @@ def _why_not(target: TargetHistory, one: Sum, served: list[str], by: tuple[str, 
         near = [member for member in members if family_of(member, target.families) == name]
         return f"there is no series {name}" + (f"; its samples are {', '.join(near)}" if near else "")
     labels = {label for text in served for label in parse(text).labels}
-    wanted = (*by, *(matcher.label for matcher in one.selector.matchers))
-    if lacking := [label for label in wanted if label not in labels]:
+    needed = (*by, *(matcher.label for matcher in one.selector.matchers))
+    if lacking := [label for label in needed if label not in labels]:
         return f"{name} has no label {lacking[0]!r}, it has: {', '.join(sorted(labels)) or 'none'}"
     if one.increase and not counting:
-        return f"{name} is no counter: what it grew by cannot be told"
+        return f"{name} is not a counter: its increase is undefined"
     if not counting and not one.selector.of(served):
         return f"no series fits {one.selector}"
     return ""

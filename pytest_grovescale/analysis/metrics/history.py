@@ -159,8 +159,8 @@ class TargetHistory:
     def samples(self, scrape: int) -> dict[str, float]:
         """Return a whole scrape, rebuilt. Negative indices count from the last."""
         index = range(len(self.moments))[scrape]
-        found = {series: self.value(series, index) for series in self._changes}
-        return {series: value for series, value in found.items() if value is not None}
+        values = {series: self.value(series, index) for series in self._changes}
+        return {series: value for series, value in values.items() if value is not None}
 
     def surface(self, scrape: int = -1) -> Surface:
         """Return the families and series served at one scrape. Raises NotMeasuredError when it was never scraped."""
@@ -289,10 +289,10 @@ class MetricsHistory:
 
 def history_of(records: Iterable[rec.AnyRecord]) -> MetricsHistory:
     """Return the metrics of a recording."""
-    found = MetricsHistory()
+    history = MetricsHistory()
     for record in records:
-        found.feed(record)
-    return found
+        history.feed(record)
+    return history
 
 
 def histories_in(folder: Path) -> Callable[[TestResult], MetricsHistory]:

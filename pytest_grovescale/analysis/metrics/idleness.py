@@ -42,14 +42,14 @@ def workers(target: TargetHistory, controller: str = "") -> list[float]:
         for series, parts in WORKERS.of(target.series).items()
         if not controller or parts.labels.get("controller") == controller
     ]
-    found = zip(*chosen, strict=True) if chosen else [()] * len(target.moments)
-    return [sum(value for value in values if value is not None) for values in found]
+    by_scrape = zip(*chosen, strict=True) if chosen else [()] * len(target.moments)
+    return [sum(value for value in values if value is not None) for values in by_scrape]
 
 
 def _rest(active: float | None, depth: float | None, unfinished: float | None) -> bool | None:
     # client-go updates its gauge of unfinished work only every half second: the count of workers is better.
-    told = active if active is not None else unfinished
-    return None if told is None else told == 0 and not depth
+    busy = active if active is not None else unfinished
+    return None if busy is None else busy == 0 and not depth
 
 
 def _sum(values: tuple[float | None, ...]) -> float | None:
@@ -59,8 +59,8 @@ def _sum(values: tuple[float | None, ...]) -> float | None:
 
 def rests(target: TargetHistory) -> Iterator[int]:
     """Yield the scrapes at which it was idle; where its metrics do not show it, those at the phases' edges."""
-    for scrape, (told, moment) in enumerate(zip(at_rest(target), target.moments, strict=True)):
-        if told or (told is None and moment.edge):
+    for scrape, (idle, moment) in enumerate(zip(at_rest(target), target.moments, strict=True)):
+        if idle or (idle is None and moment.edge):
             yield scrape
 
 

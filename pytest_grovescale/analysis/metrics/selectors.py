@@ -96,7 +96,7 @@ class Reader:
     def need(self, kind: Kind, what: str, *words: str) -> Token:
         """Return the next token and advance; raises ExpressionError if it is another."""
         token = self.take(kind, *words)
-        return token if token is not None else self.wrong(f"{what} is needed here")
+        return token if token is not None else self.wrong(f"expected {what}")
 
     def wrong(self, problem: str, *, at: int | None = None, next_step: str = "") -> NoReturn:
         """Raise ExpressionError for the next token, or for the one at ``at``."""
@@ -106,9 +106,9 @@ class Reader:
 def selector(text: str) -> Selector:
     """Return the selector in a text. Raises ExpressionError."""
     reader = Reader(text)
-    found = read_selector(reader)
+    parsed = read_selector(reader)
     reader.need("end", "the end of the selector")
-    return found
+    return parsed
 
 
 def read_selector(reader: Reader) -> Selector:
@@ -132,15 +132,15 @@ def quoted(value: str) -> str:
 def _matcher(reader: Reader) -> Matcher:
     label = reader.need("name", "the name of a label")
     if ":" in label.text:
-        reader.wrong(f"{label.text!r} is no name of a label", at=label.at)
+        reader.wrong(f"{label.text!r} is not a label name", at=label.at)
     operator = cast(Operator, reader.need("sign", "`=`, `!=`, `=~` or `!~`", "=", "!=", "=~", "!~").text)
     text = reader.need("text", "a value in quotes")
-    value = _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], text.text[1:-1])
+    value = _ESCAPE.sub(lambda match: "\n" if match[1] == "n" else match[1], text.text[1:-1])
     if "~" in operator:
         try:
             _whole(value)
         except re.error as error:
-            reader.wrong(f"{value!r} is no regular expression: {error}", at=text.at)
+            reader.wrong(f"{value!r} is not a regular expression: {error}", at=text.at)
     return Matcher(label.text, operator, value)
 
 
@@ -155,7 +155,7 @@ def _token(text: str, at: int) -> Token:
     at = space.end() if space else at
     if at == len(text):
         return Token("end", "", at)
-    found = _TOKEN.match(text, at)
-    if found is None:
-        raise ExpressionError(text, at, f"{text[at]!r} has no meaning here")
-    return Token(cast(Kind, found.lastgroup), found.group(), at)
+    match = _TOKEN.match(text, at)
+    if match is None:
+        raise ExpressionError(text, at, f"unexpected {text[at]!r}")
+    return Token(cast(Kind, match.lastgroup), match.group(), at)

@@ -51,10 +51,10 @@ class Growth(NamedTuple):
 
 def points_of(resource: str, objects: ObjectsSeen, target: TargetHistory) -> list[Point]:
     """Return a target's scrapes by how many objects of a resource there had been, fewest first."""
-    found: dict[int, list[int]] = defaultdict(list)
+    by_count: dict[int, list[int]] = defaultdict(list)
     for scrape, moment in enumerate(target.moments):
-        found[objects.count(resource, moment.at)].append(scrape)
-    return [Point(count, tuple(scrapes)) for count, scrapes in sorted(found.items())]
+        by_count[objects.count(resource, moment.at)].append(scrape)
+    return [Point(count, tuple(scrapes)) for count, scrapes in sorted(by_count.items())]
 
 
 def growths(
@@ -85,21 +85,21 @@ def _grown_labels(
     family: str, target: TargetHistory, points: Sequence[Point], objects: ObjectsSeen
 ) -> tuple[GrownLabel, ...]:
     before, after = (_values(family, target, point.scrapes) for point in (points[0], points[-1]))
-    found = []
+    labels = []
     for label, values in after.items():
         fresh = sorted(values - before[label])
-        found.append(GrownLabel(label, len(before[label]), fresh, len(objects.named(fresh)) >= NAMES))
-    return tuple(sorted((label for label in found if label.fresh), key=lambda label: -len(label.fresh)))
+        labels.append(GrownLabel(label, len(before[label]), fresh, len(objects.named(fresh)) >= NAMES))
+    return tuple(sorted((label for label in labels if label.fresh), key=lambda label: -len(label.fresh)))
 
 
 def _values(family: str, target: TargetHistory, scrapes: Iterable[int]) -> defaultdict[str, set[str]]:
     """Return label → its values in any of the scrapes."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_label: defaultdict[str, set[str]] = defaultdict(set)
     for series in target.series:
         parts = parse(series)
         if family_of(parts.name, target.families) != family:
             continue
         if any(target.value(series, scrape) is not None for scrape in scrapes):
             for label, value in parts.labels.items():
-                found[label].add(value)
-    return found
+                by_label[label].add(value)
+    return by_label

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 import msgspec
 
@@ -24,11 +23,11 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
 
     def by_family(self) -> dict[str, list[Series]]:
         """Return family → its series; those with no TYPE line are families of their own."""
-        found: dict[str, list[Series]] = defaultdict(list)
+        by_family: dict[str, list[Series]] = defaultdict(list)
         for text in self.samples:
             series = parse(text)
-            found[family_of(series.name, self.families)].append(series)
-        return dict(found)
+            by_family[family_of(series.name, self.families)].append(series)
+        return dict(by_family)
 
 
 def surface_of(exposition: Exposition, *, target: str) -> Surface:
@@ -36,8 +35,3 @@ def surface_of(exposition: Exposition, *, target: str) -> Surface:
     samples = {series: float(value) for series, value in exposition.samples.items()}
     native = frozenset(parse(series).name for series in exposition.native)
     return Surface(target=target, families=dict(exposition.families), samples=samples, native=native)
-
-
-def series_count(samples: Mapping[str, float]) -> int:
-    """Return how many series a Prometheus would store: every sample's, buckets and all."""
-    return len(samples)

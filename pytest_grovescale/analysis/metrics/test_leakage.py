@@ -52,9 +52,9 @@ class Tracking:
             case rec.MilestoneDeclared():
                 self.words[record.name] = "milestone"
             case rec.WatchOpened():
-                found = _NAMESPACE.search(record.spec.path)
-                if found is not None and _OURS.search(found[1]):
-                    self.ids[found[1]] = "namespace"
+                match = _NAMESPACE.search(record.spec.path)
+                if match is not None and _OURS.search(match[1]):
+                    self.ids[match[1]] = "namespace"
 
 
 def traces(surface: Surface, words: Iterable[str]) -> Iterator[Trace]:
@@ -62,25 +62,25 @@ def traces(surface: Surface, words: Iterable[str]) -> Iterator[Trace]:
 
     Upper case and the separators of a word's parts make no difference: ``pods_ready_total`` has ``pods-ready``.
     """
-    wanted = {word: f"_{plain}_" for word in words if (plain := _plain(word))}
+    patterns = {word: f"_{plain}_" for word in words if (plain := _plain(word))}
     for text, place in _texts(surface).items():
         padded = f"_{_plain(text)}_"
-        yield from (Trace(word, place) for word, sought in wanted.items() if sought in padded)
+        yield from (Trace(word, place) for word, sought in patterns.items() if sought in padded)
 
 
 def _texts(surface: Surface) -> dict[str, str]:
     """Return every text on an endpoint → its first place."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for name, family in surface.families.items():
-        found.setdefault(name, f"name {name}")
-        found.setdefault(family.help, f"help of {name}")
+        places.setdefault(name, f"name {name}")
+        places.setdefault(family.help, f"help of {name}")
     for series in surface.samples:
         name, labels = parse(series)
-        found.setdefault(name, f"name {name}")
+        places.setdefault(name, f"name {name}")
         for label, value in labels.items():
-            found.setdefault(label, f"label {label} of {name}")
-            found.setdefault(value, f"label {label} of {name}: {value!r}")
-    return found
+            places.setdefault(label, f"label {label} of {name}")
+            places.setdefault(value, f"label {label} of {name}: {value!r}")
+    return places
 
 
 def _plain(text: str) -> str:

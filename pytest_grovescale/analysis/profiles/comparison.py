@@ -17,6 +17,8 @@ Scale = Literal["cpu_s", "share"]
 """``cpu_s``: exact CPU seconds × share, where both runs have them; ``share``: of each profile's own samples, so that
 a function may grow only because others shrank."""
 
+SCHEMA_VERSION = 1
+
 
 class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
     """One function before and after, in its table's scale."""
@@ -47,74 +49,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def change(self) -> float | None:
         """after / before - 1 of the whole; None for shares, whose whole does not change."""
         return self.after / self.before - 1 if self.scale == "cpu_s" and self.before > 0 else None
-
-
-def difference(
-    before: ProfileResult, after: ProfileResult, *, module: str = "", top: int | None = None
-) -> Difference | None:
-    """Return the difference of two profiles' function tables, or None when one of them has no table.
-
-    Of all functions but those that only lead to others (`is_trunk`), or of all of one module (`in_module`).
-    """
-    if not before.functions or not after.functions or not before.samples or not after.samples:
-        return None
-    exact = before.cpu_s is not None and after.cpu_s is not None
-    left = _Side(before, before.cpu_s if exact and before.cpu_s is not None else 1.0)
-    right = _Side(after, after.cpu_s if exact and after.cpu_s is not None else 1.0)
-    functions = (Function(name, path, name) for name, path in left.rows | right.rows)
-    wanted = (one for one in functions if (in_module(one, module) if module else not is_trunk(one)))
-    rows = [_row(one.name, one.module, left, right) for one in wanted]
-    rows.sort(key=lambda row: (-max(row.before or 0.0, row.after or 0.0), row.function, row.module))
-    return Difference(
-        scale="cpu_s" if exact else "share",
-        before=left.whole,
-        after=right.whole,
-        samples=(before.samples, after.samples),
-        rows=tuple(rows[:top]),
-    )
-
-
-class _Side:
-    """One of the two tables, scaled."""
-
-    def __init__(self, profile: ProfileResult, whole: float) -> None:
-        self.whole = whole
-        self.rows: dict[tuple[str, str], FunctionRow] = {(row.function, row.module): row for row in profile.functions}
-        samples = profile.samples or 1
-        worth = profile.independent or samples
-        unseen = _most_unseen(profile) / samples * worth
-        self._unseen = (0.0, wilson(min(unseen, worth), worth)[1])
-
-    def value(self, key: tuple[str, str]) -> float | None:
-        row = self.rows.get(key)
-        return None if row is None else row.share * self.whole
-
-    def interval(self, key: tuple[str, str]) -> tuple[float, float]:
-        row = self.rows.get(key)
-        low, high = self._unseen if row is None else (row.share_low, row.share_high)
-        return low * self.whole, high * self.whole
-
-
-def _most_unseen(profile: ProfileResult) -> int:
-    """Return the maximum samples of a function that is missing in the table: a result keeps the first `TOP`."""
-    return profile.functions[-1].samples if len(profile.functions) == TOP else 0
-
-
-def _row(name: str, path: str, left: _Side, right: _Side) -> DifferenceRow:
-    key = (name, path)
-    before, after = left.value(key), right.value(key)
-    (low, high), (other_low, other_high) = left.interval(key), right.interval(key)
-    return DifferenceRow(
-        function=name,
-        module=path,
-        before=before,
-        after=after,
-        change=after / before - 1 if before and after is not None else None,
-        beyond_error=high < other_low or other_high < low,
-    )
-
-
-SCHEMA_VERSION = 1
 
 
 class ProfiledSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,12 +154,12 @@ def alone(
         *_lacking(names[1], before, [one for one, _ in pairs]),
         *_lacking(names[0], after, [other for _, other in pairs]),
     )
-    return tuple(one for one in lacking if not any(_tells(other, one) for other in known))
+    return tuple(one for one in lacking if not any(_covers(other, one) for other in known))
 
 
-def _lacking(variant: str, there: Sequence[PhaseProfile], found: Sequence[PhaseProfile]) -> Iterator[NotProfiled]:
+def _lacking(variant: str, there: Sequence[PhaseProfile], used: Sequence[PhaseProfile]) -> Iterator[NotProfiled]:
     for one in there:
-        if not any(one is other for other in found):
+        if not any(one is other for other in used):
             yield NotProfiled(
                 variant=variant,
                 phase=one.phase,
@@ -235,8 +169,73 @@ def _lacking(variant: str, there: Sequence[PhaseProfile], found: Sequence[PhaseP
             )
 
 
-def _tells(known: NotProfiled, one: NotProfiled) -> bool:
+def _covers(known: NotProfiled, one: NotProfiled) -> bool:
     """Return whether a known reason explains a missing profile; a reason for the whole run explains all."""
     return known.variant == one.variant and (
         not known.phase or (known.phase, known.process) == (one.phase, one.process)
+    )
+
+
+def difference(
+    before: ProfileResult, after: ProfileResult, *, module: str = "", top: int | None = None
+) -> Difference | None:
+    """Return the difference of two profiles' function tables, or None when one of them has no table.
+
+    Of all functions but those that only lead to others (`is_trunk`), or of all of one module (`in_module`).
+    """
+    if not before.functions or not after.functions or not before.samples or not after.samples:
+        return None
+    exact = before.cpu_s is not None and after.cpu_s is not None
+    left = _Side(before, before.cpu_s if exact and before.cpu_s is not None else 1.0)
+    right = _Side(after, after.cpu_s if exact and after.cpu_s is not None else 1.0)
+    functions = (Function(name, path, name) for name, path in left.rows | right.rows)
+    compared = (one for one in functions if (in_module(one, module) if module else not is_trunk(one)))
+    rows = [_row(one.name, one.module, left, right) for one in compared]
+    rows.sort(key=lambda row: (-max(row.before or 0.0, row.after or 0.0), row.function, row.module))
+    return Difference(
+        scale="cpu_s" if exact else "share",
+        before=left.whole,
+        after=right.whole,
+        samples=(before.samples, after.samples),
+        rows=tuple(rows[:top]),
+    )
+
+
+class _Side:
+    """One of the two tables, scaled."""
+
+    def __init__(self, profile: ProfileResult, whole: float) -> None:
+        self.whole = whole
+        self.rows: dict[tuple[str, str], FunctionRow] = {(row.function, row.module): row for row in profile.functions}
+        samples = profile.samples or 1
+        worth = profile.independent or samples
+        unseen = _most_unseen(profile) / samples * worth
+        self._unseen = (0.0, wilson(min(unseen, worth), worth)[1])
+
+    def value(self, key: tuple[str, str]) -> float | None:
+        row = self.rows.get(key)
+        return None if row is None else row.share * self.whole
+
+    def interval(self, key: tuple[str, str]) -> tuple[float, float]:
+        row = self.rows.get(key)
+        low, high = self._unseen if row is None else (row.share_low, row.share_high)
+        return low * self.whole, high * self.whole
+
+
+def _most_unseen(profile: ProfileResult) -> int:
+    """Return the maximum samples of a function that is missing in the table: a result keeps the first `TOP`."""
+    return profile.functions[-1].samples if len(profile.functions) == TOP else 0
+
+
+def _row(name: str, path: str, left: _Side, right: _Side) -> DifferenceRow:
+    key = (name, path)
+    before, after = left.value(key), right.value(key)
+    (low, high), (other_low, other_high) = left.interval(key), right.interval(key)
+    return DifferenceRow(
+        function=name,
+        module=path,
+        before=before,
+        after=after,
+        change=after / before - 1 if before and after is not None else None,
+        beyond_error=high < other_low or other_high < low,
     )

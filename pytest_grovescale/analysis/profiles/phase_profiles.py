@@ -20,8 +20,12 @@ from .functions import MAX_UNREADABLE, PYSPY_HZ, TOP, function_table, independen
 from .stacks import StackCounter, Stacks, speedscope
 
 _SOURCE = "profile:"
+
 _SNAPSHOTS: frozenset[ProfileKind] = frozenset({"heap", "goroutines"})
 """Kinds that show one moment, not an interval."""
+
+PROFILED = "[profiled]"
+"""Suffix of a profiling pass's name, after the name of its test."""
 
 
 def profiles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ProfileResult, ...], dict[str, str]]:
@@ -39,8 +43,8 @@ def profiles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[Profi
         if of_phase and failure.source.startswith(_SOURCE):
             said = missing.get(failure.source)
             missing[failure.source] = f"{said}; {failure.message}" if said else failure.message
-    found = (_profile(contents, phase, key, taken) for key, taken in sorted(captures.items()))
-    return tuple(found), missing
+    profiles = (_profile(contents, phase, key, taken) for key, taken in sorted(captures.items()))
+    return tuple(profiles), missing
 
 
 def _is_of(contents: Contents, phase: PhaseSpan, started: int, ended: int) -> bool:
@@ -79,10 +83,6 @@ def _coverage(contents: Contents, phase: PhaseSpan, captures: Sequence[ProfileTa
         covered += max(0, high - low)
         reached = max(reached, high)
     return covered / (end - start) if end > start else 0.0
-
-
-PROFILED = "[profiled]"
-"""Suffix of a profiling pass's name, after the name of its test."""
 
 
 def with_tables(result: Result, folder: Path) -> Result:
@@ -179,10 +179,10 @@ def exact_cpu_s(phase: PhaseResult | None, process: str) -> float | None:
 
 def _incomplete(profile: ProfileResult, stacks: Stacks) -> str:
     """Return a problem where the file lacks samples that py-spy reports: it was truncated at the end of a line."""
-    found = stacks.total + stacks.waiting
-    if profile.kind != "pyspy" or profile.samples is None or found >= (1 - MAX_UNREADABLE) * profile.samples:
+    samples = stacks.total + stacks.waiting
+    if profile.kind != "pyspy" or profile.samples is None or samples >= (1 - MAX_UNREADABLE) * profile.samples:
         return ""
-    return f"the file holds {found:,} of the {profile.samples:,} samples that py-spy took: it is cut off"
+    return f"the file holds {samples:,} of the {profile.samples:,} samples that py-spy took: it is cut off"
 
 
 def profiles_in(folder: Path) -> Callable[[ProfileResult], Stacks]:

@@ -17,6 +17,15 @@ from .stacks import Function, StackCounter, Unit
 MAX_BYTES = 1 << 29
 """Maximum size of a profile unpacked. A CPU profile of a minute at 1000 pods has 2 MB."""
 
+DEPTH = 64
+"""Frames of a stack that Go's CPU profiler keeps, inlined ones included (runtime/cpuprof.go, maxCPUProfStack)."""
+
+UNKNOWN = Function("[unknown]", "", "[unknown]")
+"""Code without a symbol."""
+
+_LOST = ("runtime._Lost", "runtime/pprof.lostProfileEvent")
+"""Prefixes of the names under which Go counts samples whose stack it could not take."""
+
 
 class Sample(NamedTuple):
     """One stack: location ids, innermost first, and a value for each sample type."""
@@ -35,9 +44,56 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Location → its functions' ids, innermost first: more than one where the compiler inlined."""
     functions: dict[int, str]
 
-    def column(self, wanted: tuple[str, str]) -> int | None:
+    def column(self, sample_type: tuple[str, str]) -> int | None:
         """Return the index of a sample's value with a type and unit."""
-        return self.types.index(wanted) if wanted in self.types else None
+        return self.types.index(sample_type) if sample_type in self.types else None
+
+
+def feed(counter: StackCounter, data: bytes, kind: ProfileKind = "pprof") -> None:
+    """Add the stacks of one profile. Raises RecordingError when it is damaged or not of that kind."""
+    profile = decode(data)
+    measured = _WANTED[kind]
+    column = profile.column(measured.type)
+    if column is None:
+        types = ", ".join(f"{name}/{unit}" for name, unit in profile.types) or "nothing"
+        raise damaged(f"it holds {types}, not {'/'.join(measured.type)}")
+    counter.unit = measured.unit
+    known = {identity: counter.function(_function(name)) for identity, name in profile.functions.items()}
+    unknown = counter.function(UNKNOWN)
+    frames = {
+        location: tuple(known.get(function, unknown) for function in reversed(functions)) or (unknown,)
+        for location, functions in profile.locations.items()
+    }
+    lost = {index for identity, index in known.items() if profile.functions[identity].startswith(_LOST)}
+    for sample in profile.samples:
+        counter.entries += 1
+        stack = tuple(index for location in reversed(sample.locations) for index in frames.get(location, (unknown,)))
+        _add(counter, stack, sample.values[column], lost)
+
+
+def _add(counter: StackCounter, stack: tuple[int, ...], weight: int, lost: set[int]) -> None:
+    if weight < 0:
+        counter.damaged += 1
+    elif not stack or not lost.isdisjoint(stack):
+        counter.lost += weight
+    elif weight:
+        if counter.unit == "samples" and len(stack) >= DEPTH:
+            counter.rootless += weight
+        counter.add(stack, weight)
+
+
+def _function(name: str) -> Function:
+    """Return ``podclique.(*Reconciler).Reconcile`` of package ``github.com/…/podclique``.
+
+    Dots in a package's last part are escaped in symbols (``gopkg.in/yaml%2ev3.Unmarshal``); the type arguments of
+    a generic function may hold paths of their own.
+    """
+    start = name.partition("[")[0].rfind("/") + 1
+    package, dot, rest = name[start:].partition(".")
+    if not dot:
+        return Function(name, "", name)
+    package = unquote(package)
+    return Function(f"{package}.{rest}", name[:start] + package, f"{name[:start]}{package}.{rest}")
 
 
 def decode(data: bytes) -> Profile:
@@ -116,8 +172,8 @@ def _location(data: bytes) -> tuple[int, tuple[int, ...]]:
 
 def _pair(data: bytes) -> tuple[int, int]:
     """Return the integer fields 1 and 2 of a message; a missing one is 0, as the format says."""
-    found = dict(fields(data))
-    return found.get(0x08, 0), found.get(0x10, 0)
+    values = dict(fields(data))
+    return values.get(0x08, 0), values.get(0x10, 0)
 
 
 def _string(strings: Sequence[str], index: int) -> str:
@@ -133,16 +189,6 @@ def damaged(why: str) -> RecordingError:
     )
 
 
-DEPTH = 64
-"""Frames of a stack that Go's CPU profiler keeps, inlined ones included (runtime/cpuprof.go, maxCPUProfStack)."""
-
-UNKNOWN = Function("[unknown]", "", "[unknown]")
-"""Code without a symbol."""
-
-_LOST = ("runtime._Lost", "runtime/pprof.lostProfileEvent")
-"""Prefixes of the names under which Go counts samples whose stack it could not take."""
-
-
 class _Wanted(NamedTuple):
     type: tuple[str, str]
     unit: Unit
@@ -153,50 +199,3 @@ _WANTED: dict[ProfileKind, _Wanted] = {
     "heap": _Wanted(("inuse_space", "bytes"), "bytes"),
     "goroutines": _Wanted(("goroutine", "count"), "goroutines"),
 }
-
-
-def feed(counter: StackCounter, data: bytes, kind: ProfileKind = "pprof") -> None:
-    """Add the stacks of one profile. Raises RecordingError when it is damaged or not of that kind."""
-    profile = decode(data)
-    wanted = _WANTED[kind]
-    column = profile.column(wanted.type)
-    if column is None:
-        found = ", ".join(f"{name}/{unit}" for name, unit in profile.types) or "nothing"
-        raise damaged(f"it holds {found}, not {'/'.join(wanted.type)}")
-    counter.unit = wanted.unit
-    known = {identity: counter.function(_function(name)) for identity, name in profile.functions.items()}
-    unknown = counter.function(UNKNOWN)
-    frames = {
-        location: tuple(known.get(function, unknown) for function in reversed(functions)) or (unknown,)
-        for location, functions in profile.locations.items()
-    }
-    lost = {index for identity, index in known.items() if profile.functions[identity].startswith(_LOST)}
-    for sample in profile.samples:
-        counter.entries += 1
-        stack = tuple(index for location in reversed(sample.locations) for index in frames.get(location, (unknown,)))
-        _add(counter, stack, sample.values[column], lost)
-
-
-def _add(counter: StackCounter, stack: tuple[int, ...], weight: int, lost: set[int]) -> None:
-    if weight < 0:
-        counter.damaged += 1
-    elif not stack or not lost.isdisjoint(stack):
-        counter.lost += weight
-    elif weight:
-        if counter.unit == "samples" and len(stack) >= DEPTH:
-            counter.rootless += weight
-        counter.add(stack, weight)
-
-
-def _function(name: str) -> Function:
-    """Return ``podclique.(*Reconciler).Reconcile`` of package ``github.com/…/podclique``.
-
-    Dots in a package's last part are escaped in symbols (``gopkg.in/yaml%2ev3.Unmarshal``); the type arguments of
-    a generic function may hold paths of their own.
-    """
-    start = name.partition("[")[0].rfind("/") + 1
-    package, dot, rest = name[start:].partition(".")
-    if not dot:
-        return Function(name, "", name)
-    package = unquote(package)
-    return Function(f"{package}.{rest}", name[:start] + package, f"{name[:start]}{package}.{rest}")

@@ -29,9 +29,9 @@ def cpu_profiles(result: Result, *, phase: str = "", process: str = "") -> tuple
     Raises UsageError when there is none; the message lists those available.
     """
     every = every_cpu_profile(result)
-    found = tuple(one for one in every if phase in ("", one.phase) and process in ("", one.profile.process))
-    if found:
-        return found
+    chosen = tuple(one for one in every if phase in ("", one.phase) and process in ("", one.profile.process))
+    if chosen:
+        return chosen
     if not every:
         reasons = {
             f"{one.name}: {why}" for test in result.tests for one in test.phases for _, why in failures(one.missing)

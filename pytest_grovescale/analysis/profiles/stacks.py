@@ -18,6 +18,11 @@ MAX_FUNCTIONS = 100_000
 
 Unit = Literal["samples", "bytes", "goroutines"]
 
+Stack = tuple[int, ...]
+"""Indices into `Stacks.functions`, outermost first."""
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
 
 class Function(NamedTuple):
     """Key by which samples are summed: all lines of one function are one, two functions of one name are two."""
@@ -28,13 +33,6 @@ class Function(NamedTuple):
     """Python: the file as the profiler names it. Go: the package's path."""
     full: str
     """The full name."""
-
-
-OTHER_FUNCTIONS = Function("[other functions]", "", "[other functions]")
-OTHER_STACKS = Function("[other stacks]", "", "[other stacks]")
-
-Stack = tuple[int, ...]
-"""Indices into `Stacks.functions`, outermost first."""
 
 
 class Stacks(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +71,12 @@ class Stacks(msgspec.Struct, frozen=True, kw_only=True):
             yield (OTHER_STACKS,), self.rest
 
 
+OTHER_FUNCTIONS = Function("[other functions]", "", "[other functions]")
+
+
+OTHER_STACKS = Function("[other stacks]", "", "[other stacks]")
+
+
 class StackCounter:
     """Sums stacks in bounded memory, however many different ones there are.
 
@@ -102,9 +106,9 @@ class StackCounter:
 
     def function(self, function: Function) -> int:
         """Return the index of a function."""
-        found = self._index.get(function)
-        if found is not None:
-            return found
+        index = self._index.get(function)
+        if index is not None:
+            return index
         if len(self._index) >= self.max_functions and function is not OTHER_FUNCTIONS:
             return self.function(OTHER_FUNCTIONS)
         self._index[function] = len(self._own)
@@ -143,9 +147,6 @@ class StackCounter:
             entries=self.entries,
             cut=self.cut,
         )
-
-
-SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(stacks: Stacks, name: str) -> bytes:

@@ -13,6 +13,14 @@ import scipy
 
 from .paired import Evidence, Flags, Floats
 
+# Beyond so many standard deviations a normal distribution is 0 at double precision.
+_FAR = 9.0
+
+_HIGHEST = 35.0
+"""A bound that no p-value above 1e-250 clears."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
+
 
 class Stepped(NamedTuple):
     """The procedure's result for each claim, in the order given."""
@@ -22,6 +30,50 @@ class Stepped(NamedTuple):
     """Level that the claim was tested at: that of its own step, or of the step that failed. A bound at this level lies
     beyond the claim's limit exactly where the claim holds. Of the claims that fail the bounds are simultaneous ones
     (Strassburger and Bretz, Statistics in Medicine 27, 2008); of one that holds, only its limit is."""
+
+
+class Decision(NamedTuple):
+    """By metric. At most one of the first two holds; `ok` may hold beside either."""
+
+    regression: Flags
+    improvement: Flags
+    ok: Flags
+    low_level: Floats
+    """Level of the adjusted lower bound, which `regression` uses."""
+    high_level: Floats
+    """Level of the adjusted upper bound, which `improvement` uses."""
+
+    @property
+    def settled(self) -> Flags:
+        """Whether a comparison needs no more pairs: one metric is a regression, or all are ok or improvements."""
+        return np.asarray(self.regression.any(axis=-1) | (self.ok | self.improvement).all(axis=-1))
+
+
+class Levels(NamedTuple):
+    """One-sided levels of one interim analysis."""
+
+    alone: float
+    """Of a metric by itself, and of every ``ok``: all must be ok, which makes a false one rarer, not more frequent."""
+    steps: tuple[float, ...]
+    """Of Holm's steps over the gated metrics."""
+
+
+def decide(evidence: Evidence, levels: Levels) -> Decision:
+    """Return the decisions that follow from the evidence (…, metrics) for the gated metrics at one interim analysis."""
+    regression, improvement = holm(evidence.regression, levels.steps), holm(evidence.improvement, levels.steps)
+    return Decision(
+        regression.holds, improvement.holds, evidence.ok < levels.alone, regression.level, improvement.level
+    )
+
+
+def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int) -> Levels:
+    """Return the levels of an interim analysis (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
+
+    Each of Holm's steps spends its own share of alpha over the analyses (Maurer and Bretz, Statistics in
+    Biopharmaceutical Research 5, 2013).
+    """
+    steps = tuple(nominal_levels(alpha / (metrics - step), fractions)[look] for step in range(metrics))
+    return Levels(nominal_levels(alpha, fractions)[look], steps)
 
 
 def holm(p: Floats, levels: npt.ArrayLike) -> Stepped:
@@ -37,14 +89,6 @@ def holm(p: Floats, levels: npt.ArrayLike) -> Stepped:
     tested = np.where(holds, steps, steps[failed])
     back = np.argsort(order, axis=-1, kind="stable")
     return Stepped(np.take_along_axis(holds, back, axis=-1), np.take_along_axis(tested, back, axis=-1))
-
-
-# Beyond so many standard deviations a normal distribution is 0 at double precision.
-_FAR = 9.0
-_HIGHEST = 35.0
-"""A bound that no p-value above 1e-250 clears."""
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
 
 
 def spent(alpha: float, fraction: float) -> float:
@@ -104,45 +148,3 @@ def _mass(density: Callable[[Floats], Floats], limit: float, time: float) -> tup
 
 def _normal(z: Floats) -> Floats:
     return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi), dtype=np.float64)
-
-
-class Decision(NamedTuple):
-    """By metric. At most one of the first two holds; `ok` may hold beside either."""
-
-    regression: Flags
-    improvement: Flags
-    ok: Flags
-    low_level: Floats
-    """Level of the adjusted lower bound, which `regression` uses."""
-    high_level: Floats
-    """Level of the adjusted upper bound, which `improvement` uses."""
-
-    @property
-    def settled(self) -> Flags:
-        """Whether a comparison needs no more pairs: one metric is a regression, or all are ok or improvements."""
-        return np.asarray(self.regression.any(axis=-1) | (self.ok | self.improvement).all(axis=-1))
-
-
-class Levels(NamedTuple):
-    """One-sided levels of one interim analysis."""
-
-    alone: float
-    """Of a metric by itself, and of every ``ok``: all must be ok, which makes a false one rarer, not more frequent."""
-    steps: tuple[float, ...]
-    """Of Holm's steps over the gated metrics."""
-
-
-def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int) -> Levels:
-    """Return the levels of an interim analysis (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
-
-    Each of Holm's steps spends its own share of alpha over the analyses (Maurer and Bretz, Statistics in
-    Biopharmaceutical Research 5, 2013).
-    """
-    steps = tuple(nominal_levels(alpha / (metrics - step), fractions)[look] for step in range(metrics))
-    return Levels(nominal_levels(alpha, fractions)[look], steps)
-
-
-def decide(found: Evidence, levels: Levels) -> Decision:
-    """Return the decisions that follow from the evidence (…, metrics) for the gated metrics at one interim analysis."""
-    regression, improvement = holm(found.regression, levels.steps), holm(found.improvement, levels.steps)
-    return Decision(regression.holds, improvement.holds, found.ok < levels.alone, regression.level, improvement.level)

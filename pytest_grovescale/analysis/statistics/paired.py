@@ -11,7 +11,10 @@ import numpy.typing as npt
 import scipy
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_MOST = 100_000
 
 
 class Moments(NamedTuple):
@@ -87,13 +90,13 @@ def evidence(a: Floats, b: Floats, *, counts: npt.ArrayLike, regression: float, 
     where all figures are above zero; else B - bound × A, whose mean lies on the same side of zero as the ratio of the
     means on its bound's; and for a count that never varies within a variant the comparison itself.
     """
-    found = _where(
+    measured = _where(
         np.asarray(np.isfinite(log_ratio(a, b)).all(axis=-1)),
         _by_ratio(a, b, regression, ok),
         _by_difference(a, b, regression, ok),
     )
     exact = never_varies(a, b) & np.asarray(counts, dtype=np.bool_)
-    return _where(exact, _by_fact(a[..., 0], b[..., 0], regression, ok), found)
+    return _where(exact, _by_fact(a[..., 0], b[..., 0], regression, ok), measured)
 
 
 def _where(condition: Flags, yes: Evidence, no: Evidence) -> Evidence:
@@ -124,9 +127,6 @@ def _by_fact(a: Floats, b: Floats, regression: float, ok: float) -> Evidence:
     )
 
 
-_MOST = 100_000
-
-
 def power(distance: float, sd: float, pairs: int, *, level: float) -> float:
     """Return the probability that a bound at this one-sided level clears a limit.
 
@@ -143,19 +143,19 @@ def power(distance: float, sd: float, pairs: int, *, level: float) -> float:
     return 1.0 if math.isnan(missed) else 1.0 - missed
 
 
-def pairs_needed(distance: float, sd: float, *, level: float, wanted: float = 0.8) -> int | None:
+def pairs_needed(distance: float, sd: float, *, level: float, least_power: float = 0.8) -> int | None:
     """Return the smallest number of pairs with the wanted power; None when 100,000 are not enough."""
     if distance <= 0:
         return None
     enough = 2
-    while power(distance, sd, enough, level=level) < wanted:
+    while power(distance, sd, enough, level=level) < least_power:
         enough *= 2
         if enough > _MOST:
             return None
     too_few = enough // 2
     while enough - too_few > 1:
         middle = (enough + too_few) // 2
-        if power(distance, sd, middle, level=level) < wanted:
+        if power(distance, sd, middle, level=level) < least_power:
             too_few = middle
         else:
             enough = middle

@@ -311,7 +311,7 @@ def test_an_ok_that_holm_would_not_give_shows_the_upper_end_that_gave_it() -> No
     [
         ({"gated": ()}, "no metric is gated"),
         ({"gated": ("noop_cpu", "noop_cpu")}, "gated twice"),
-        ({"gated": ("function:reconcile",)}, "is no metric"),
+        ({"gated": ("function:reconcile",)}, "is not a metric"),
         ({"looks": (10, 6)}, "do not rise"),
         ({"looks": (6, 9)}, "do not rise .* 10"),
         ({"looks": ()}, "do not rise"),
