@@ -1,5 +1,13 @@
 """API requests of a phase: by identity, verb, resource and status code from the audit log; without one, by the
-operator's own client metrics."""
+operator's own client metrics.
+
+A request belongs to the phase in which it was answered: the log is written then, so a phase's requests are complete
+once the log was read up to its end, whatever is still under way.
+
+*Without an audit log.* client-go counts every answer in ``rest_client_requests_total`` by method, status code and host.
+It knows no resource, so that a Lease, an Event and an object look the same: the count is an upper bound of the requests
+for objects.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,27 @@
-"""When the API server committed what a watch showed: writes of the audit log, matched with watch events."""
+"""When the API server committed what a watch showed: writes of the audit log, matched with watch events.
+
+At level Metadata the log says of a write who made it, to which object, when it was received and when it was answered;
+not what it changed. A commit lies between the two. What is certain without more:
+
+*Order statistics.* If each of m commits lies in an interval [r, c] of its own, the j-th of them, in the order in which
+they were committed, lies between the j-th smallest r and the j-th smallest c: at most j-1 of them can be committed
+before the j-th smallest r, and j of them are by the j-th smallest c. It takes no assumption about the order in which
+overlapping requests are processed.
+
+*A named object.* A watch shows each change of an object once, in order. If the log holds as many successful writes to
+that name as the watch showed events, each event is one of them, and the j-th event is the j-th commit. If it holds
+more, some changed nothing (or were not shown), and which ones is undetermined: no server time. The same if a request
+that names no objects (deletecollection), or a create by generateName, may be behind one of the events. And one DELETE
+of a pod that has no grace period left (it was not scheduled, or has ended) is two changes: the mark, and the end.
+
+*An object's end.* After the commit that removed it, every further write to that name fails. So all successful writes
+were received before that commit, and it lies between the last receipt and the last answer, no-op writes or not.
+
+*A count of created objects* that began at a known number with no deletion in between: its N-th is the N-th successful
+create, by order statistics, with or without names.
+
+A watch shows an event only after its commit, so the moment it was observed bounds every interval from above.
+"""
 
 from __future__ import annotations
 

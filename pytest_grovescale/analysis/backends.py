@@ -1,4 +1,9 @@
-"""The same test on several backends, side by side: what must be the same everywhere, and what may differ."""
+"""The same test on several backends, side by side: what must be the same everywhere, and what may differ.
+
+How many objects an operator creates and deletes, and how many scheduling gates it removes, follows from the workload
+alone: these figures are equal exactly, or one of the runs did other work. Times, CPU and the rest of the traffic depend
+on the cluster and are reported as measured.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Workers that wait inside reconciles: when, by the operator's metrics; where, by its stack dumps."""
+"""Workers that wait inside reconciles: when, by the operator's metrics; where, by its stack dumps.
+
+*Stack dumps.* Four forms: py-spy's (``py-spy dump``), Go's (``/debug/pprof/goroutine?debug=2``, a panic), and Python's
+own two, by `faulthandler` and by `traceback`, in which operators print the stacks of their threads and asyncio tasks. A
+dump may hold several; lines of no known form are passed over.
+
+*The line that waits* is the innermost one of the operator's own code: below it are Python's or Go's standard library
+and the libraries that the operator was built with.
+"""
 
 from __future__ import annotations
 

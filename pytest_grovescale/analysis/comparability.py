@@ -1,4 +1,8 @@
-"""In what two sets of runs differ beside what is compared: configuration, backend, machine, amount of work."""
+"""In what two sets of runs differ beside what is compared: configuration, backend, machine, amount of work.
+
+On few cores two parallel runs take cores from each other. Timing decides how many events are coalesced before an
+operator handles them, so it can change how often it reconciles and how many requests it sends, not only how fast.
+"""
 
 from __future__ import annotations
 

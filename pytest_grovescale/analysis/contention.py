@@ -1,4 +1,8 @@
-"""Who had the cores in a phase (the run, other programs, the hypervisor, nothing), and whether CPU was saturated."""
+"""Who had the cores in a phase (the run, other programs, the hypervisor, nothing), and whether CPU was saturated.
+
+Contention inflates CPU and wall times and does not deflate them: a program that shares its cores waits for them, and
+finds cold caches when it gets them back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""CPU time and memory of each measured process in a phase: by its exact CPU clock, or by the metrics it serves."""
+"""CPU time and memory of each measured process in a phase: by its exact CPU clock, or by the metrics it serves.
+
+For a process without a clock on this machine, its own metrics are used: an operator that runs as a pod on another
+machine's node is one of them. Its counter is read a little before the phase and a little after it, in ticks; the result
+contains its possible error.
+"""
 
 from __future__ import annotations
 

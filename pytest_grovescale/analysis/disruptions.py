@@ -1,4 +1,8 @@
-"""Disruptions of a phase: the control plane, the recorder, a source or the machine failed while it was measured."""
+"""Disruptions of a phase: the control plane, the recorder, a source or the machine failed while it was measured.
+
+A stopped operator counts, too: no program stops itself. A restarted one does not: the test or the operator itself
+restarts it, which is part of the measurement.
+"""
 
 from __future__ import annotations
 

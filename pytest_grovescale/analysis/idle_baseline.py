@@ -1,4 +1,7 @@
-"""A steady-state phase beside its idle twin: what its triggers cost over the idle baseline."""
+"""A steady-state phase beside its idle twin: what its triggers cost over the idle baseline.
+
+An idle process uses CPU too: leases, watches, metrics. The twin, as long and without a trigger, measures how much.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,11 @@
 """A recording indexed by subject in one pass, so that each figure finds its records at once; and the wall
-clock against the recorder's."""
+clock against the recorder's.
+
+*Clocks.* The audit log is written by the API server, which reads the wall clock; the recording's own times come from a
+clock that never steps. ``ClockStep`` records hold the difference between the two from some moment on.
+
+`Contents` is fed record by record and can be read at any moment, so a truncated recording needs no special case.
+"""
 
 from __future__ import annotations
 

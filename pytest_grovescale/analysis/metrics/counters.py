@@ -1,4 +1,8 @@
-"""Counters over a run: their growth, their resets, and the lifetimes of the processes that serve them."""
+"""Counters over a run: their growth, their resets, and the lifetimes of the processes that serve them.
+
+A restarted process begins at zero, and another replica that takes over has its own counts. Counts after the last scrape
+of a process are lost, so that growth over several lifetimes is a lower bound.
+"""
 
 from __future__ import annotations
 

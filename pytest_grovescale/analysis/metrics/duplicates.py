@@ -1,4 +1,22 @@
-"""Metric families that repeat another one: a built-in one, or one of the operator's own. Found by their values."""
+"""Metric families that repeat another one: a built-in one, or one of the operator's own. Found by their values.
+
+*A built-in one.* An own family and a built-in one are the same when, reduced to the labels that they share by whatever
+name, they are equal at every scrape: exactly where the operator was idle, and while it worked to within the reconciles
+in progress, each of which may be counted by one family and not yet by the other. Seconds are compared when idle only,
+and with the tolerance of two clocks around the same work.
+
+Among thousands of slices of built-in families some agree by chance. The evidence against chance is the information
+content of the changes that both families share, at the scrapes at which either family changed: a random column with the
+same mean matches one of n bits once in 2^n times. (The changes are assumed to be geometrically distributed, which
+assumes least of counts with a given mean.) A match counts from one chance in 1000 on, over all slices that were tried.
+So a series that hardly changes proves nothing.
+
+*Another of its own.* Two counts of one thing are equal at every scrape, exactly, also while work is in progress: there
+an attempt and its success, a start and an end differ. So the comparison is stricter than between a family and a
+built-in one, which count the same event at two moments; only whole families are compared, reduced to the labels that
+they share; and they have to have changed together several times while work was in progress. That is no proof: attempts
+and successes of a run without failures, with short work, look the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Equations between series, ``sum(a) by (x) == sum(b{code="409"}) by (x)``, parsed and evaluated at each scrape."""
+"""Equations between series, ``sum(a) by (x) == sum(b{code="409"}) by (x)``, parsed and evaluated at each scrape.
+
+    equation  = side ("==" | "<=" | ">=") side
+    side      = term (("+" | "-") term)*
+    term      = number | "sum" [by] "(" counted ")" [by]
+    counted   = selector | "increase" "(" selector ")"
+    by        = "by" "(" label ("," label)* ")"
+
+A part of PromQL, with its words in its meaning, but for one: ``increase`` has no window, it is what a counter grew by
+since the recording's first scrape. All sums of an equation have the same ``by``, so that each group on the left has
+its counterpart on the right.
+"""
 
 from __future__ import annotations
 

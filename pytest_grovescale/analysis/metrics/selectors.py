@@ -1,4 +1,8 @@
-"""Selectors of series, as PromQL writes them: ``name{label="value",other!~"a.*"}``."""
+"""Selectors of series, as PromQL writes them: ``name{label="value",other!~"a.*"}``.
+
+https://prometheus.io/docs/prometheus/latest/querying/basics/#time-series-selectors. As there, a regular expression has
+to match the whole value, and a label that a series lacks is the same as an empty one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Series against objects: which families grow with the number of objects, and by which labels."""
+"""Series against objects: which families grow with the number of objects, and by which labels.
+
+Series are compared with the objects that had been seen by the time of the scrape. A single late series, such as a
+label's value that occurs for the first time, is not growth: it does not continue with the objects.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Go's profiles as stacks: ``profile.proto``, gzipped, decoded without a protobuf library."""
+"""Go's profiles as stacks: ``profile.proto``, gzipped, decoded without a protobuf library.
+
+Format: github.com/google/pprof/blob/main/proto/profile.proto, protobuf.dev/programming-guides/encoding.
+Only the fields that make stacks are read; others are skipped by their wire type.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Call stacks with a weight each: the form that every profile takes; and as speedscope's file format."""
+"""Call stacks with a weight each: the form that every profile takes; and as speedscope's file format.
+
+Format of https://speedscope.app: github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources and
+src/lib/file-format-spec.ts.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,12 @@
 """From evidence to verdicts: the rule of a comparison. Holm's step-down procedure shares alpha among its metrics, an
-alpha-spending function among its planned interim analyses."""
+alpha-spending function among its planned interim analyses.
+
+*Holm.* The claims are tested in the order of their p-values, the smallest first, at level alpha / m, alpha / (m - 1) …,
+until one fails; the rest fail with it. (S. Holm, Scandinavian Journal of Statistics 6, 1979.)
+
+*Interim analyses.* The spending function is that of Lan and DeMets (Biometrika 70, 1983) that comes close to O'Brien
+and Fleming's bounds: almost nothing early, almost all of alpha at the end. Alpha is one-sided throughout.
+"""
 
 from __future__ import annotations
 
