@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ..exposition.series import parse
 from ..recording.records import ObjectRef, Request
 from .audit_times import qualified
-from .metrics.counters import grown, lives
+from .metrics.counters import growth_within, process_lifetimes
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR, ApiRow, Category, ClientRow
@@ -214,8 +214,8 @@ def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tupl
     counted = [series for series in target.series if series.partition("{")[0] == FAMILY]
     if not any(target.value(series, inside[-1]) is not None for series in counted):
         return (), f"the operator's metrics have no {FAMILY}"
-    lifetimes = lives(target, inside)
-    if len(lifetimes) > 1 or any(grown(target, series, lifetimes) < 0 for series in counted):
+    lifetimes = process_lifetimes(target, inside)
+    if len(lifetimes) > 1 or any(growth_within(target, series, lifetimes) < 0 for series in counted):
         return (), f"the operator was restarted in the phase, or another replica took over: {FAMILY} restarted at 0"
     counts: dict[tuple[str, str], float] = defaultdict(float)
     totals: dict[tuple[str, str], float] = defaultdict(float)
@@ -223,7 +223,7 @@ def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tupl
         labels = parse(series).labels
         # Hosts are summed: they are addresses of one API server.
         key = labels.get("method", ""), labels.get("code", "")
-        counts[key] += grown(target, series, lifetimes)
+        counts[key] += growth_within(target, series, lifetimes)
         totals[key] += target.value(series, inside[-1]) or 0.0
     return tuple(
         ClientRow(method=method, code=code, count=round(counts[method, code]), total=round(totals[method, code]))

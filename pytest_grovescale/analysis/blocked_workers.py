@@ -129,11 +129,13 @@ def workers_of_phase(
     }
     if not by_controller:
         return (), "the operator's metrics have no workqueue_* families: what its workers do is unknown"
-    rows = (row(history, name, readings, longest) for name, readings in by_controller.items() if _had_work(readings))
+    rows = (
+        worker_row(history, name, readings, longest) for name, readings in by_controller.items() if _had_work(readings)
+    )
     return tuple(rows), ""
 
 
-def row(history: WorkerHistory, controller: str, readings: Sequence[Reading], longest: float) -> WorkerRow:
+def worker_row(history: WorkerHistory, controller: str, readings: Sequence[Reading], longest: float) -> WorkerRow:
     """Return one controller's row, from its readings in a phase."""
     start = history.started.get(readings[0].phase, readings[0].at)
     whole = window(readings, history.cpu)

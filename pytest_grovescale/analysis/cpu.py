@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..recording.records import CpuRead
-from .metrics.counters import PROCESS_START, Life, grown, lives, values
+from .metrics.counters import PROCESS_START, Lifetime, growth_within, process_lifetimes, values_within
 from .metrics.history import TargetHistory
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
@@ -169,12 +169,12 @@ def _scraped_row(contents: Contents, phase: PhaseSpan, target: TargetHistory) ->
     ]
     if len(inside) < 2:
         return None
-    lifetimes = lives(target, inside, CPU)
+    lifetimes = process_lifetimes(target, inside, CPU)
     first, last = target.moments[inside[0]], target.moments[inside[-1]]
-    seconds, window_s = grown(target, CPU, lifetimes), (last.at - first.at) / 1e9
+    seconds, window_s = growth_within(target, CPU, lifetimes), (last.at - first.at) / 1e9
     cores = seconds / window_s if window_s > 0 else 0.0
     beyond_s = max(0.0, window_s + first.took_ns / 1e9 - (contents.end_of(phase) - phase.start) / 1e9)
-    memory = [value for life in lifetimes for value in values(target, RSS, life)]
+    memory = [value for life in lifetimes for value in values_within(target, RSS, life)]
     return CpuResult(
         process=target.target,
         source="scrape",
@@ -191,9 +191,9 @@ def _scraped_row(contents: Contents, phase: PhaseSpan, target: TargetHistory) ->
     )
 
 
-def _largest_step(target: TargetHistory, lifetimes: Sequence[Life]) -> int:
+def _largest_step(target: TargetHistory, lifetimes: Sequence[Lifetime]) -> int:
     """Return the largest change of memory from one scrape of a process to its next, bytes."""
-    steps = (abs(after - before) for life in lifetimes for before, after in pairwise(values(target, RSS, life)))
+    steps = (abs(after - before) for life in lifetimes for before, after in pairwise(values_within(target, RSS, life)))
     return round(max(steps, default=0.0))
 
 

@@ -37,7 +37,7 @@ def _milestone(
     log: WriteLog | None,
     count: int | None,
 ) -> MilestoneResult:
-    words = text(condition)
+    words = condition_text(condition)
     counted = isinstance(condition, Count)
     target = condition.n if isinstance(condition, Count) else None
     reached = count if counted else None
@@ -149,7 +149,7 @@ def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[
     return intervals
 
 
-def text(condition: Condition) -> str:
+def condition_text(condition: Condition) -> str:
     """Return a condition in words: ``1000 pods ready``, ``podcliqueset x: status.available ≥ 500``, ``0 pods``."""
     match condition:
         case Timer(seconds=seconds):
@@ -163,7 +163,7 @@ def text(condition: Condition) -> str:
 
 
 def _part(condition: Condition) -> str:
-    inner = text(condition)
+    inner = condition_text(condition)
     return f"({inner})" if isinstance(condition, AllOf | AnyOf) and len(condition.of) > 1 else inner
 
 

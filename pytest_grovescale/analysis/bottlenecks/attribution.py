@@ -121,8 +121,8 @@ def bottlenecks_of_phase(
     waits = waits_of_phase(contents, phase)
     if waits is None or contents.end_of(phase) <= phase.start:
         return Bottlenecks(missing="no milestone of the phase depends on objects")
-    rows = [] if hole else who(contents, phase, waits, requests)
-    rows += why(contents, phase, cpu, saturation)
+    rows = [] if hole else attribution_rows(contents, phase, waits, requests)
+    rows += contributing_factors(contents, phase, cpu, saturation)
     rows.sort(key=lambda one: (-one.seconds, one.suspect))
     missing = [f"attribution is undetermined: {hole}"] if hole else []
     missing += _without_source(rows, contents, hole=hole)
@@ -161,7 +161,9 @@ def _without_source(rows: Sequence[BottleneckRow], contents: Contents, *, hole: 
     return lacking
 
 
-def who(contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[Request]) -> list[BottleneckRow]:
+def attribution_rows(
+    contents: Contents, phase: PhaseSpan, waits: Waits, requests: Sequence[Request]
+) -> list[BottleneckRow]:
     """Return a row for each actor that the phase's objects waited for.
 
     ``requests``: the phase's, from the audit log.
@@ -223,12 +225,14 @@ def _of_operator(
 ) -> list[BottleneckRow]:
     rows: list[BottleneckRow] = []
     if taken.cpu is not None:
-        rows.append(row("operator-cpu", taken.cpu, of=length, evidence="its CPU clock while it was waited for"))
+        rows.append(
+            bottleneck_row("operator-cpu", taken.cpu, of=length, evidence="its CPU clock while it was waited for")
+        )
     evidence = _of_requests(mine, taken, way)
-    rows.append(row("operator-api", mine.api, of=length, evidence=evidence))
+    rows.append(bottleneck_row("operator-api", mine.api, of=length, evidence=evidence))
     if mine.limited is not None:
         evidence = "; ".join(f"inferred: {spell.text}" for spell in spells) or f"{LIMITER} at the phase's edges"
-        rows.append(row("operator-rate-limit", mine.limited, of=length, evidence=evidence))
+        rows.append(bottleneck_row("operator-rate-limit", mine.limited, of=length, evidence=evidence))
     return rows
 
 
@@ -248,7 +252,7 @@ def _core_waits(taken: Taken, demand_of: Mapping[str, Sequence[Demand]], length:
             whole = sum(demand.waiting_s or 0.0 for demand in demand_of[actor])
             while_waited_for = "requests were under way" if actor == SERVER else "it was waited for"
             evidence = f"while {while_waited_for}; its threads waited {whole:.2f} s in the phase, all together"
-            rows.append(row(suspect, taken.waiting[actor], of=length, evidence=evidence))
+            rows.append(bottleneck_row(suspect, taken.waiting[actor], of=length, evidence=evidence))
     return rows
 
 
@@ -261,13 +265,18 @@ def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) 
             others[actor] += seconds
     suspects = {_ROLES[role] for role in contents.opened.identities if role in _ROLES}
     suspects |= {suspect for suspect in _EVIDENCE if others.get(suspect)}
-    rows = [row(suspect, others[suspect], of=length, evidence=_EVIDENCE[suspect]) for suspect in sorted(suspects)]
+    rows = [
+        bottleneck_row(suspect, others[suspect], of=length, evidence=_EVIDENCE[suspect]) for suspect in sorted(suspects)
+    ]
     parts = {"no object waited": sum(turn.idle for turn in taken.turns)}
     if known:
         parts["the operator was idle while it was waited for"] = mine.still
     parts |= {f"{actor} was waited for": others[actor] for actor in sorted(others) if actor not in _EVIDENCE}
     left_out = 0.0 if known else mine.still + sum(mine.passed_on.values())
-    return [*rows, row("unattributed", sum(parts.values()), of=length, evidence=_unattributed(parts, left_out))]
+    return [
+        *rows,
+        bottleneck_row("unattributed", sum(parts.values()), of=length, evidence=_unattributed(parts, left_out)),
+    ]
 
 
 def _unattributed(parts: Mapping[str, float], left_out: float) -> str:
@@ -277,7 +286,7 @@ def _unattributed(parts: Mapping[str, float], left_out: float) -> str:
     return "; ".join(texts) or "no gap"
 
 
-def why(
+def contributing_factors(
     contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult], saturation: Saturation | None
 ) -> list[BottleneckRow]:
     """Return the rows of the operator's work queue, the API server's CPU and the machine, as far as measured."""
@@ -287,12 +296,16 @@ def why(
         evidence = (
             f"upper bound of the time that keys of {queue.controller} waited for one of its {queue.workers} workers"
         )
-        rows.append(row("operator-queue", queue.seconds, of=length, evidence=evidence))
+        rows.append(bottleneck_row("operator-queue", queue.seconds, of=length, evidence=evidence))
     if (bound := api_server_seconds(contents, phase)) is not None:
         used = next((f"{one.cores:.2f} cores" for one in cpu if one.process == API_SERVER), "")
-        rows.append(row("api-server", bound, of=length, evidence=f"its share of the CPU that others left it: {used}"))
+        rows.append(
+            bottleneck_row("api-server", bound, of=length, evidence=f"its share of the CPU that others left it: {used}")
+        )
     if saturation is not None and (seconds := _saturated(saturation, length)) is not None:
-        rows.append(row("machine", seconds, of=length, evidence=_users_of(cpu, contents.opened.machine.cores)))
+        rows.append(
+            bottleneck_row("machine", seconds, of=length, evidence=_users_of(cpu, contents.opened.machine.cores))
+        )
     return rows
 
 
@@ -309,7 +322,7 @@ def _users_of(cpu: Sequence[CpuResult], cores: int) -> str:
     return f"seconds with 95 % of {cores} cores in use; of the CPU {', '.join(parts)}"
 
 
-def row(suspect: Suspect, seconds: float, *, of: float, evidence: str) -> BottleneckRow:
+def bottleneck_row(suspect: Suspect, seconds: float, *, of: float, evidence: str) -> BottleneckRow:
     """Return a row; ``of``: seconds of the phase, the maximum of any row."""
     seconds = min(of, max(0.0, seconds))
     return BottleneckRow(suspect=suspect, seconds=seconds, share=seconds / of, evidence=evidence)

@@ -35,7 +35,7 @@ class Reset(NamedTuple):
     after: float
 
 
-class Life(NamedTuple):
+class Lifetime(NamedTuple):
     """Consecutive scrapes of one process, by their index."""
 
     scrapes: tuple[int, ...]
@@ -167,7 +167,7 @@ def growth(target: TargetHistory, series: str, phase: str = "") -> float | None:
     return 0.0 if last is None else last - (before or 0.0)
 
 
-def lives(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Life]:
+def process_lifetimes(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Lifetime]:
     """Return the lifetimes in some consecutive scrapes of a target, in order.
 
     Separated by the process's start time; for a process that does not serve it, by a reset of the counter ``marker``.
@@ -178,23 +178,23 @@ def lives(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_S
             lifetimes[-1].append(scrape)
         else:
             lifetimes.append([scrape])
-    return [Life(tuple(life), index > 0 and _began_after(target, life[0])) for index, life in enumerate(lifetimes)]
+    return [Lifetime(tuple(life), index > 0 and _began_after(target, life[0])) for index, life in enumerate(lifetimes)]
 
 
-def grown(target: TargetHistory, series: str, lifetimes: Sequence[Life]) -> float:
+def growth_within(target: TargetHistory, series: str, lifetimes: Sequence[Lifetime]) -> float:
     """Return the growth of a counter over some lifetimes; a series that appears in one has grown by its whole value."""
     return sum(_grown(target, series, life) for life in lifetimes)
 
 
-def values(target: TargetHistory, series: str, life: Life) -> Iterator[float]:
+def values_within(target: TargetHistory, series: str, life: Lifetime) -> Iterator[float]:
     """Yield a series' values in a lifetime, without scrapes that lack it."""
     for scrape in life.scrapes:
         if (value := target.value(series, scrape)) is not None:
             yield value
 
 
-def _grown(target: TargetHistory, series: str, life: Life) -> float:
-    shown = list(values(target, series, life))
+def _grown(target: TargetHistory, series: str, life: Lifetime) -> float:
+    shown = list(values_within(target, series, life))
     if not shown:
         return 0.0
     came = life.from_zero or target.value(series, life.first) is None

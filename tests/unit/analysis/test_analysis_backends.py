@@ -251,7 +251,7 @@ def test_runs_of_two_backends_are_labelled(snapshot: SnapshotAssertion) -> None:
         machine=msgspec.structs.replace(MACHINE, fingerprint="bar"),
         parameters={"operator_runs_as": "pod"},
     )
-    told = unlike([run()], [there])
-    assert told[:2] == ["backend: local and existing", "machine: f00 and bar"]
-    assert len(told) == 6
-    assert "\n".join(told) == snapshot
+    differing = unlike([run()], [there])
+    assert differing[:2] == ["backend: local and existing", "machine: f00 and bar"]
+    assert len(differing) == 6
+    assert "\n".join(differing) == snapshot

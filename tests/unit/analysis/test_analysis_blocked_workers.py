@@ -1,4 +1,4 @@
-"""Blocked workers by metrics: what is one, what is none, and what cannot be told."""
+"""Blocked workers by metrics: what is one, what is none, and what is undetermined."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_queues_alone_tell_it_too() -> None:
 
 
 def test_the_cpu_time_that_the_operator_tells_of_itself_will_do() -> None:
-    def told(cores: float) -> list[rec.AnyRecord]:
+    def serving(cores: float) -> list[rec.AnyRecord]:
         return [
             rec.Scraped(
                 at=record.at,
@@ -117,8 +117,8 @@ def test_the_cpu_time_that_the_operator_tells_of_itself_will_do() -> None:
             for record in recording(WorkerPool(), clock=False)
         ]
 
-    assert row(told(0.02)).blocked
-    assert row(told(0.9)).blocked == ()
+    assert row(serving(0.02)).blocked
+    assert row(serving(0.9)).blocked == ()
 
 
 def test_without_any_cpu_time_a_wait_looks_like_work() -> None:

@@ -11,7 +11,7 @@ from .simulated import T0, Simulation
 BORN = "process_start_time_seconds"
 
 
-def told(sim: Simulation) -> list[tuple[str, str, float]]:
+def incidents(sim: Simulation) -> list[tuple[str, str, float]]:
     contents = contents_of(sim.records())
     return [(one.kind, one.subject, one.after_s) for one in result_of(contents).phases[0].incidents]
 
@@ -40,7 +40,7 @@ def test_a_process_that_is_another_one_was_restarted() -> None:
         sim.cpu(process, 1000, 5.0, edge="start:p")
         sim.cpu(process, 2000, 0.1, pid=11)
         sim.cpu(process, 3000, 0.2, pid=11, edge="end:p")
-    assert told(sim) == [
+    assert incidents(sim) == [
         ("api-server-restart", "kube-apiserver", 1.0),
         ("node-restart", "containerd", 1.0),
         ("process-restart", "operator", 1.0),
@@ -52,7 +52,7 @@ def test_metrics_tell_of_a_restart_where_there_is_no_clock() -> None:
     sim.scrape(990, {BORN: 7.0}, edge="start:p")
     sim.phase("p", 1000, 3000)
     sim.scrape(3010, {BORN: T0 / 1e9}, edge="end:p")
-    assert told(sim) == [("process-restart", "operator", 2.01)]
+    assert incidents(sim) == [("process-restart", "operator", 2.01)]
 
 
 def test_what_was_journaled_is_not_told_again_by_metrics() -> None:
@@ -61,7 +61,7 @@ def test_what_was_journaled_is_not_told_again_by_metrics() -> None:
     sim.phase("p", 1000, 3000)
     sim.add(rec.Incident(at=sim.at(1500), kind="container-restart", subject="operator/a/manager"))
     sim.scrape(2500, {BORN: T0 / 1e9})
-    assert told(sim) == [("container-restart", "operator/a/manager", 0.5)]
+    assert incidents(sim) == [("container-restart", "operator/a/manager", 0.5)]
 
 
 def test_what_was_journaled_of_pods_is_not_told_again_by_pids() -> None:
@@ -73,4 +73,4 @@ def test_what_was_journaled_of_pods_is_not_told_again_by_pids() -> None:
     sim.add(rec.Incident(at=sim.at(3500), kind="container-restart", subject="operator/a/manager"))
     sim.cpu("operator", 19_000, 0.2, pid=11)
     sim.cpu("operator", 20_000, 0.1, pid=12)
-    assert told(sim) == [("container-restart", "operator/a/manager", 2.5), ("process-restart", "operator", 19.0)]
+    assert incidents(sim) == [("container-restart", "operator/a/manager", 2.5), ("process-restart", "operator", 19.0)]

@@ -1,4 +1,4 @@
-"""Counters over a run: what they grew by, where they began anew; and whether an operator was at rest."""
+"""Counters over a run: what they grew by, where they were reset; and whether an operator was at rest."""
 
 from __future__ import annotations
 

@@ -65,8 +65,10 @@ def journaled(records: list[AnyRecord]) -> list[AnyRecord]:
 
 def recorded(scrapes: list[Exposition]) -> TargetHistory:
     pairs = itertools.pairwise([NOTHING, *scrapes])
-    told: list[AnyRecord] = [changes(last, found, target="t", at=at) for at, (last, found) in enumerate(pairs)]
-    return history_of(journaled(told)).target("t")
+    journal_records: list[AnyRecord] = [
+        changes(last, found, target="t", at=at) for at, (last, found) in enumerate(pairs)
+    ]
+    return history_of(journaled(journal_records)).target("t")
 
 
 def plain(samples: dict[str, float]) -> dict[str, str]:
@@ -86,10 +88,10 @@ def test_every_scrape_comes_back(bodies: list[tuple[bytes, str]]) -> None:
         assert {series: buckets for series, buckets in native.items() if buckets is not None} == found.native
     # What a series said of its creation, as often as it said something new.
     for series in {series for found in scrapes for series in found.created}:
-        told = [float(found.created[series]) for found in scrapes if series in found.created]
+        created = [float(found.created[series]) for found in scrapes if series in found.created]
         known = [time for _, time in target.created[series]]
-        assert (known[0], known[-1]) == (told[0], told[-1])
-        assert set(known) == set(told)
+        assert (known[0], known[-1]) == (created[0], created[-1])
+        assert set(known) == set(created)
     # A family is known by what was said of it last.
     described = {name: family for found in scrapes for name, family in found.families.items()}
     assert target.families == described
@@ -112,12 +114,12 @@ def test_native_histograms_are_followed_through_a_phase() -> None:
 def test_a_target_that_was_given_up_starts_from_nothing() -> None:
     found = Reader().read(PROTOBUF, "application/vnd.google.protobuf")
     less = Exposition(families={}, samples={"up": "1"})
-    told: list[AnyRecord] = [
+    journal_records: list[AnyRecord] = [
         changes(NOTHING, found, target="t", at=1),
         TargetGone(at=2, target="t"),
         changes(NOTHING, less, target="t", at=3),
     ]
-    target = history_of(journaled(told)).target("t")
+    target = history_of(journaled(journal_records)).target("t")
     assert target.samples(1) == {"up": 1.0}
     assert {target.histogram(series, 1) for series in target.histograms} == {None}
     assert all(target.histogram(series, 0) for series in found.native)
@@ -125,7 +127,7 @@ def test_a_target_that_was_given_up_starts_from_nothing() -> None:
 
 def test_scrapes_belong_to_phases_and_failures_stand_beside_them(snapshot: SnapshotAssertion) -> None:
     found = Exposition(families={}, samples={"up": "1"})
-    told: list[AnyRecord] = [
+    journal_records: list[AnyRecord] = [
         changes(NOTHING, found, target="t", at=1, edge="start:deploy"),
         PhaseStarted(at=2, phase="deploy", timeout_ns=1),
         changes(found, found, target="t", at=3),
@@ -134,7 +136,7 @@ def test_scrapes_belong_to_phases_and_failures_stand_beside_them(snapshot: Snaps
         PhaseEnded(at=6, phase="deploy", outcome="passed"),
         changes(found, found, target="t", at=7),
     ]
-    history = history_of(journaled(told))
+    history = history_of(journaled(journal_records))
     target = history.target("t")
     assert (target.of_phase("deploy"), target.of_phase("other")) == ([0, 1, 2], [])
     assert list(target.values("up")) == [1.0] * 4
@@ -145,7 +147,7 @@ def test_scrapes_belong_to_phases_and_failures_stand_beside_them(snapshot: Snaps
 
 
 def test_a_target_that_never_answered_has_no_surface(snapshot: SnapshotAssertion) -> None:
-    told = SourceFailed(at=4, source="scrape:t", message="no answer within 5 s")
-    with pytest.raises(NotMeasuredError, match=told.message) as caught:
-        history_of([told]).target("t").surface()
+    failure = SourceFailed(at=4, source="scrape:t", message="no answer within 5 s")
+    with pytest.raises(NotMeasuredError, match=failure.message) as caught:
+        history_of([failure]).target("t").surface()
     assert str(caught.value) == snapshot

@@ -150,4 +150,4 @@ READY_TEST = FieldTest(path=READY, value="True")
     ],
 )  # fmt: skip
 def test_conditions_in_words(condition: Condition, snapshot: SnapshotAssertion) -> None:
-    assert milestones.text(condition) == snapshot
+    assert milestones.condition_text(condition) == snapshot

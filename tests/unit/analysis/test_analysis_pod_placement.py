@@ -1,4 +1,4 @@
-"""Where pods were put: told by watches that keep it, and only where a cluster has other nodes."""
+"""Where pods were placed: known from watches that keep it, and only where a cluster has other nodes."""
 
 from __future__ import annotations
 
