@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_grovescale.analysis.analyse import analyse_run
-from pytest_grovescale.analysis.blocked.rows import workers_of_phase
+from pytest_grovescale.analysis.blocked_workers import workers_of_phase
 from pytest_grovescale.analysis.metrics.history import histories_in
 from pytest_grovescale.analysis.result import PhaseResult, WorkerRow
 from pytest_grovescale.errors import NotMeasuredError

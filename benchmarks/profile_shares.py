@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from pytest_grovescale.analysis.profiles.attach import read_stacks, with_table
 from pytest_grovescale.analysis.profiles.functions import PYSPY_HZ
+from pytest_grovescale.analysis.profiles.phase_profiles import read_stacks, with_table
 from pytest_grovescale.analysis.result import ProfileResult
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording.processes import Identity, started_ticks

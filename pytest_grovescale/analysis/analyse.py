@@ -1,36 +1,37 @@
-"""From a recording to a result."""
+"""From a recording to a result: all of a test, each of its phases, and all tests of a run."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
-from ..recording.records import AnyRecord, Closed, CpuRead, Lines
-from .attempts import last, numbered
-from .blocked.dumps import read_dump
-from .blocked.waiting import stack_groups
-from .contents import Contents
-from .floors import floors_of
-from .gaps import warnings, watch_results
-from .incidents import incidents_of
+from ..recording.records import AnyRecord, Closed, CpuRead, Lines, Mark
+from .api_requests import Traffic, api_rows, client_requests_of_phase, triggers_of
+from .audit_times import WriteLog
+from .blocked_workers import read_dump, stack_groups, workers_of_phase
+from .bottlenecks.attribution import bottlenecks_of_phase
+from .contention import contention_of_phase, saturation_of_phase
+from .cpu import cpu_of_phase
+from .disruptions import Happened, disruptions_of_phase, incidents_of, incidents_of_phase
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
-from .milestones import watch_lag
-from .paths import without_paths
-from .phases import iso, phase_result
-from .pod_places import pod_places
-from .profiles.attach import with_tables
-from .result import Evidence, Outcome, RecorderCost, Result, TestResult
+from .milestones import floors_of, milestones_of_phase, watch_lag
+from .pod_placement import pod_places
+from .profiles.phase_profiles import profiles_of_phase, with_tables
+from .reconciles import reconciles_of_phase
+from .recording_gaps import after_early_end, audit_hole, warnings, watch_results
+from .recording_index import Contents, PhaseSpan
+from .result import OPERATOR, Evidence, LateResult, MarkResult, Outcome, PhaseResult, RecorderCost, Result, TestResult
 from .timeline import Timeline, timeline_of
-from .traffic import Traffic
-from .verdict import ended_as, verdict_of, worst_of
-from .writes import WriteLog
+from .verdict import ended_as, last, numbered, verdict_of, worst_of
 
 RECORDINGS = "recordings"
 """Folder in a run's folder that holds its recordings, one for each test."""
@@ -47,6 +48,28 @@ OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""
 
 _WORST: tuple[Outcome, ...] = ("failed", "timeout", "interrupted", "unfinished", "passed")
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_API = (
+    "apis?|readyz|livez|healthz|metrics|openapi|openid|version|debug|logs|configz|statusz|flagz|scale"
+    "|spec|status|metadata|data|stringData|proc|sys|dev"
+)
+"""First parts of paths that are not local files: those of the API server, JSON pointers, the kernel's."""
+
+_PATH = re.compile(rf"(?<![\w.~/:\]-])/(?!(?:{_API})(?:/|\b))(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
+
+
+class RunOverTime(NamedTuple):
+    """The result of a run, with the recording behind each test, by `TestResult.recording`."""
+
+    result: Result
+    timelines: dict[str, Timeline]
+    metrics: dict[str, MetricsHistory]
+
+    def metrics_of(self, test: TestResult) -> MetricsHistory:
+        """Return a test's scrapes."""
+        return self.metrics[test.recording]
 
 
 def analyse(records: Iterable[AnyRecord], *, recording: str = "") -> TestResult:
@@ -94,7 +117,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         error=message if ended == "error" else "",
         failure=message if ended in ("failed", "inconclusive") else "",
         contention_limit=opened.contention_limit,
-        disturbed=_detail(contents, TURN_LOST),
+        disturbed=next((mark.detail for mark in contents.marks if mark.label == TURN_LOST), ""),
         closed=contents.closed.reason if contents.closed is not None else "",
         closed_message=contents.closed.message if contents.closed is not None else "",
         profiled=opened.profiled,
@@ -122,18 +145,6 @@ def analyse_run(folder: Path) -> Result:
     A recording that cannot be read becomes a warning. Raises RecordingError when there is none that can.
     """
     return analyse_run_over_time(folder).result
-
-
-class RunOverTime(NamedTuple):
-    """The result of a run, with the recording behind each test, by `TestResult.recording`."""
-
-    result: Result
-    timelines: dict[str, Timeline]
-    metrics: dict[str, MetricsHistory]
-
-    def metrics_of(self, test: TestResult) -> MetricsHistory:
-        """Return a test's scrapes."""
-        return self.metrics[test.recording]
 
 
 def analyse_run_over_time(folder: Path) -> RunOverTime:
@@ -190,17 +201,17 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
     )
 
 
-def _evidence(found: Lines, contents: Contents, *, passed: bool) -> Evidence:
+def _evidence(lines_read: Lines, contents: Contents, *, passed: bool) -> Evidence:
     """Return lines of the recording as evidence; a dump's stacks as groups.
 
     ``passed``: of a dump, keep only its own remarks (lines after a ``#``); the dump's lines help only to analyse a
     failure.
     """
-    lines = tuple(found.lines)
-    stacks = stack_groups(read_dump(lines)) if found.source.startswith(STACKS) else ()
-    if passed and found.source.startswith(STACKS):
+    lines = tuple(lines_read.lines)
+    stacks = stack_groups(read_dump(lines)) if lines_read.source.startswith(STACKS) else ()
+    if passed and lines_read.source.startswith(STACKS):
         lines = tuple(line for line in lines if line.startswith("#"))
-    return Evidence(source=found.source, phase=contents.phase_before(found.at), lines=lines, stacks=stacks)
+    return Evidence(source=lines_read.source, phase=contents.phase_before(lines_read.at), lines=lines, stacks=stacks)
 
 
 def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
@@ -215,14 +226,9 @@ def _outcome(outcomes: Sequence[Outcome], closed: Closed | None) -> Outcome:
     )
 
 
-def _detail(contents: Contents, label: str) -> str:
-    """Return the detail of the first mark with a label; empty where there is none."""
-    return next((mark.detail for mark in contents.marks if mark.label == label), "")
-
-
 def _worst(outcomes: Iterable[Outcome]) -> Outcome:
-    found = set(outcomes)
-    return next((outcome for outcome in _WORST if outcome in found), "passed")
+    present = set(outcomes)
+    return next((outcome for outcome in _WORST if outcome in present), "passed")
 
 
 def _recorder_cost(contents: Contents) -> RecorderCost | None:
@@ -267,3 +273,145 @@ def _largest_count(contents: Contents) -> tuple[int | None, str]:
         if not count.name and count.n > 0
     ]
     return max(counts) if counts else (None, "")
+
+
+def phase_result(
+    contents: Contents, phase: PhaseSpan, traffic: Traffic, log: WriteLog | None, happened: Sequence[Happened]
+) -> PhaseResult:
+    """Return everything that was measured in one phase. ``happened``: the incidents of the whole recording."""
+    end = contents.end_of(phase)
+    cpu, missing = cpu_of_phase(contents, phase)
+    reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
+    workers, why_no_workers = workers_of_phase(contents.metrics.workers, phase.name)
+    saturation, why_no_saturation = saturation_of_phase(contents, phase, cpu)
+    contention, why_no_contention = contention_of_phase(contents, phase, cpu)
+    client_requests, why_not_counted = client_requests_of_phase(contents, phase)
+    hole = audit_hole(contents, phase)
+    for figure, why in (
+        ("audit", hole),
+        ("client_requests", why_not_counted),
+        ("reconciles", why_no_reconciles),
+        ("workers", why_no_workers),
+        ("saturation", why_no_saturation),
+        ("contention", why_no_contention),
+    ):
+        if why:
+            missing[figure] = why
+    profiles, why_not_profiled = profiles_of_phase(contents, phase)
+    missing |= why_not_profiled
+    bottlenecks = bottlenecks_of_phase(
+        contents, phase, traffic.requests(phase), hole=hole, cpu=cpu, saturation=saturation
+    )
+    if bottlenecks.missing:
+        missing["bottlenecks"] = bottlenecks.missing
+    milestones = milestones_of_phase(contents, phase, log)
+    return PhaseResult(
+        name=phase.name,
+        outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
+        message=phase.ended.message if phase.ended is not None else "",
+        started=iso(phase.start),
+        seconds=(end - phase.start) / 1e9,
+        timeout_s=phase.started.timeout_ns / 1e9 if phase.started is not None else 0.0,
+        hold_s=phase.started.hold_ns / 1e9 if phase.started is not None else 0.0,
+        milestones=milestones,
+        cpu=cpu,
+        api=api_rows(traffic.requests(phase), contents.opened.identities),
+        traffic_source="audit" if not hole else "metrics" if client_requests else "",
+        client_requests=client_requests,
+        reconciles=reconciles,
+        workers=workers,
+        series=series_of(phase),
+        saturation=saturation,
+        contention=contention,
+        audit_complete=not hole,
+        identities_seen=traffic.identities_seen(phase),
+        triggers=sum(count for _, count in triggers_of(contents, phase)),
+        trigger_writes=None if hole else traffic.trigger_writes(phase),
+        written=traffic.written(phase) if triggers_of(contents, phase) else (),
+        late=late_of_phase(phase),
+        marks=marks_of_phase(contents, phase),
+        incidents=incidents_of_phase(contents, phase, happened),
+        disruptions=disruptions_of_phase(contents, phase, milestones, hole=hole),
+        profiled=contents.opened.profiled,
+        profiles=profiles,
+        bottlenecks=bottlenecks.rows,
+        bottleneck=bottlenecks.line,
+        idle_twin=idle_twin_of(contents, phase),
+        missing=after_early_end(contents, phase, missing),
+    )
+
+
+def series_of(phase: PhaseSpan) -> int | None:
+    """Return how many series the operator served at a phase's end; None when it was not scraped then."""
+    end = phase.scrape_end.get(OPERATOR)
+    return None if end is None else end.served
+
+
+def idle_twin_of(contents: Contents, phase: PhaseSpan) -> str:
+    """Return the name of the phase that was recorded as this one's idle twin; empty without one."""
+    twins = (other.name for other in contents.phases if other.started and other.started.twin_of == phase.name)
+    return next(twins, "")
+
+
+def late_of_phase(phase: PhaseSpan) -> tuple[LateResult, ...]:
+    """Return the objects that kept a milestone of a phase from being met, in the recorder's order."""
+    return tuple(
+        LateResult(
+            milestone=late.milestone,
+            object=late.object,
+            owner=late.owner,
+            reason=late.reason,
+            events=tuple(late.events),
+        )
+        for late in phase.late
+    )
+
+
+def marks_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[MarkResult, ...]:
+    """Return the harness's actions in a phase; a begin and the next end of the same label are one entry."""
+    end = contents.end_of(phase)
+    marks = [mark for mark in contents.marks if phase.start <= mark.at <= end]
+    return tuple(
+        MarkResult(
+            label=mark.label,
+            started_s=(mark.at - phase.start) / 1e9,
+            ended_s=_ended(marks[index + 1 :], mark, phase.start),
+            detail=mark.detail,
+            count=mark.count,
+        )
+        for index, mark in enumerate(marks)
+        if mark.state != "end"
+    )
+
+
+def _ended(later: list[Mark], begin: Mark, start: int) -> float | None:
+    if begin.state != "begin":
+        return None
+    end = next((mark for mark in later if mark.label == begin.label and mark.state == "end"), None)
+    return None if end is None else (end.at - start) / 1e9
+
+
+def iso(at: int) -> str:
+    """Return ns since the epoch as ISO 8601, UTC, to the millisecond: ``2026-01-31T12:00:00.000Z``."""
+    seconds, rest = divmod(at, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+
+
+def hide(text: str) -> str:
+    """Return the text with each absolute file path reduced to its last part: ``…/operator.log``."""
+    return _PATH.sub("…/", text) if "/" in text else text
+
+
+def without_paths(result: T) -> T:
+    """Return a result whose texts contain no absolute file paths."""
+    return msgspec.convert(_hidden(msgspec.to_builtins(result)), type(result))
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, dict):
+        return {key: _hidden(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(part) for part in value]
+    return value

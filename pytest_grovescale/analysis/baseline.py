@@ -15,10 +15,10 @@ import msgspec
 from ..errors import NotMeasuredError
 from ..recording.records import Machine
 from . import figures
-from .attempts import last
-from .likeness import backend_of
-from .result import PhaseResult, Result, TestResult
-from .run_metrics import COUNTS, OPERATOR, Unit, describe, metrics_of, units_of
+from .comparability import backend_of
+from .result import OPERATOR, PhaseResult, Result, TestResult
+from .run_metrics import COUNTS, Unit, describe, metrics_of, units_of
+from .verdict import last
 
 SCHEMA_VERSION = 1
 
@@ -90,18 +90,18 @@ def usable(result: Result) -> dict[str, TestResult]:
 def ratios_of(test: TestResult) -> dict[str, float]:
     """Return the ratios of a test: ``cpu_share:deploy``, ``times_idle:steady-state``, ``times_floor:pods-ready``."""
     phases = {phase.name: phase for phase in test.phases if phase.outcome == "passed"}
-    found: dict[str, float] = {}
+    ratios: dict[str, float] = {}
     for phase in phases.values():
-        found |= _ratio(f"cpu_share:{phase.name}", partial(_share, phase))
+        ratios |= _ratio(f"cpu_share:{phase.name}", partial(_share, phase))
         twin = phases.get(phase.idle_twin)
         if twin is not None:
-            found |= _ratio(f"times_idle:{phase.name}", partial(_times_idle, phase, twin))
+            ratios |= _ratio(f"times_idle:{phase.name}", partial(_times_idle, phase, twin))
         for milestone in phase.milestones:
             where = f"{phase.name}/{milestone.name}"
             floor = test.floors.get(where, test.floors.get(milestone.name))
             if floor and milestone.seconds is not None:
-                found[f"times_floor:{where}"] = milestone.seconds / floor
-    return found
+                ratios[f"times_floor:{where}"] = milestone.seconds / floor
+    return ratios
 
 
 def same_backend(before: BaselineTest, backend: str) -> bool:

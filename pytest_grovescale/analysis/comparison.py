@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from ..recording.records import Machine
+from .comparability import WorkAlone, changed_work, work_alone
 from .comparison_plan import ComparisonPlan, Discarded, Pair, VariantRun, check
 from .metric_comparison import (
     Bounds,
@@ -31,7 +32,6 @@ from .pair_contention import PairContention, is_contended, remarks
 from .run_metrics import is_wall_time, phase_of
 from .statistics.decision import Decision, Levels, decide, levels_of_look
 from .statistics.paired import Evidence, Floats
-from .work_alone import WorkAlone, changed_work, work_alone
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -165,9 +165,9 @@ def _contention(
 
 def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:
     """Return the combined verdict of the parts of one comparison, at least one: the worst of theirs."""
-    found = {comparison.verdict for comparison in comparisons}
+    verdicts = {comparison.verdict for comparison in comparisons}
     order: tuple[ComparisonVerdict, ...] = ("broken", "regression", "inconclusive", "improvement", "ok")
-    return next(verdict for verdict in order if verdict in found)
+    return next(verdict for verdict in order if verdict in verdicts)
 
 
 def _broken(plan: ComparisonPlan, pairs: Sequence[Pair]) -> tuple[Broken, ...]:
@@ -194,14 +194,14 @@ def _failures(name: str, runs: Sequence[VariantRun]) -> list[str]:
 
 
 def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> ComparisonVerdict:
-    found = {metric.verdict for metric in metrics if metric.gated}
+    verdicts = {metric.verdict for metric in metrics if metric.gated}
     if broken:
         return "broken"
-    if "regression" in found:
+    if "regression" in verdicts:
         return "regression"
-    if found & {"inconclusive", "not-measured"}:
+    if verdicts & {"inconclusive", "not-measured"}:
         return "inconclusive"
-    return "improvement" if "improvement" in found else "ok"
+    return "improvement" if "improvement" in verdicts else "ok"
 
 
 def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:
@@ -223,13 +223,13 @@ def _judged(
     ]
     levels = _levels(plan, len(keys), look)
     decision = decide(Evidence(*np.array(p).T), levels)
-    found = []
+    judged = []
     for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
         note = _note(key, pairs, a.size)
         if a.size:
             verdict = _metric_verdict(decision, at) if look is not None else "inconclusive"
             own = _metric_levels(levels, decision, at) if gated else MetricLevels(levels.alone)
-            found.append(
+            judged.append(
                 describe_metric(
                     key,
                     a,
@@ -242,8 +242,8 @@ def _judged(
                 )
             )
         else:
-            found.append(not_measured(key, gated=gated, note=note))
-    return found
+            judged.append(not_measured(key, gated=gated, note=note))
+    return judged
 
 
 def _next_look(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> int:
@@ -291,18 +291,18 @@ def _note(key: str, pairs: Sequence[Pair], measured: int) -> str:
 def _warnings(
     plan: ComparisonPlan, pairs: Sequence[Pair], metrics: Sequence[MetricComparison], look: int | None
 ) -> list[str]:
-    found = []
+    texts = []
     if look is None:
-        found.append(f"{len(pairs)} of the {plan.looks[0]} pairs of the first look: nothing is decided yet")
+        texts.append(f"{len(pairs)} of the {plan.looks[0]} pairs of the first look: nothing is decided yet")
     elif look < len(pairs):
-        found.append(f"{len(pairs)} pairs recorded; the figures are of the planned look at {look}")
+        texts.append(f"{len(pairs)} pairs recorded; the figures are of the planned look at {look}")
     a_first = sum(pair.first == "a" for pair in pairs)
     if len(pairs) > 2 and abs(2 * a_first - len(pairs)) > 1:
-        found.append(f"{plan.a} ran first in {a_first} of {len(pairs)} pairs: a drift of the machine is not evened out")
-    found += [text for name, runs in _runs(plan, pairs) for text in _failures(name, runs)]
-    found += _unlike_work(plan, metrics)
+        texts.append(f"{plan.a} ran first in {a_first} of {len(pairs)} pairs: a drift of the machine is not evened out")
+    texts += [text for name, runs in _runs(plan, pairs) for text in _failures(name, runs)]
+    texts += _unlike_work(plan, metrics)
     if plan.side_by_side and any(is_wall_time(metric.key) for metric in metrics):
-        found.append(
+        texts.append(
             "wall times are those of both variants running at the same time: where they lack cores, a difference shows"
             " as about half of what it is; one after the other: --in-turn"
         )
@@ -310,10 +310,10 @@ def _warnings(
         disagrees = metric.wilcoxon_p is not None and metric.wilcoxon_p > _RANK_TEST_AGREES
         possible = 2 / 2**metric.pairs <= _RANK_TEST_AGREES
         if metric.gated and metric.verdict in ("regression", "improvement") and disagrees and possible:
-            found.append(
+            texts.append(
                 f"{metric.key}: the signed-rank test does not agree (p = {metric.wilcoxon_p:.2g}): look for an outlier"
             )
-    return found
+    return texts
 
 
 def _unlike_work(plan: ComparisonPlan, metrics: Sequence[MetricComparison]) -> list[str]:

@@ -27,7 +27,7 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     regression: float = 1.03
     ok: float = 1.10
     alpha: float = 0.05
-    """Intervals hold 1 - alpha; each direction has alpha / 2, shared among all gated metrics and looks."""
+    """Intervals hold 1 - alpha; each direction has alpha / 2, shared among all gated metrics and interim analyses."""
     pairs: int = 10
     """With the warm-up."""
     warmup: int = 1
@@ -92,12 +92,12 @@ def check(plan: ComparisonPlan) -> None:
         "a metric is gated twice": len(set(plan.gated)) < len(plan.gated),
         f"the bounds {plan.regression} and {plan.ok} are not 1 < regression < ok": not 1 < plan.regression < plan.ok,
         f"alpha is {plan.alpha}, not between 0 and 1": not 0 < plan.alpha < 1,
-        f"the looks {plan.looks} do not rise to the last of {plan.pairs} pairs": not plan.looks
+        f"the interim analyses {plan.looks} do not rise to the last of {plan.pairs} pairs": not plan.looks
         or not rising
         or plan.looks[-1] != plan.pairs,
         f"the limit of contention {plan.max_contention} is not a share of the cores": plan.max_contention is not None
         and not 0 < plan.max_contention <= 1,
-        f"a look comes before the {plan.warmup} pairs of warm-up and one more": plan.warmup < 0
+        f"an interim analysis comes before the {plan.warmup} warm-up pairs and one more": plan.warmup < 0
         or not plan.looks
         or plan.looks[0] <= plan.warmup,
     }
@@ -105,7 +105,7 @@ def check(plan: ComparisonPlan) -> None:
         try:
             units_of(key)
         except KeyError:
-            wrong[f"{key!r} is no metric"] = True
+            wrong[f"{key!r} is not a metric"] = True
     for what, holds in wrong.items():
         if holds:
             raise UsageError(f"comparison of {plan.a} and {plan.b}: {what}", next_step="Change the plan.")

@@ -1,4 +1,4 @@
-"""Use of the machine's cores in a phase: by the run, by other programs, by the hypervisor, or idle.
+"""Who had the cores in a phase (the run, other programs, the hypervisor, nothing), and whether CPU was saturated.
 
 Contention inflates CPU and wall times and does not deflate them: a program that shares its cores waits for them, and
 finds cold caches when it gets them back.
@@ -7,13 +7,18 @@ finds cold caches when it gets them back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from .. import durations
-from ..recording.records import CgroupCpu, MachineRead
-from .contents import Contents, PhaseSpan
-from .result import Contention, CpuResult, PhaseResult
+from ..recording.records import CgroupCpu, CpuRead, MachineRead
+from .bottlenecks.cpu_clocks import API_SERVER
+from .reconciles import counter_of_phase
+from .recording_index import Contents, PhaseSpan
+from .result import Contention, CpuResult, PhaseResult, Saturation
 
-API_SERVER = "kube-apiserver"
+SATURATED = 0.95
+
+_STEP_NS = 1_000_000_000
 
 OTHERS_LIMIT = 0.10
 """Share of the machine's cores that other programs and the hypervisor may take before figures count as inflated."""
@@ -27,58 +32,6 @@ THROTTLED = "container_cpu_cfs_throttled_seconds_total"
 
 _SHOWN_CORES = 0.05
 """Less steal than this would show as 0.0 in the sentence, and is left out of it."""
-
-
-def contended(contention: Contention | None, *, limit: float = OTHERS_LIMIT) -> bool:
-    """Return whether CPU and wall times of a phase are inflated.
-
-    They are where others and steal, or the run's own CPU quota, kept more than ``limit``, a share of the cores, from
-    it. Where contention was not measured, the result is False.
-    """
-    if contention is None:
-        return False
-    return max(contention.others_share or 0.0, contention.throttled_share or 0.0) > limit
-
-
-def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS_LIMIT) -> str:
-    """Return a warning about a phase whose figures are inflated; empty where they are not.
-
-    ``Other programs used 1.2 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated.``
-    """
-    return _sentence([] if contention is None else [(phase, contention)], limit)
-
-
-def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> str:
-    """Return the warning of `sentence` for several phases, in one sentence; empty where none is inflated."""
-    return _sentence([(phase.name, phase.contention) for phase in phases if phase.contention is not None], limit)
-
-
-def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
-    causes = []
-    if by_others := [_taken(one, phase) for phase, one in phases if (one.others_share or 0.0) > limit]:
-        causes.append(f"other programs used {', '.join(by_others)}")
-    if throttled := [(phase, one) for phase, one in phases if (one.throttled_share or 0.0) > limit]:
-        quota = min(one.quota_cores or 0.0 for _, one in throttled)
-        stopped = ", ".join(f"{one.throttled_s or 0.0:.1f} s during {phase}" for phase, one in throttled)
-        causes.append(f"the CPU quota of {quota:.1f} cores stopped the run for {stopped}")
-    if not causes:
-        return ""
-    text = "; ".join(causes)
-    waited = _after_waiting(*(one for _, one in phases if contended(one, limit=limit)))
-    return f"{text[:1].upper()}{text[1:]}: CPU and wall times are inflated.{waited}"
-
-
-def _taken(contention: Contention, phase: str) -> str:
-    """Return the cores that other programs used in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
-    steal = contention.steal_cores or 0.0
-    stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
-    return f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores during {phase}{stolen}"
-
-
-def _after_waiting(*found: Contention | None) -> str:
-    """Return in words that the run waited for a quiet machine, and the longest wait; empty where it did not wait."""
-    waited = max((one.waited_s for one in found if one is not None and one.waited_s is not None), default=None)
-    return "" if waited is None else f" The run waited {durations.text(waited)} for a quiet machine before."
 
 
 def contention_of_phase(
@@ -181,3 +134,109 @@ def _throttled_containers(phase: PhaseSpan) -> float | None:
         if series.startswith(THROTTLED + "{") and 'container=""' not in series and 'container="' in series
     ]
     return sum(grown) if grown else None
+
+
+def contended(contention: Contention | None, *, limit: float = OTHERS_LIMIT) -> bool:
+    """Return whether CPU and wall times of a phase are inflated.
+
+    They are where others and steal, or the run's own CPU quota, kept more than ``limit``, a share of the cores, from
+    it. Where contention was not measured, the result is False.
+    """
+    if contention is None:
+        return False
+    return max(contention.others_share or 0.0, contention.throttled_share or 0.0) > limit
+
+
+def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS_LIMIT) -> str:
+    """Return a warning about a phase whose figures are inflated; empty where they are not.
+
+    ``Other programs used 1.2 of 2 cores during deploy (steal 0.1): CPU and wall times are inflated.``
+    """
+    return _sentence([] if contention is None else [(phase, contention)], limit)
+
+
+def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> str:
+    """Return the warning of `sentence` for several phases, in one sentence; empty where none is inflated."""
+    return _sentence([(phase.name, phase.contention) for phase in phases if phase.contention is not None], limit)
+
+
+def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
+    causes = []
+    if by_others := [_taken(one, phase) for phase, one in phases if (one.others_share or 0.0) > limit]:
+        causes.append(f"other programs used {', '.join(by_others)}")
+    if throttled := [(phase, one) for phase, one in phases if (one.throttled_share or 0.0) > limit]:
+        quota = min(one.quota_cores or 0.0 for _, one in throttled)
+        stopped = ", ".join(f"{one.throttled_s or 0.0:.1f} s during {phase}" for phase, one in throttled)
+        causes.append(f"the CPU quota of {quota:.1f} cores stopped the run for {stopped}")
+    if not causes:
+        return ""
+    text = "; ".join(causes)
+    waited = _after_waiting(*(one for _, one in phases if contended(one, limit=limit)))
+    return f"{text[:1].upper()}{text[1:]}: CPU and wall times are inflated.{waited}"
+
+
+def _taken(contention: Contention, phase: str) -> str:
+    """Return the cores that other programs used in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
+    steal = contention.steal_cores or 0.0
+    stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
+    return f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores during {phase}{stolen}"
+
+
+def _after_waiting(*measured: Contention | None) -> str:
+    """Return in words that the run waited for a quiet machine, and the longest wait; empty where it did not wait."""
+    waited = max((one.waited_s for one in measured if one is not None and one.waited_s is not None), default=None)
+    return "" if waited is None else f" The run waited {durations.text(waited)} for a quiet machine before."
+
+
+def saturation_of_phase(
+    contents: Contents, phase: PhaseSpan, cpu: Sequence[CpuResult]
+) -> tuple[Saturation | None, str]:
+    """Return the machine's CPU use by the measured processes, or None and why that is unknown."""
+    cores = contents.opened.machine.cores
+    seconds = (contents.end_of(phase) - phase.start) / 1e9
+    if not cpu or cores <= 0 or seconds <= 0:
+        return None, "no process's CPU clock was read at the phase's edges"
+    # A process known from its metrics only may run on another machine.
+    here = [row for row in cpu if row.source == "clock"]
+    share = sum(row.seconds / row.window_s if row.window_s > 0 else 0.0 for row in here) / cores
+    terminated = counter_of_phase(phase, "apiserver_terminated_watchers_total")
+    return (
+        Saturation(
+            busy_share=share,
+            saturated=share >= SATURATED,
+            saturated_s=_saturated_seconds(contents, phase, cores),
+            busiest=tuple(row.process for row in here[:3]),
+            terminated_watchers=terminated,
+        ),
+        "",
+    )
+
+
+def _saturated_seconds(contents: Contents, phase: PhaseSpan, cores: int) -> float | None:
+    """Return the number of whole seconds of the phase in which all processes together used 95 % of the cores.
+
+    Reads of a process are about 1 s apart; its use is interpolated evenly between two.
+    """
+    start, end = phase.start, contents.end_of(phase)
+    steps = max(0, end - start) // _STEP_NS
+    used = [0.0] * steps
+    known = False
+    for reads in contents.reads.values():
+        for before, after in pairwise(reads):
+            if after.at <= start or before.at >= end or before.pid != after.pid or after.at <= before.at:
+                continue
+            known = known or not (before.edge and after.edge)
+            _spread(used, before, after, start)
+    if not known or not steps:
+        return None
+    return float(sum(use >= SATURATED * cores * _STEP_NS for use in used))
+
+
+def _spread(used: list[float], before: CpuRead, after: CpuRead, start: int) -> None:
+    """Add the CPU time between two reads to the seconds that they span."""
+    rate = (after.cpu_ns - before.cpu_ns) / (after.at - before.at)
+    first = max(0, (before.at - start) // _STEP_NS)
+    last = min(len(used) - 1, (after.at - start) // _STEP_NS)
+    for step in range(first, last + 1):
+        low, high = start + step * _STEP_NS, start + (step + 1) * _STEP_NS
+        used[step] += rate * max(0, min(high, after.at) - max(low, before.at))

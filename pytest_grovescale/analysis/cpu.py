@@ -1,26 +1,35 @@
-"""CPU time and memory of each measured process in a phase: differences of its exact CPU clock at the phase's edges.
+"""CPU time and memory of each measured process in a phase: by its exact CPU clock, or by the metrics it serves.
 
-For a process without a clock on this machine, its own metrics are used; see `scraped_cpu`.
+For a process without a clock on this machine, its own metrics are used: an operator that runs as a pod on another
+machine's node is one of them. Its counter is read a little before the phase and a little after it, in ticks; the result
+contains its possible error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..recording.records import CpuRead
-from .contents import Contents, PhaseSpan
-from .result import CpuResult
-from .scraped_cpu import scraped_cpu_of_phase
+from .metrics.counters import PROCESS_START, Lifetime, growth_within, process_lifetimes, values_within
+from .metrics.history import TargetHistory
+from .reconciles import why_not_scraped
+from .recording_index import Contents, PhaseSpan
+from .result import OPERATOR, CpuResult
+
+CPU = "process_cpu_seconds_total"
+
+RSS = "process_resident_memory_bytes"
+
+REPLICAS = "replica/"
+"""Prefix of the targets of an operator's single pods, where it has several."""
+
+COUNTER_S = 0.02
+"""Error of a difference of two values of the counter: user and system time, each in whole ticks of 10 ms, as in
+/proc/PID/stat (proc(5); the client libraries of Go and Python read them there)."""
 
 _S = 1e9
-
-
-class _Use(NamedTuple):
-    seconds: float
-    lower_bound: bool
-    window_s: float
-    waiting_s: float | None
 
 
 def cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[CpuResult, ...], dict[str, str]]:
@@ -30,7 +39,7 @@ def cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[CpuResult,
         window = _window(contents, phase, process, reads)
         if (row := _row(contents, phase, process, window)) is not None:
             rows.append(row)
-        elif window or _began_before(reads, contents.end_of(phase)):
+        elif window or (reads and reads[0].at <= contents.end_of(phase)):
             missing[f"cpu:{process}"] = _why(contents, phase, process)
     for failure in contents.failures:
         kind, _, process = failure.source.partition(":")
@@ -43,13 +52,10 @@ def cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[CpuResult,
 def _window(contents: Contents, phase: PhaseSpan, process: str, reads: Sequence[CpuRead]) -> list[CpuRead]:
     """Return a process's reads from its read at the phase's start to the one at its end, both included."""
     start, end = phase.cpu_start.get(process), phase.cpu_end.get(process)
+    edges = ("", f"start:{phase.name}", f"end:{phase.name}")
     low = start.at if start is not None else phase.start
     high = end.at if end is not None else contents.end_of(phase)
-    return [read for read in reads if low <= read.at <= high and read.edge in ("", *_edges(phase))]
-
-
-def _edges(phase: PhaseSpan) -> tuple[str, str]:
-    return f"start:{phase.name}", f"end:{phase.name}"
+    return [read for read in reads if low <= read.at <= high and read.edge in edges]
 
 
 def _row(contents: Contents, phase: PhaseSpan, process: str, window: Sequence[CpuRead]) -> CpuResult | None:
@@ -114,10 +120,6 @@ def _ended_in(contents: Contents, phase: PhaseSpan, process: str) -> bool:
     return any(phase.start <= gone.at <= contents.end_of(phase) for gone in contents.gone.get(process, ()))
 
 
-def _began_before(reads: Sequence[CpuRead], at: int) -> bool:
-    return bool(reads) and reads[0].at <= at
-
-
 def _why(contents: Contents, phase: PhaseSpan, process: str) -> str:
     end = contents.end_of(phase)
     failed = [f for f in contents.failures if f.source == f"cpu:{process}" and f.at <= end]
@@ -126,3 +128,77 @@ def _why(contents: Contents, phase: PhaseSpan, process: str) -> str:
     if any(gone.at <= end for gone in contents.gone.get(process, ())):
         return f"{process} had ended"
     return "its CPU clock was not read at both edges of the phase"
+
+
+def scraped_cpu_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[list[CpuResult], dict[str, str]]:
+    """Return a row for each target that serves its CPU time and memory and has no clock, and why others have none."""
+    rows: list[CpuResult] = []
+    missing: dict[str, str] = {}
+    for name, target in contents.metrics.targets.items():
+        if contents.reads.get(name) or not target.moments or target.moments[0].at > contents.end_of(phase):
+            continue
+        if lacking := [family for family in (CPU, RSS) if family not in target.series]:
+            missing[f"cpu:{name}"] = f"its clock cannot be read, and its metrics have no {' and no '.join(lacking)}"
+        elif _leads(contents, target):
+            continue
+        elif (row := _scraped_row(contents, phase, target)) is not None:
+            rows.append(row)
+        else:
+            start, end = phase.scrape_start.get(name), phase.scrape_end.get(name)
+            missing[f"cpu:{name}"] = why_not_scraped(contents, phase, name, start, end)
+    return rows, missing
+
+
+def _leads(contents: Contents, target: TargetHistory) -> bool:
+    """Return whether a replica's target is the operator's own, too: it leads, and has a row as the operator."""
+    operator = contents.metrics.targets.get(OPERATOR)
+    if operator is None or not operator.moments or not target.target.startswith(REPLICAS):
+        return False
+    born = [of.value(PROCESS_START, len(of.moments) - 1) for of in (operator, target)]
+    return None not in born and born[0] == born[1]
+
+
+def _scraped_row(contents: Contents, phase: PhaseSpan, target: TargetHistory) -> CpuResult | None:
+    start, end = phase.scrape_start.get(target.target), phase.scrape_end.get(target.target)
+    low = start.at if start is not None else phase.start
+    high = end.at if end is not None else contents.end_of(phase)
+    inside = [
+        scrape
+        for scrape, moment in enumerate(target.moments)
+        if low <= moment.at <= high and None not in (target.value(CPU, scrape), target.value(RSS, scrape))
+    ]
+    if len(inside) < 2:
+        return None
+    lifetimes = process_lifetimes(target, inside, CPU)
+    first, last = target.moments[inside[0]], target.moments[inside[-1]]
+    seconds, window_s = growth_within(target, CPU, lifetimes), (last.at - first.at) / 1e9
+    cores = seconds / window_s if window_s > 0 else 0.0
+    beyond_s = max(0.0, window_s + first.took_ns / 1e9 - (contents.end_of(phase) - phase.start) / 1e9)
+    memory = [value for life in lifetimes for value in values_within(target, RSS, life)]
+    return CpuResult(
+        process=target.target,
+        source="scrape",
+        seconds=seconds,
+        # Upper bound for most programs: as busy as in the phase, and one core at least.
+        resolution_s=COUNTER_S + beyond_s * max(1.0, cores),
+        lower_bound=len(lifetimes) > 1 or start is None or end is None,
+        window_s=window_s,
+        cores=cores,
+        rss_bytes=round(memory[-1]),
+        peak_rss_bytes=round(max(memory)),
+        rss_resolution_bytes=_largest_step(target, lifetimes),
+        restarts=len(lifetimes) - 1,
+    )
+
+
+def _largest_step(target: TargetHistory, lifetimes: Sequence[Lifetime]) -> int:
+    """Return the largest change of memory from one scrape of a process to its next, bytes."""
+    steps = (abs(after - before) for life in lifetimes for before, after in pairwise(values_within(target, RSS, life)))
+    return round(max(steps, default=0.0))
+
+
+class _Use(NamedTuple):
+    seconds: float
+    lower_bound: bool
+    window_s: float
+    waiting_s: float | None

@@ -1,4 +1,4 @@
-"""Disruptions of a phase's measurement: of the control plane, the recorder, its sources, or the machine.
+"""Disruptions of a phase: the control plane, the recorder, a source or the machine failed while it was measured.
 
 A stopped operator counts, too: no program stops itself. A restarted one does not: the test or the operator itself
 restarts it, which is part of the measurement.
@@ -7,16 +7,24 @@ restarts it, which is part of the measurement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from ..recording.conditions import WatchSpec, watches
-from ..recording.records import Stalled, StallKind, WatchGap
-from .api import OBJECT_WRITES
-from .contents import Contents, PhaseSpan, WatchStory
-from .gaps import audit_hole
-from .incidents import restarts_in_metrics
-from .result import Disruption, DisruptionKind, MilestoneResult
+from ..recording.records import IncidentKind, Stalled, StallKind, WatchGap
+from .api_requests import HARNESS, OBJECT_WRITES
+from .audit_times import qualified
+from .metrics.counters import PROCESS_START, restarts
+from .recording_gaps import audit_hole
+from .recording_index import Contents, PhaseSpan, WatchStory
+from .result import OPERATOR, Disruption, DisruptionKind, IncidentResult, MilestoneResult
+
+_KINDS: dict[str, IncidentKind] = {"kube-apiserver": "api-server-restart", "containerd": "node-restart"}
+"""Process → the kind of incident that its restart is. In a node that is a container, containerd runs the others: it
+ends only with the node."""
+
+_REPORTED_WITHIN_NS = 5_000_000_000
+"""The API reports a container's restart some time after its process has started: a kubelet looks once a second."""
 
 CONTROL_PLANE = (
     "kube-apiserver",
@@ -29,7 +37,8 @@ CONTROL_PLANE = (
 )
 """Processes whose exit disrupts every measurement. In a node that is a container, containerd runs the others."""
 
-RECORDER, MACHINE, OPERATOR, HARNESS, AUDIT = "recorder", "machine", "operator", "harness", "audit log"
+RECORDER, MACHINE, AUDIT = "recorder", "machine", "audit log"
+
 _STALLING = (*CONTROL_PLANE, RECORDER, MACHINE, OPERATOR, HARNESS)
 """Processes whose stalls count; a stopped Prometheus, for example, changes no figure."""
 
@@ -43,7 +52,74 @@ _SPEAKS_FOR = {"etcd": ("etcd", "kube-apiserver")}
 """Process → processes whose answers show that it works; by default its own."""
 
 _ALL = ("duration", "CPU", "API traffic", "reconciles", "samples")
+
 _CLOCK_SLACK_NS = 1_000_000_000
+
+
+class Happened(NamedTuple):
+    """One incident, at a moment of the recorder's clock, ns."""
+
+    at: int
+    kind: IncidentKind
+    subject: str
+    detail: str = ""
+
+
+def incidents_of(contents: Contents) -> list[Happened]:
+    """Return all incidents of a recording, in order."""
+    journaled = [Happened(one.at, one.kind, one.subject, one.detail) for one in contents.incidents]
+    return sorted([*journaled, *_of_processes(contents), *_of_targets(contents)])
+
+
+def incidents_of_phase(
+    contents: Contents, phase: PhaseSpan, happened: Sequence[Happened]
+) -> tuple[IncidentResult, ...]:
+    """Return the incidents from a phase's start to its end; its last scrapes may still reveal some.
+
+    ``happened``: all of the recording.
+    """
+    end = max(contents.end_of(phase), *(snapshot.at for snapshot in phase.scrape_end.values()), phase.start)
+    return tuple(
+        IncidentResult(kind=one.kind, subject=one.subject, detail=one.detail, after_s=(one.at - phase.start) / 1e9)
+        for one in happened
+        if phase.start <= one.at <= end
+    )
+
+
+def _of_processes(contents: Contents) -> Iterator[Happened]:
+    """Yield each process that was measured under the name of an earlier one."""
+    for process, reads in contents.reads.items():
+        for before, after in pairwise(reads):
+            if before.pid != after.pid and not _reported(contents, process, before.at, after.at):
+                yield Happened(after.at, _kind(process), process, f"pid {before.pid} → {after.pid}")
+
+
+def _of_targets(contents: Contents) -> Iterator[Happened]:
+    """Yield each restart that only a target's metrics reveal, at the first scrape after it."""
+    for before, after, name in restarts_in_metrics(contents):
+        if not _reported(contents, name, before, after):
+            yield Happened(after, _kind(name), name, "by the time of its start in its metrics")
+
+
+def restarts_in_metrics(contents: Contents) -> Iterator[tuple[int, int, str]]:
+    """Yield each restart of a target whose process is not measured: last scrape before, first after, its name."""
+    for name, target in contents.metrics.targets.items():
+        if contents.reads.get(name) or PROCESS_START not in target.series:
+            continue
+        for scrape in sorted(restarts(target)):
+            yield target.moments[scrape - 1].at, target.moments[scrape].at, name
+
+
+def _reported(contents: Contents, name: str, before: int, after: int) -> bool:
+    """Return whether journaled events of a program's pods already explain the process change."""
+    return any(
+        one.subject.partition("/")[0] == name and before - _REPORTED_WITHIN_NS <= one.at <= after + _REPORTED_WITHIN_NS
+        for one in contents.incidents
+    )
+
+
+def _kind(name: str) -> IncidentKind:
+    return _KINDS.get(name, "process-restart")
 
 
 class _Span(NamedTuple):
@@ -61,19 +137,21 @@ class _Span(NamedTuple):
 def disruptions_of_phase(
     contents: Contents, phase: PhaseSpan, milestones: Sequence[MilestoneResult], *, hole: str
 ) -> tuple[Disruption, ...]:
-    """Return the disruptions of a phase, from its first edge to its last, in order. ``hole``: see `gaps.audit_hole`."""
+    """Return the disruptions of a phase, from its first edge to its last, in order.
+
+    ``hole``: why the audit log does not cover it, as `recording_gaps.audit_hole`.
+    """
     first = min([phase.start, *(read.at for read in phase.cpu_start.values())])
     last = max([contents.end_of(phase), *(snapshot.at for snapshot in phase.scrape_end.values())])
     outages = list(_outages(contents))
     spans = [*outages, *_stalls(contents, outages), *_gaps(contents, phase)]
     overlapping = [span for span in spans if span.start <= last and (span.end is None or span.end >= first)]
-    found = [_disruption(span, phase, milestones, last) for span in sorted(overlapping, key=lambda span: span.start)]
+    disruptions = [
+        _disruption(span, phase, milestones, last) for span in sorted(overlapping, key=lambda span: span.start)
+    ]
     if contents.opened.audited and hole and phase.ended is not None:
-        found.append(_audit_gap(contents, phase, hole))
-    return tuple(found)
-
-
-# ---- in the recording
+        disruptions.append(_audit_gap(contents, phase, hole))
+    return tuple(disruptions)
 
 
 def _outages(contents: Contents) -> Iterator[_Span]:
@@ -167,7 +245,7 @@ def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, ga
     return any(
         request.verb in OBJECT_WRITES
         and 200 <= request.code < 300
-        and (f"{request.resource}.{request.group}" if request.group else request.resource) == resource
+        and qualified(request) == resource
         and request.received_wall - offset <= high
         and request.completed_wall - offset >= low
         for request in contents.requests
@@ -183,9 +261,6 @@ def _audit_gap(contents: Contents, phase: PhaseSpan, hole: str) -> Disruption:
         text=f"in {phase.name}, {hole}",
         uncertain=("API traffic", "milestones by the API server's clock"),
     )
-
-
-# ---- in the phase
 
 
 def _disruption(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult], last: int) -> Disruption:
@@ -244,20 +319,20 @@ def _uncertain(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResu
         return tuple(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones))
     if span.subject != RECORDER:
         return (*(f"milestone {milestone.name}" for milestone in _late(span, phase, milestones)), *_ALL)
-    found = []
+    figures = []
     for milestone in milestones:
         if milestone.observed_s is None or not _within(phase.start + milestone.observed_s * 1e9, span.start, end):
             continue
         name = f"milestone {milestone.name} as the recorder saw it"
         if milestone.server_s is not None:
             name += f" ({milestone.observed_s:.3g} s; {milestone.server_s[1]:.3g} s by the API server's clock stands)"
-        found.append(name)
+        figures.append(name)
     if phase.ended is not None and any(_within(read.at, span.start, end) for read in phase.cpu_end.values()):
-        found += ["duration", "CPU at its end"]
+        figures += ["duration", "CPU at its end"]
     if any(_within(read.at, span.start, end) for read in phase.cpu_start.values()):
-        found.append("CPU at its start")
+        figures.append("CPU at its start")
     low, high = max(0.0, (span.start - phase.start) / 1e9), max(0.0, (min(end, last) - phase.start) / 1e9)
-    return (*found, f"samples from {low:.1f} s to {high:.1f} s")
+    return (*figures, f"samples from {low:.1f} s to {high:.1f} s")
 
 
 def _late(span: _Span, phase: PhaseSpan, milestones: Sequence[MilestoneResult]) -> list[MilestoneResult]:

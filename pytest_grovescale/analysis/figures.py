@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import ObjectRef
-from .api import OBJECT_WRITES, READS
+from .api_requests import OBJECT_WRITES, READS
 from .result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
@@ -57,11 +57,11 @@ class ApiFigures:
     @property
     def by_verb(self) -> dict[str, int]:
         """Verb → requests for objects (no Leases, Events, reviews or non-resource requests; no dry runs)."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in self.rows:
             if row.category == "object" and not row.dry_run:
-                found[row.verb] += row.count
-        return dict(sorted(found.items()))
+                counts[row.verb] += row.count
+        return dict(sorted(counts.items()))
 
     def per_object(self, n: int) -> dict[str, float]:
         """Return verb → requests for each of ``n`` objects; `by_verb` divided by ``n``."""
@@ -125,10 +125,10 @@ class ClientFigures:
     @property
     def by_method(self) -> dict[str, int]:
         """HTTP method → requests."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in self.rows:
-            found[row.method] += row.count
-        return dict(sorted(found.items()))
+            counts[row.method] += row.count
+        return dict(sorted(counts.items()))
 
     def at_most(self, verbs: Iterable[str]) -> int:
         """Return the upper bound of requests for objects with these verbs."""
@@ -196,10 +196,10 @@ class MilestoneFigures:
     @property
     def seconds(self) -> float:
         """By the best clock available: the API server's (the end of its interval), else the watch's."""
-        found = self.result.seconds
-        if found is None:
+        seconds = self.result.seconds
+        if seconds is None:
             raise NotMeasuredError(f"milestone {self.result.name!r} was not met in its phase")
-        return found
+        return seconds
 
     @property
     def observed(self) -> float:
@@ -271,7 +271,7 @@ def api(phase: PhaseResult, identity: str) -> ApiFigures:
     if not rows and identity not in phase.identities_seen:
         shared = [name for name in phase.identities_seen if identity in name.split("+")]
         raise NotMeasuredError(
-            f"{identity!r} shares its user with another role ({shared[0]}): its requests cannot be told apart"
+            f"{identity!r} shares its user with another role ({shared[0]}): its requests cannot be counted separately"
             if shared
             else f"the audit log has no request by {identity!r} up to the end of phase {phase.name!r}",
             next_step="Identities that it names: " + (", ".join(phase.identities_seen) or "none") + ".",
@@ -299,15 +299,15 @@ def cpu(phase: PhaseResult, process: str) -> CpuFigures:
             " profilers' cost",
             next_step="The same test's pass without profilers has it.",
         )
-    found = next((row for row in phase.cpu if row.process == process), None)
-    if found is None:
+    result = next((row for row in phase.cpu if row.process == process), None)
+    if result is None:
         known = ", ".join(row.process for row in phase.cpu) or "none"
         why = phase.missing.get(f"cpu:{process}") or phase.missing.get("cpu") or "no process of that name was read"
         raise NotMeasuredError(
             f"CPU of {process!r} in phase {phase.name!r} was not measured: {why}",
             next_step=f"Processes that were: {known}.",
         )
-    return CpuFigures(found)
+    return CpuFigures(result)
 
 
 def rss(phase: PhaseResult, process: str) -> int:
@@ -335,8 +335,8 @@ def reconciles(phase: PhaseResult, controller: str, *, result: str | None = None
     count = sum(row.count for row in chosen)
     if any(row.lower_bound for row in chosen):
         raise NotMeasuredError(
-            f"the operator was restarted in phase {phase.name!r}: its counters began anew, {controller!r} made at least"
-            f" {count} reconciles",
+            f"the operator was restarted in phase {phase.name!r}: its counters restarted at 0, {controller!r} made"
+            f" at least {count} reconciles",
             next_step="See its log for why it ended.",
         )
     return count
@@ -344,11 +344,11 @@ def reconciles(phase: PhaseResult, controller: str, *, result: str | None = None
 
 def milestone(phase: PhaseResult, name: str) -> MilestoneFigures:
     """Return when a milestone was met. Raises NotMeasuredError when the phase has none of that name."""
-    found = next((milestone for milestone in phase.milestones if milestone.name == name), None)
-    if found is None:
+    row = next((milestone for milestone in phase.milestones if milestone.name == name), None)
+    if row is None:
         known = ", ".join(milestone.name for milestone in phase.milestones) or "none"
         raise NotMeasuredError(f"phase {phase.name!r} has no milestone {name!r}", next_step=f"It has: {known}.")
-    return MilestoneFigures(found)
+    return MilestoneFigures(row)
 
 
 def noop(phase: PhaseResult, identity: str = "operator") -> NoopEvidence:
@@ -430,9 +430,9 @@ def late_text(late: Late) -> str:
     """Return a late object in one line: milestone, name, owner, and the reason as far as the API shows one."""
     where = f"{late.object.namespace}/" if late.object.namespace else ""
     owner = f" (of {late.owner})" if late.owner else ""
-    told = [part for part in (late.reason, *late.events[-1:]) if part]
+    known = [part for part in (late.reason, *late.events[-1:]) if part]
     return f"{late.milestone}: {late.object.resource} {where}{late.object.name}{owner}: " + (
-        "; ".join(told) or "the API tells no reason"
+        "; ".join(known) or "the API server reports no reason"
     )
 
 

@@ -9,9 +9,18 @@ import msgspec
 import numpy as np
 
 from .run_metrics import COUNTS, Unit, units_of
-from .statistics.paired import Floats, bound, evidence, log_ratio, moments, never_varies, p_above, p_below
-from .statistics.sample_size import pairs_needed
-from .statistics.signed_rank import signed_rank_p
+from .statistics.paired import (
+    Floats,
+    bound,
+    evidence,
+    log_ratio,
+    moments,
+    never_varies,
+    p_above,
+    p_below,
+    pairs_needed,
+    signed_rank_p,
+)
 
 MetricVerdict = Literal["regression", "improvement", "ok", "inconclusive", "not-measured"]
 
@@ -139,7 +148,7 @@ def _with_intervals(
     tested = log_ratio(a, b) if metric.method == "ratio" else differences
     low_level = levels.alone if levels.adjusted_low is None else levels.adjusted_low
     high_level = _high_level(metric, tested, levels, bounds)
-    found = msgspec.structs.replace(
+    comparison = msgspec.structs.replace(
         metric,
         difference_low=_bound(differences, low_level, 0),
         difference_high=_bound(differences, high_level, 1),
@@ -147,9 +156,9 @@ def _with_intervals(
         wilcoxon_p=signed_rank_p(tested) if tested.size > 1 else None,
     )
     if metric.method != "ratio":
-        return found
+        return comparison
     return msgspec.structs.replace(
-        found,
+        comparison,
         ratio=math.exp(float(tested.mean())),
         low=_exp(_bound(tested, low_level, 0)),
         high=_exp(_bound(tested, high_level, 1)),
@@ -172,15 +181,12 @@ def _high_level(metric: MetricComparison, tested: Floats, levels: MetricLevels, 
 
 
 def _bound(values: Floats, level: float, side: int) -> float | None:
-    return _finite(bound(moments(values), level)[side])
+    end = bound(moments(values), level)[side]
+    return float(end) if np.isfinite(end) else None
 
 
 def _exp(end: float | None) -> float | None:
     return None if end is None else math.exp(end)
-
-
-def _finite(value: Floats) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _two_sided(values: Floats) -> float | None:
@@ -206,8 +212,8 @@ def _more_pairs(
         pairs_needed(float(margin.mean()), float(margin.std(ddof=1)), level=level)
         for margin, level in ((above, gated_level), (below, levels.alone))
     ]
-    found = [n for n in needed if n is not None]
-    return max(next_look, min(found) - a.size) if found else None
+    enough = [n for n in needed if n is not None]
+    return max(next_look, min(enough) - a.size) if enough else None
 
 
 def not_measured(key: str, *, gated: bool, note: str) -> MetricComparison:
@@ -217,5 +223,5 @@ def not_measured(key: str, *, gated: bool, note: str) -> MetricComparison:
 
 def metric_evidence(key: str, a: Floats, b: Floats, bounds: Bounds) -> tuple[float, float, float]:
     """Return one-sided p-values of regression, improvement and ok for one metric of at least one pair."""
-    found = evidence(a, b, counts=units_of(key) in COUNTS, regression=bounds.regression, ok=bounds.ok)
-    return float(found.regression), float(found.improvement), float(found.ok)
+    p = evidence(a, b, counts=units_of(key) in COUNTS, regression=bounds.regression, ok=bounds.ok)
+    return float(p.regression), float(p.improvement), float(p.ok)

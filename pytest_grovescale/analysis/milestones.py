@@ -1,24 +1,23 @@
-"""Times at which milestones were met, by the watch and, where the audit log can name the write, by the API server."""
+"""When each milestone was met: by the watch and, where the audit log names the write, by the API server; its floor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeGuard
 
-from ..recording.conditions import Condition, Count, Predicate
+from .. import durations
+from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer
 from ..recording.records import AnyRecord, MilestoneMet, ObjectRef, ObjectSeen
-from . import condition_text
-from .api import quantile
-from .contents import Contents, PhaseSpan, WatchStory
+from .api_requests import quantile
+from .audit_times import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 from .disruptions import RECORDER, SEEN_WITHIN_NS
+from .recording_index import Contents, PhaseSpan, WatchStory
 from .result import Clock, MilestoneResult, WatchLag
-from .writes import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 
+_READY = "status.conditions[type=Ready].status"
 
-class _Server(NamedTuple):
-    clock: Clock
-    interval: Interval | None
-    why_not: str = ""
+FLOOR = "floor"
+"""Label of the mark that holds one."""
 
 
 def milestones_of_phase(contents: Contents, phase: PhaseSpan, log: WriteLog | None) -> tuple[MilestoneResult, ...]:
@@ -30,45 +29,6 @@ def milestones_of_phase(contents: Contents, phase: PhaseSpan, log: WriteLog | No
     )
 
 
-def watch_lag(contents: Contents, log: WriteLog) -> WatchLag | None:
-    """Return how late events were seen after the answer to their write, over all objects whose writes are certain."""
-    lags: list[int] = []
-    for story in contents.watches.values():
-        for events in story.objects.values():
-            pairs = pair_what_can_be(log, story, events)
-            if isinstance(pairs, Unknown):
-                continue
-            answered = sorted(write.completed for write in pairs.writes)
-            lags += [max(0, event.at - at) for event, at in zip(pairs.events, answered, strict=True)]
-    if not lags:
-        return None
-    lags.sort()
-    return WatchLag(
-        events=len(lags), p50_ms=quantile(lags, 0.50) / 1e6, p99_ms=quantile(lags, 0.99) / 1e6, max_ms=lags[-1] / 1e6
-    )
-
-
-def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[str, str], list[Interval]]:
-    """Return (namespace, name) → when each change of an object was committed, for those where that is certain.
-
-    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. The clock test compares these with a
-    client's own times. Raises RecordingError for a recording without records.
-    """
-    contents = Contents()
-    for record in records:
-        contents.feed(record)
-    found: dict[tuple[str, str], list[Interval]] = {}
-    if not contents.opened.audited:
-        return found
-    log = WriteLog(contents.requests, contents.clock)
-    for story in contents.watches.values():
-        for key, events in story.objects.items() if story.opened.spec.resource == resource else ():
-            pairs = pair_what_can_be(log, story, events)
-            if not isinstance(pairs, Unknown):
-                found[key] = [pairs.interval(event) for event in pairs.events]
-    return found
-
-
 def _milestone(
     contents: Contents,
     phase: PhaseSpan,
@@ -77,13 +37,13 @@ def _milestone(
     log: WriteLog | None,
     count: int | None,
 ) -> MilestoneResult:
-    words = condition_text.text(condition)
+    words = condition_text(condition)
     counted = isinstance(condition, Count)
-    wanted = condition.n if isinstance(condition, Count) else None
+    target = condition.n if isinstance(condition, Count) else None
     reached = count if counted else None
     met = phase.met.get(name)
     if met is None:
-        return MilestoneResult(name=name, condition=words, met=False, reached=reached, wanted=wanted)
+        return MilestoneResult(name=name, condition=words, met=False, reached=reached, wanted=target)
     server = _server(contents, condition, met, log)
     doubt = server.interval.doubt if server.interval is not None else max(met.uncertainty_ns, _late_by(contents, met))
     return MilestoneResult(
@@ -98,7 +58,7 @@ def _milestone(
         why_not_server=server.why_not,
         object=met.object,
         reached=reached,
-        wanted=wanted,
+        wanted=target,
     )
 
 
@@ -129,13 +89,13 @@ def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: Wr
     event = _tipping_event(story, met, met.object) if story is not None else None
     if story is None or event is None:
         return _Server("watch", None, "the event that tipped it is not in the recording")
-    found = time_of_event(log, story, event)
-    if isinstance(found, Unknown) and event.change == "added" and _is_plain_count(condition):
+    committed = time_of_event(log, story, event)
+    if isinstance(committed, Unknown) and event.change == "added" and _is_plain_count(condition):
         by_number = time_of_nth_create(log, story, condition.n, met.at)
-        found = by_number if isinstance(by_number, Interval) else found
-    if isinstance(found, Unknown):
-        return _Server("watch", None, found.why)
-    return _Server("server", found)
+        committed = by_number if isinstance(by_number, Interval) else committed
+    if isinstance(committed, Unknown):
+        return _Server("watch", None, committed.why)
+    return _Server("server", committed)
 
 
 def _is_plain_count(condition: Condition) -> TypeGuard[Count]:
@@ -146,5 +106,112 @@ def _is_plain_count(condition: Condition) -> TypeGuard[Count]:
 def _tipping_event(story: WatchStory, met: MilestoneMet, ref: ObjectRef) -> ObjectSeen | None:
     """Return the event that met a milestone: the last of its object up to then, unless it was synthetic."""
     events = story.objects.get((ref.namespace, ref.name), [])
-    found = next((event for event in reversed(events) if event.at <= met.at), None)
-    return None if found is None or found.initial else found
+    tipping = next((event for event in reversed(events) if event.at <= met.at), None)
+    return None if tipping is None or tipping.initial else tipping
+
+
+def watch_lag(contents: Contents, log: WriteLog) -> WatchLag | None:
+    """Return how late events were seen after the answer to their write, over all objects whose writes are certain."""
+    lags: list[int] = []
+    for story in contents.watches.values():
+        for events in story.objects.values():
+            pairs = pair_what_can_be(log, story, events)
+            if isinstance(pairs, Unknown):
+                continue
+            answered = sorted(write.completed for write in pairs.writes)
+            lags += [max(0, event.at - at) for event, at in zip(pairs.events, answered, strict=True)]
+    if not lags:
+        return None
+    lags.sort()
+    return WatchLag(
+        events=len(lags), p50_ms=quantile(lags, 0.50) / 1e6, p99_ms=quantile(lags, 0.99) / 1e6, max_ms=lags[-1] / 1e6
+    )
+
+
+def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[str, str], list[Interval]]:
+    """Return (namespace, name) → when each change of an object was committed, for those where that is certain.
+
+    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. The clock test compares these with a
+    client's own times. Raises RecordingError for a recording without records.
+    """
+    contents = Contents()
+    for record in records:
+        contents.feed(record)
+    intervals: dict[tuple[str, str], list[Interval]] = {}
+    if not contents.opened.audited:
+        return intervals
+    log = WriteLog(contents.requests, contents.clock)
+    for story in contents.watches.values():
+        for key, events in story.objects.items() if story.opened.spec.resource == resource else ():
+            pairs = pair_what_can_be(log, story, events)
+            if not isinstance(pairs, Unknown):
+                intervals[key] = [pairs.interval(event) for event in pairs.events]
+    return intervals
+
+
+def condition_text(condition: Condition) -> str:
+    """Return a condition in words: ``1000 pods ready``, ``podcliqueset x: status.available ≥ 500``, ``0 pods``."""
+    match condition:
+        case Timer(seconds=seconds):
+            return f"{durations.text(seconds)} passed"
+        case AllOf(of=parts):
+            return " and ".join(_part(part) for part in parts)
+        case AnyOf(of=parts):
+            return " or ".join(_part(part) for part in parts)
+        case Count():
+            return _named(condition) if condition.name else _count(condition)
+
+
+def _part(condition: Condition) -> str:
+    inner = condition_text(condition)
+    return f"({inner})" if isinstance(condition, AllOf | AnyOf) and len(condition.of) > 1 else inner
+
+
+def _count(count: Count) -> str:
+    how = {"==": "", ">=": "at least ", "<=": "at most "}[count.op]
+    kind = count.watch.resource.partition(".")[0]
+    which = _predicate(count.where)
+    chosen = ", ".join(part for part in (count.watch.label_selector, count.watch.field_selector) if part)
+    words = f"{how}{count.n} {kind}" + (f" ({chosen})" if chosen else "")
+    if which == "ready":
+        return f"{words} ready"
+    return f"{words} with {which}" if which else words
+
+
+def _named(count: Count) -> str:
+    who = f"{count.watch.resource.partition('.')[0]} {count.name}"
+    which = _predicate(count.where)
+    none = count.n == 0 and count.op in ("==", "<=")
+    if not which:
+        return f"{who} gone" if none else f"{who} exists"
+    return f"{who}: not {which}" if none else f"{who}: {which}"
+
+
+def _predicate(where: Predicate) -> str:
+    parts = [_test(test) for test in where.tests]
+    parts += [part for part in (where.expression, where.function and f"{where.function}()") if part]
+    return " and ".join(parts)
+
+
+def _test(test: FieldTest) -> str:
+    if test.path == _READY and test.value == "True" and test.op in ("==", "!="):
+        return "ready" if test.op == "==" else "not ready"
+    sign = {"==": "=", "!=": "≠", ">=": "≥", "<=": "≤", ">": ">", "<": "<"}[test.op]
+    return f"{test.path} {sign} {'null' if test.value is None else test.value}"
+
+
+def floor_detail(milestone: str, seconds: float) -> str:
+    """Return a floor as the detail of a mark."""
+    return f"{milestone} {seconds!r}"
+
+
+def floors_of(contents: Contents) -> dict[str, float]:
+    """Return milestone, or ``phase/milestone``, → seconds; the last declaration of each."""
+    details = (mark.detail.rpartition(" ") for mark in contents.marks if mark.label == FLOOR)
+    return {milestone: float(seconds) for milestone, _, seconds in details}
+
+
+class _Server(NamedTuple):
+    clock: Clock
+    interval: Interval | None
+    why_not: str = ""

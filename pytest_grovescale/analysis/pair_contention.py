@@ -14,8 +14,8 @@ import msgspec
 
 from ..errors import UsageError
 from ..recording.records import Closed, CoreTimes, CpuRead, MachineRead, Opened, PhaseEnded, PhaseStarted
-from .bottlenecks.clocks import API_SERVER, Window, demands
-from .contents import Contents, PhaseSpan
+from .bottlenecks.cpu_clocks import API_SERVER, Window, demands
+from .recording_index import Contents, PhaseSpan
 from .result import PhaseResult
 
 MAX_CONTENTION = 0.25
@@ -72,8 +72,8 @@ class PairContention(msgspec.Struct, frozen=True, kw_only=True):
 
 def worst_of(runs: Iterable[RunContention | None]) -> RunContention:
     """Return the contention of a pair: that of its more contended run; not measured where that of either is not."""
-    found = [run or RunContention(share=None, why_not="recorded before contention was measured") for run in runs]
-    return next((run for run in found if run.share is None), None) or max(found, key=lambda run: run.share or 0.0)
+    measured = [run or RunContention(share=None, why_not="recorded before contention was measured") for run in runs]
+    return next((run for run in measured if run.share is None), None) or max(measured, key=lambda run: run.share or 0.0)
 
 
 def is_contended(contention: RunContention, limit: float | None) -> bool:
@@ -89,7 +89,7 @@ def described(contention: RunContention) -> str:
     return f"{_percent(contention.share)} in {contention.phase}{steal}"
 
 
-def remarks(found: Sequence[PairContention], *, limit: float | None, repeats: int, warmup: int) -> list[str]:
+def remarks(pairs: Sequence[PairContention], *, limit: float | None, repeats: int, warmup: int) -> list[str]:
     """Return remarks: pairs that were discarded, pairs kept although contended, and pairs not measured.
 
     ``limit``, ``repeats`` and ``warmup`` are the plan's.
@@ -97,11 +97,11 @@ def remarks(found: Sequence[PairContention], *, limit: float | None, repeats: in
     if limit is None:
         return []
     above = f"programs outside the comparison and steal took more than {_percent(limit)} of the cores"
-    kept = [one for one in found if not one.discarded]
+    kept = [one for one in pairs if not one.discarded]
     texts = []
-    if again := [one for one in found if one.discarded]:
+    if again := [one for one in pairs if one.discarded]:
         used = f"{len(again)} of at most {repeats} repeats"
-        texts.append(f"{_count(again)} discarded and made again, since {above} ({used}): {_listed(again)}")
+        texts.append(f"{_count(again)} discarded and repeated, since {above} ({used}): {_listed(again)}")
     if stay := [one for one in kept if one.contended and one.pair > warmup]:
         why = "all repeats are used up" if repeats else "finished runs are not repeated"
         texts.append(
@@ -114,12 +114,12 @@ def remarks(found: Sequence[PairContention], *, limit: float | None, repeats: in
     return texts
 
 
-def _count(found: Sequence[PairContention]) -> str:
-    return "1 pair is" if len(found) == 1 else f"{len(found)} pairs are"
+def _count(pairs: Sequence[PairContention]) -> str:
+    return "1 pair is" if len(pairs) == 1 else f"{len(pairs)} pairs are"
 
 
-def _listed(found: Sequence[PairContention]) -> str:
-    return ", ".join(f"pair {one.pair} ({described(one.contention)})" for one in found)
+def _listed(pairs: Sequence[PairContention]) -> str:
+    return ", ".join(f"pair {one.pair} ({described(one.contention)})" for one in pairs)
 
 
 def _percent(share: float) -> str:
@@ -131,15 +131,15 @@ def contention_of_run(contents: Contents, phases: Collection[str], partners: Seq
 
     ``partners``: the recordings of runs made at the same time on this machine.
     """
-    found = [_of_phase(contents, phase, partners) for phase in contents.phases if phase.name in phases]
-    if not found:
+    of_phases = [_of_phase(contents, phase, partners) for phase in contents.phases if phase.name in phases]
+    if not of_phases:
         return RunContention(share=None, why_not="the recording has none of the phases that count")
-    return worst_of(found)
+    return worst_of(of_phases)
 
 
 def contention_of_phases(phases: Sequence[PhaseResult]) -> RunContention:
     """Return the contention of a finished run that is compared by itself: all other programs are outside it."""
-    found = [
+    of_phases = [
         RunContention(share=None, why_not=phase.missing.get("contention", "recorded before contention was measured"))
         if phase.contention is None or phase.contention.others_share is None
         else RunContention(
@@ -149,7 +149,7 @@ def contention_of_phases(phases: Sequence[PhaseResult]) -> RunContention:
         )
         for phase in phases
     ]
-    return worst_of(found) if found else RunContention(share=None, why_not="no phase was recorded")
+    return worst_of(of_phases) if of_phases else RunContention(share=None, why_not="no phase was recorded")
 
 
 def _of_phase(contents: Contents, phase: PhaseSpan, partners: Sequence[Contents]) -> RunContention:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-from .contents import Contents, PhaseSpan, Snapshot
-from .likeness import NO_OPERATOR
-from .result import ReconcileRow, ReconcileSource
-
-OPERATOR = "operator"
+from ..exposition.series import parse
+from .recording_index import Contents, PhaseSpan, Snapshot
+from .result import NO_OPERATOR, OPERATOR, ReconcileRow, ReconcileSource
 
 _RECONCILES = "controller_runtime_reconcile_total"
 _WORK_ITEMS = "workqueue_work_duration_seconds_count"
@@ -26,8 +22,6 @@ LIBRARY_QUEUES = (
     "DynamicServingCertificateController",
     "RequestHeaderAuthRequestController",
 )
-_ESCAPE = re.compile(r"\\(.)")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def reconciles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ReconcileRow, ...], str]:
@@ -39,24 +33,24 @@ def reconciles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[Rec
     start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
     if start is None or end is None:
         return (), why_not_scraped(contents, phase, OPERATOR, start, end)
-    anew = _began_anew(contents, phase, start, end)
+    restarted = _restarted(contents, phase, start, end)
     for family, label, source in _FAMILIES:
-        if rows := _rows(start, end, family, label, source, anew=anew):
+        if rows := _rows(start, end, family, label, source, restarted=restarted):
             return tuple(sorted(rows, key=lambda row: (row.controller, row.result))), ""
     return (), f"the operator's metrics have no {_RECONCILES} and no {_WORK_ITEMS}"
 
 
 def _rows(
-    start: Snapshot, end: Snapshot, family: str, label: str, source: ReconcileSource, *, anew: bool
+    start: Snapshot, end: Snapshot, family: str, label: str, source: ReconcileSource, *, restarted: bool
 ) -> list[ReconcileRow]:
     rows = []
     for series, value in end.samples.items():
         if not series.startswith(family + "{"):
             continue
-        labels = labels_of(series)
+        labels = parse(series).labels
         if source == "work-queue" and labels.get(label, "").startswith(LIBRARY_QUEUES):
             continue
-        count, reset = _increase(start.samples.get(series, 0.0), value, anew=anew)
+        count, reset = _increase(start.samples.get(series, 0.0), value, restarted=restarted)
         rows.append(
             ReconcileRow(
                 controller=labels.get(label, ""),
@@ -72,18 +66,13 @@ def _rows(
 def counter_of_phase(phase: PhaseSpan, family: str) -> int | None:
     """Return the total growth of all series of a counter, on all targets; None where no target has it."""
     grown = [
-        _increase(start.samples.get(series, 0.0), value, anew=False)[0]
+        _increase(start.samples.get(series, 0.0), value, restarted=False)[0]
         for target, end in phase.scrape_end.items()
         if (start := phase.scrape_start.get(target)) is not None
         for series, value in end.samples.items()
         if series.partition("{")[0] == family
     ]
     return round(sum(grown)) if grown else None
-
-
-def labels_of(series: str) -> dict[str, str]:
-    """Return the labels of a series as it is exposed: ``name{label="value",…}``."""
-    return {name: _unescaped(text) for name, text in _LABEL.findall(series)}
 
 
 def why_not_scraped(
@@ -102,7 +91,7 @@ def why_not_scraped(
     return f"the metrics of {target} were not scraped at the phase's {which}"
 
 
-def _began_anew(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snapshot) -> bool:
+def _restarted(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snapshot) -> bool:
     """Return whether the operator was restarted between two scrapes, whatever its counters show."""
     born = [name for name in start.samples if name.startswith("process_start_time_seconds")]
     if any(start.samples[name] != end.samples.get(name) for name in born):
@@ -113,13 +102,8 @@ def _began_anew(contents: Contents, phase: PhaseSpan, start: Snapshot, end: Snap
     return first is not None and last is not None and first.pid != last.pid
 
 
-def _increase(before: float, after: float, *, anew: bool) -> tuple[float, bool]:
+def _increase(before: float, after: float, *, restarted: bool) -> tuple[float, bool]:
     """Return a counter's growth and whether it was reset, which makes the growth a lower bound."""
-    if anew or after < before:
+    if restarted or after < before:
         return after, True
     return after - before, False
-
-
-def _unescaped(value: str) -> str:
-    """Return a label's value as it was before the exposition format escaped it."""
-    return _ESCAPE.sub(lambda found: "\n" if found.group(1) == "n" else found.group(1), value)

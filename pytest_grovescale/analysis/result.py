@@ -15,6 +15,12 @@ from ..recording.records import CheckDeclared, IncidentKind, Machine, ObjectRef,
 
 SCHEMA_VERSION = 2
 
+OPERATOR = "operator"
+"""The operator under test: its role among the identities, its process, and its metrics endpoint."""
+
+NO_OPERATOR = "none"
+"""Name used instead of an operator's where a test runs on the bare cluster."""
+
 Outcome = Literal["passed", "failed", "timeout", "interrupted", "unfinished"]
 """``unfinished``: the recording ends before the phase did (still running, or killed)."""
 
@@ -705,8 +711,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def disrupted(self) -> str:
         """The first disruption that makes all figures of a phase uncertain; empty without one."""
-        found = (one.text for phase in self.phases for one in phase.disruptions if one.kind in WHOLE_PHASE)
-        return next(found, "")
+        texts = (one.text for phase in self.phases for one in phase.disruptions if one.kind in WHOLE_PHASE)
+        return next(texts, "")
 
     @property
     def superseded(self) -> bool:

@@ -7,14 +7,13 @@ Metrics that a run did not measure, or measured in part, are left out; they are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from ..errors import NotMeasuredError
 from . import figures
-from .result import PhaseResult, TestResult
-
-OPERATOR = "operator"
+from .idle_baseline import over_idle, reconciles_of
+from .result import OPERATOR, PhaseResult, TestResult
 
 Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
 
@@ -88,8 +87,8 @@ def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
     """
     known = set(keys)
     worked = sorted(phase_of(key) for key in known if key.startswith("wall:"))
-    wanted = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests") for phase in worked]
-    return tuple(key for key in (*wanted, "noop_cpu", "noop_writes", "noop_requests") if key in known)
+    gated = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests") for phase in worked]
+    return tuple(key for key in (*gated, "noop_cpu", "noop_writes", "noop_requests") if key in known)
 
 
 def metrics_of(test: TestResult) -> dict[str, float]:
@@ -100,12 +99,12 @@ def metrics_of(test: TestResult) -> dict[str, float]:
     times: they would include the profilers' cost.
     """
     twins = {phase.idle_twin for phase in test.phases}
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for phase in test.phases:
         if phase.outcome == "passed" and phase.name not in twins and not WINDOW.fullmatch(phase.name):
-            found |= _of_phase(phase, profiled=test.profiled)
+            metrics |= _of_phase(phase, profiled=test.profiled)
     triggered = [phase for phase in test.phases if phase.triggers and phase.outcome == "passed"]
-    return found | _noop(test, triggered)
+    return metrics | _noop(test, triggered)
 
 
 def window_name(number: int, repeat: int = 0) -> str:
@@ -133,16 +132,16 @@ def saturated_phases(test: TestResult) -> tuple[str, ...]:
 
 def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
     # A phase without a milestone has a fixed length.
-    found = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
+    metrics = {f"wall:{phase.name}": phase.seconds} if phase.milestones else {}
     for milestone in phase.milestones:
         if milestone.met and milestone.seconds is not None:
-            found[f"milestone:{phase.name}/{milestone.name}"] = milestone.seconds
+            metrics[f"milestone:{phase.name}/{milestone.name}"] = milestone.seconds
     sources: dict[str, Callable[[], float]] = {
         "cpu": lambda: figures.cpu(phase, OPERATOR).seconds,
         "rss": lambda: figures.cpu(phase, OPERATOR).peak_rss_bytes,
         "api": lambda: _requests(phase),
         "writes": lambda: _object_writes(phase),
-        "reconciles": lambda: _reconciles(phase),
+        "reconciles": lambda: reconciles_of(phase),
     }
     if phase.traffic_source == "metrics":
         sources["client_requests"] = lambda: figures.client_requests(phase).requests
@@ -150,10 +149,10 @@ def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
         # It includes the profiler's cost.
         del sources["cpu"]
     for kind, source in sources.items():
-        found |= _measured(f"{kind}:{phase.name}", source)
+        metrics |= _measured(f"{kind}:{phase.name}", source)
     if phase.series is not None:
-        found[f"series:{phase.name}"] = phase.series
-    return found
+        metrics[f"series:{phase.name}"] = phase.series
+    return metrics
 
 
 def _measured(key: str, source: Callable[[], float]) -> dict[str, float]:
@@ -167,32 +166,18 @@ def _noop(test: TestResult, windows: Sequence[PhaseResult]) -> dict[str, float]:
     triggers = sum(phase.triggers for phase in windows)
     if not triggers:
         return {}
-    idle = {phase.name: phase for phase in test.phases if phase.outcome == "passed"}
     sources: dict[str, Callable[[], float]] = {
-        "noop_cpu": lambda: sum(_cpu_over_idle(phase, idle) for phase in windows) / triggers,
+        "noop_cpu": lambda: sum(over_idle(test, phase).difference_s for phase in windows) / triggers,
         "noop_writes": lambda: sum(_object_writes(phase) for phase in windows) / triggers,
         "noop_requests": lambda: sum(_requests(phase) for phase in windows) / triggers,
-        "noop_reconciles": lambda: sum(_reconciles(phase) for phase in windows) / triggers,
+        "noop_reconciles": lambda: sum(reconciles_of(phase) for phase in windows) / triggers,
     }
-    if test.profiled:
-        del sources["noop_cpu"]
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for key, source in sources.items():
-        found |= _measured(key, source)
-    if "noop_cpu" in found and found.get("noop_reconciles"):
-        found["noop_cpu_per_reconcile"] = found["noop_cpu"] / found["noop_reconciles"]
-    return found
-
-
-def _cpu_over_idle(phase: PhaseResult, idle: dict[str, PhaseResult]) -> float:
-    """Return the operator's CPU seconds in a window less those of the same time without a trigger."""
-    twin = idle.get(phase.idle_twin)
-    if twin is None:
-        raise NotMeasuredError(f"phase {phase.name!r} has no idle twin")
-    busy, still = figures.cpu(phase, OPERATOR), figures.cpu(twin, OPERATOR)
-    if still.result.window_s <= 0:
-        raise NotMeasuredError(f"the idle twin of {phase.name!r} has no length")
-    return busy.seconds - still.seconds * busy.result.window_s / still.result.window_s
+        metrics |= _measured(key, source)
+    if "noop_cpu" in metrics and metrics.get("noop_reconciles"):
+        metrics["noop_cpu_per_reconcile"] = metrics["noop_cpu"] / metrics["noop_reconciles"]
+    return metrics
 
 
 def _requests(phase: PhaseResult) -> int:
@@ -205,16 +190,3 @@ def _object_writes(phase: PhaseResult) -> int:
     if phase.traffic_source == "metrics" and figures.wrote_nothing(phase):
         return 0
     return figures.api(phase, OPERATOR).object_writes
-
-
-def _reconciles(phase: PhaseResult) -> int:
-    return sum(_by_controller(phase))
-
-
-def _by_controller(phase: PhaseResult) -> Iterator[int]:
-    controllers = {row.controller for row in phase.reconciles}
-    if not controllers:
-        why = phase.missing.get("reconciles", "the operator counts none")
-        raise NotMeasuredError(f"reconciles in phase {phase.name!r}: {why}")
-    for controller in sorted(controllers):
-        yield figures.reconciles(phase, controller)

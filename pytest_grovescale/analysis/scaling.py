@@ -104,18 +104,18 @@ def fit(key: str, runs: Iterable[SizedRun], *, alpha: float = 0.05) -> ScalingFi
         elif figure is None:
             left_out.append(f"{run.size:g}: not measured")
         elif figure <= 0 or run.size <= 0:
-            left_out.append(f"{run.size:g}: {figure:g} has no place on a logarithmic axis")
+            left_out.append(f"{run.size:g}: {figure:g} cannot be shown on a logarithmic axis")
         else:
             points.append(ScalingPoint(size=run.size, figure=figure))
-    found = ScalingFit(key=key, unit=units_of(key), points=tuple(points), left_out=tuple(left_out))
+    unfitted = ScalingFit(key=key, unit=units_of(key), points=tuple(points), left_out=tuple(left_out))
     sizes = sorted({point.size for point in points})
     if len(sizes) < LEAST_SIZES:
         return msgspec.structs.replace(
-            found, why=f"{len(sizes)} size{'s' * (len(sizes) != 1)} with figures; it takes {LEAST_SIZES}"
+            unfitted, why=f"{len(sizes)} size{'s' * (len(sizes) != 1)} with figures; it takes {LEAST_SIZES}"
         )
     fitted = line([math.log(point.size) for point in points], [math.log(point.figure) for point in points], alpha)
     return msgspec.structs.replace(
-        found,
+        unfitted,
         exponent=fitted.slope,
         low=fitted.low,
         high=fitted.high,

@@ -12,12 +12,12 @@ from itertools import groupby, pairwise
 
 import msgspec
 
-from ..recording.records import CpuRead, IncidentKind, ObjectSeen, Request
-from .api import counted, roles
-from .contents import Contents, PhaseSpan, WatchStory
-from .incidents import incidents_of
+from ..recording.records import CpuRead, IncidentKind, ObjectSeen
+from .api_requests import counted, roles
+from .disruptions import incidents_of
 from .metrics.curves import Curves, curves_of
-from .result import Clock, MarkResult, MilestoneResult, Outcome, PhaseResult, TestResult
+from .recording_index import Contents, PhaseSpan, WatchStory
+from .result import Clock, MarkResult, Outcome, PhaseResult, TestResult
 
 MAX_POINTS = 500
 """Of one count over time."""
@@ -193,13 +193,9 @@ def _phase(span: PhaseSpan, phase: PhaseResult, start: int) -> PhaseTime:
 def _milestones(phases: Iterable[tuple[PhaseSpan, PhaseResult]], start: int) -> Iterator[MilestoneTime]:
     for span, phase in phases:
         for milestone in phase.milestones:
-            if (after := _seconds_of(milestone)) is not None:
+            if milestone.met and (after := milestone.seconds) is not None:
                 at = (span.start - start) / 1e9 + after
                 yield MilestoneTime(phase=phase.name, name=milestone.name, at_s=round(at, 3), clock=milestone.clock)
-
-
-def _seconds_of(milestone: MilestoneResult) -> float | None:
-    return milestone.seconds if milestone.met else None
 
 
 def _marks(phases: Iterable[tuple[PhaseSpan, PhaseResult]], start: int) -> Iterator[MarkTime]:
@@ -255,12 +251,12 @@ def _changes(events: Sequence[ObjectSeen], fields: Sequence[str]) -> Iterator[tu
 def _states(event: ObjectSeen, fields: Sequence[str]) -> set[str]:
     if event.change == "deleted":
         return set()
-    found = {"existing"}
-    for name, (path, wanted) in _STATES.items():
+    states = {"existing"}
+    for name, (path, expected) in _STATES.items():
         value = event.fields.get(path) if path in fields else None
-        if value is not None and value != "" and (wanted is None or value == wanted):
-            found.add(name)
-    return found
+        if value is not None and value != "" and (expected is None or value == expected):
+            states.add(name)
+    return states
 
 
 def _counted(name: str, changes: list[tuple[int, int]], opened: int, start: int) -> Points:
@@ -326,14 +322,14 @@ def _cores(reads: Sequence[CpuRead], grid: _Grid) -> list[float | None]:
 
 def _rss(reads: Sequence[CpuRead], grid: _Grid) -> list[float | None]:
     """Return the peak memory in each bin; between two reads of one process, the value of the first."""
-    found: list[float | None] = [None] * grid.bins
+    peaks: list[float | None] = [None] * grid.bins
     for before, after in pairwise([*reads, reads[-1]]):
         last = grid.bin_of(after.at) if before.pid == after.pid else grid.bin_of(before.at)
         first = grid.bin_of(before.at)
         if first is not None and last is not None:
             for index in range(first, last + 1):
-                found[index] = max(found[index] or 0.0, float(before.rss_bytes))
-    return found
+                peaks[index] = max(peaks[index] or 0.0, float(before.rss_bytes))
+    return peaks
 
 
 def _requests(contents: Contents, grid: _Grid) -> Iterator[RequestBins]:
@@ -341,13 +337,9 @@ def _requests(contents: Contents, grid: _Grid) -> Iterator[RequestBins]:
     names = roles(contents.opened.identities)
     bins: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * grid.bins)
     for request in contents.requests:
-        if counted(request) and (index := grid.bin_of(_answered(request, contents))) is not None:
+        answered = request.completed_wall - contents.clock.offset(request.at)
+        if counted(request) and (index := grid.bin_of(answered)) is not None:
             bins[names.get(request.user, request.user), request.verb][index] += 1
     for (identity, verb), values in sorted(bins.items(), key=lambda item: (-sum(item[1]), item[0])):
         per_second = tuple(round(value * 1e9 / grid.width_ns, 3) for value in values)
         yield RequestBins(identity=identity, verb=verb, values=per_second)
-
-
-def _answered(request: Request, contents: Contents) -> int:
-    """Return when a request was answered, by the recorder's clock."""
-    return request.completed_wall - contents.clock.offset(request.at)

@@ -1,8 +1,11 @@
-"""Verdict of a test, from pytest's outcome, its checks and its recording."""
+"""The verdict of a test: pytest's outcome, its checks and its recording in one word; of reruns, the last one counts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from ..recording.records import TestEnded, TestOutcome
 from .result import Outcome, TestResult, TestVerdict
@@ -41,8 +44,8 @@ def verdict_of(test: TestResult) -> TestVerdict:
 
 def worst_of(verdicts: Iterable[TestVerdict]) -> TestVerdict:
     """Return the combined verdict of several tests."""
-    found = set(verdicts)
-    return next((verdict for verdict in _WORST if verdict in found), "passed")
+    present = set(verdicts)
+    return next((verdict for verdict in _WORST if verdict in present), "passed")
 
 
 def ended_as(ends: Sequence[TestEnded]) -> tuple[TestOutcome | None, str]:
@@ -52,3 +55,24 @@ def ended_as(ends: Sequence[TestEnded]) -> tuple[TestOutcome | None, str]:
             if end.outcome == outcome:
                 return outcome, end.message
     return None, ""
+
+
+def numbered(tests: Sequence[TestResult]) -> list[TestResult]:
+    """Return the tests in the order of their starts, each with its run number and the number of its runs.
+
+    A test's profiling pass is counted separately from the pass that measures.
+    """
+    ordered = sorted(tests, key=lambda test: (test.started, test.test))
+    of_each = Counter((test.test, test.profiled) for test in ordered)
+    so_far: Counter[tuple[str, bool]] = Counter()
+    runs = []
+    for test in ordered:
+        key = test.test, test.profiled
+        so_far[key] += 1
+        runs.append(msgspec.structs.replace(test, attempt=so_far[key], attempts=of_each[key]))
+    return runs
+
+
+def last(tests: Sequence[TestResult]) -> list[TestResult]:
+    """Return the runs that count."""
+    return [test for test in tests if not test.superseded]

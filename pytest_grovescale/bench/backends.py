@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..analysis.attempts import last
 from ..analysis.backends import BackendsTable, backends_table, short
 from ..analysis.result import TestResult
+from ..analysis.verdict import last
 from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
 from ..report import backends_table as report

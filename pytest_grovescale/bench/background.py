@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..analysis.analyse import analyse_run_over_time
+from ..analysis.comparability import InForce, in_force
 from ..analysis.comparison import VariantRun
-from ..analysis.in_force import InForce, in_force
 from ..errors import RecordingError
 from ..report.html import files as pages
 from ..report.html.background import Background, RunLink, RunRow, ShownRun

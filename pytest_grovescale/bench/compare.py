@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, check
 from ..analysis.pair_contention import MAX_CONTENTION, described
-from ..analysis.profiles.compared import NotProfiled
+from ..analysis.profiles.comparison import NotProfiled
 from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, machine_lock
 from ..errors import UsageError

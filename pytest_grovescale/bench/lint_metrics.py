@@ -10,7 +10,7 @@ from typing import get_args
 import msgspec
 
 from .. import redaction
-from ..analysis.metrics.surface import Surface, surface_of
+from ..analysis.metrics.snapshot import Surface, surface_of
 from ..checks import budgets, snapshot_checks
 from ..checks.metrics import lint as syntax
 from ..checks.metrics.difference import difference

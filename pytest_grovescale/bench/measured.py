@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from ..analysis.analyse import contents_of
-from ..analysis.attempts import last
 from ..analysis.comparison import VariantRun
-from ..analysis.contents import Contents
 from ..analysis.pair_contention import OF_CONTENTION, RunContention, contention_of_run
+from ..analysis.recording_index import Contents
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import metrics_of, phase_of, saturated_phases, windows_of
+from ..analysis.verdict import last
 from ..errors import ClusterError, RecordingError
 from ..recording import journal
 from ..report import jsonfile

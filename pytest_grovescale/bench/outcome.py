@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
+from ..analysis.comparability import InForce
 from ..analysis.comparison import Comparison, ComparisonVerdict, overall
-from ..analysis.in_force import InForce
-from ..analysis.profiles.compared import ProfilesCompared
+from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.result import CheckResult
 from ..analysis.scaling import Sweep
 from ..errors import ExitCode

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from ..analysis.comparison import ComparisonPlan, check
 from ..analysis.pair_contention import MAX_CONTENTION
-from ..analysis.profiles.wilson import wilson
+from ..analysis.profiles.functions import wilson
 from ..analysis.run_metrics import COUNTS, units_of
 from ..analysis.statistics.decision import decide, levels_of_look
 from ..analysis.statistics.paired import Flags, Floats, evidence

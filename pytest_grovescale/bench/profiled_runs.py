@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..analysis.profiles.chosen import PhaseProfile, every_cpu_profile, matched, with_whole_table
-from ..analysis.profiles.compared import NotProfiled, ProfilesCompared, alone, failed, functions_compared
+from ..analysis.profiles.comparison import NotProfiled, ProfilesCompared, alone, failed, functions_compared
 from ..analysis.profiles.functions import TOP
+from ..analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched, with_whole_table
 from ..errors import GrovescaleError, RecordingError
 from ..report import jsonfile
 from ..report.html import files as pages

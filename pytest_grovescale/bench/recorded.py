@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..analysis.attempts import last
+from ..analysis.comparability import differences, unlike
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
-from ..analysis.likeness import differences, unlike
 from ..analysis.pair_contention import MAX_CONTENTION, contention_of_phases
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import default_gated, metrics_of, saturated_phases
+from ..analysis.verdict import last
 from ..errors import UsageError
 from ..report import jsonfile
 from .measured import LATEST, broken

@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ..analysis import figures
-from ..analysis.client_requests import FAMILY
-from ..analysis.result import ApiRow, PhaseResult, TestResult
-from ..analysis.run_metrics import OPERATOR
+from ..analysis.api_requests import FAMILY
+from ..analysis.result import OPERATOR, ApiRow, PhaseResult, TestResult
 from ..errors import NotMeasuredError
 from .check import Check, CheckArgumentError, not_negative
 from .outcome import Outcome, against, at_most

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .. import durations
 from ..analysis import figures
-from ..analysis.idle import refuse_profiled
+from ..analysis.idle_baseline import refuse_profiled
 from ..analysis.result import CpuResult, PhaseResult, TestResult
 from ..errors import NotMeasuredError
 from ..quantity import memory_bytes

@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..analysis.attempts import last
 from ..analysis.contention import sentence
-from ..analysis.gaps import early_end
 from ..analysis.metrics.history import MetricsHistory
+from ..analysis.recording_gaps import early_end
 from ..analysis.result import CheckResult, Disruption, PhaseResult, Result, TestResult
-from ..analysis.verdict import verdict_of, worst_of
+from ..analysis.verdict import last, verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from ..recording.records import CheckDeclared
 from .check import Check, decode, id_of, text_of

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from ..analysis import figures
-from ..analysis.api import OBJECT_WRITES, READS
-from ..analysis.idle import idle_twin, reconciles_of
+from ..analysis.api_requests import OBJECT_WRITES, READS
+from ..analysis.idle_baseline import idle_twin, reconciles_of
 from ..analysis.result import PhaseResult
 from ..errors import NotMeasuredError
 from .api_requests import ROWS_SHOWN, by_own_count

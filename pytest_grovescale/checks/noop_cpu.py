@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from .. import durations
-from ..analysis.idle import OverIdle, over_idle
+from ..analysis.idle_baseline import OverIdle, over_idle
 from ..analysis.run_metrics import metrics_of
 from ..errors import NotMeasuredError
 from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of
@@ -173,7 +173,7 @@ def over_saved(now_s: float, saved_s: Sequence[float], used: OverIdle, *, name: 
         why = f"{stated_noise(used)}; {LEAST_SAVED} runs saved as {name} tell this machine's own"
         return Ratio(ratio, Z_95 * deviation, why)
     # Imports scipy, which most runs do not need.
-    from ..analysis.statistics.student import quantile
+    from ..analysis.statistics.paired import quantile
 
     one = statistics.stdev(saved_s)
     share = one / statistics.mean(saved_s)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ..analysis.metrics.history import OPERATOR, MetricsHistory, TargetHistory
-from ..analysis.metrics.surface import Surface
-from ..analysis.result import CheckResult, TestResult
+from ..analysis.metrics.history import MetricsHistory, TargetHistory
+from ..analysis.metrics.snapshot import Surface
+from ..analysis.result import OPERATOR, CheckResult, TestResult
 from ..errors import NotMeasuredError
 from ..recording.records import Machine, Scraped
 from .budgets import Declared

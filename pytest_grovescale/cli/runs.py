@@ -14,7 +14,7 @@ from .arguments import add_json, existing
 from .out import say, write
 
 if TYPE_CHECKING:
-    from ..analysis.profiles.chosen import PhaseProfile
+    from ..analysis.profiles.selection import PhaseProfile
     from ..analysis.result import TestResult
 
 
@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     from ..analysis.analyse import contents_of, merge, result_of
-    from ..analysis.profiles.attach import profiles_in, with_tables
+    from ..analysis.profiles.phase_profiles import profiles_in, with_tables
     from ..atomic_write import json_text
     from ..checks.judge import judge_run
     from ..recording.journal import read
@@ -78,7 +78,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _baselines() -> Callable[[TestResult], Callable[[str], Sequence[Mapping[str, float]]]]:
     """Return a function that finds the baselines of a test, stored in the project of the working folder."""
-    from ..analysis.likeness import backend_of
+    from ..analysis.comparability import backend_of
     from ..bench.baselines import Baselines
 
     kept = Baselines(Path.cwd())
@@ -99,7 +99,7 @@ def _recordings(path: Path) -> list[Path]:
 
 def _analyse(options: argparse.Namespace) -> int:
     from ..analysis.analyse import analyse_run_over_time
-    from ..analysis.profiles.attach import profiles_in
+    from ..analysis.profiles.phase_profiles import profiles_in
     from ..checks.judge import judge_run
     from ..recording.journal import wait_closed
     from ..report import jsonfile
@@ -122,7 +122,7 @@ def _analyse(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from ..analysis.analyse import analyse_run_over_time
-    from ..analysis.profiles.attach import profiles_in
+    from ..analysis.profiles.phase_profiles import profiles_in
     from ..checks.judge import judge_run
     from ..report.html import files
 
@@ -134,8 +134,8 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
-    from ..analysis.profiles.chosen import paired, with_first
-    from ..analysis.profiles.compared import ProfilesFile, functions_compared
+    from ..analysis.profiles.comparison import ProfilesFile, functions_compared
+    from ..analysis.profiles.selection import paired, with_first
     from ..atomic_write import json_text
     from ..report import function_difference, function_table
 
@@ -159,7 +159,7 @@ def _profile(options: argparse.Namespace) -> int:
 
 def _profiles(options: argparse.Namespace, folder: Path, *, module: str = "") -> list[PhaseProfile]:
     from ..analysis.analyse import analyse_run
-    from ..analysis.profiles.chosen import cpu_profiles, with_whole_table
+    from ..analysis.profiles.selection import cpu_profiles, with_whole_table
 
     _recordings(folder)
     chosen = cpu_profiles(analyse_run(folder), phase=options.phase, process=options.process)

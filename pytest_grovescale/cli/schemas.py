@@ -57,7 +57,7 @@ def documents() -> dict[str, Document]:
     """Return all kinds, by name."""
     # Imported late: no command imports more than it needs.
     from ..analysis.backends import BackendsTable
-    from ..analysis.profiles.compared import ProfilesFile
+    from ..analysis.profiles.comparison import ProfilesFile
     from ..analysis.result import Result
     from ..bench.matrix_table import MatrixFile
     from ..bench.outcome import ComparisonFile, SweepFile

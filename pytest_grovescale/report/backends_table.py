@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from ..analysis.backend_rows import BackendRow, Figure
-from ..analysis.backends import BackendsTable
+from ..analysis.backends import BackendRow, BackendsTable, Figure
 from .tables import Column, Sheet
 from .wording import NONE, bytes_, count, escape, seconds, three
 
@@ -80,7 +79,7 @@ def _differences(found: BackendsTable) -> Iterator[str]:
             for run, figure in zip(found.runs, row.figures, strict=True)
             if figure.value is not None
         )
-        yield f"{row.what}: {', '.join(told)} (by {count(round(max(row.told) - min(row.told)))})"
+        yield f"{row.what}: {', '.join(told)} (by {count(round(max(row.known) - min(row.known)))})"
 
 
 def _cells(row: BackendRow) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..analysis.bottlenecks.rows import ACROSS
+from ..analysis.bottlenecks.attribution import ACROSS
 from ..analysis.result import BottleneckRow, PhaseResult, Suspect
 from .tables import Column, Sheet
 from .wording import NONE, escape, percent, seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ..analysis.comparability import ARMS
 from ..analysis.comparison import (
     Comparison,
     ComparisonPlan,
@@ -14,7 +15,6 @@ from ..analysis.comparison import (
     overall,
 )
 from ..analysis.run_metrics import COUNTS, Unit, describe
-from ..analysis.work_alone import ARMS
 from .wording import NONE, bytes_, percent, seconds, three
 
 _NAMED = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..analysis.comparability import InForce
 from ..analysis.comparison import Comparison, overall
-from ..analysis.in_force import InForce
-from ..analysis.profiles.compared import ProfilesCompared
+from ..analysis.profiles.comparison import ProfilesCompared
 from .comparison_rows import (
     SECTIONS,
     WORK_HEADING,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profiles.compared import FunctionsCompared, NotProfiled, ProfiledSide
-from ..analysis.profiles.difference import Difference, DifferenceRow
+from ..analysis.profiles.comparison import Difference, DifferenceRow, FunctionsCompared, NotProfiled, ProfiledSide
 from .function_table import ROWS
 from .tables import Column, Sheet
 from .wording import NONE, count, escape, percent, three

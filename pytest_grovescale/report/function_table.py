@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.profiles.chosen import PhaseProfile, failures
 from ..analysis.profiles.functions import is_trunk
+from ..analysis.profiles.selection import PhaseProfile, failures
 from ..analysis.result import FunctionRow, PhaseResult, ProfileResult, TestResult
 from .tables import Column, Sheet
 from .wording import NONE, count, escape, percent, three

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis import figures
-from ..analysis.api import OBJECT_WRITES
+from ..analysis.api_requests import OBJECT_WRITES
 from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result, TestResult
 from ..errors import NotMeasuredError
 from .bottleneck_table import bottlenecks_markdown

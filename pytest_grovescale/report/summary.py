@@ -6,7 +6,7 @@ Terminal, Markdown and page all show these sentences, in this order.
 from __future__ import annotations
 
 from ..analysis import contention, figures
-from ..analysis.idle import over_idle
+from ..analysis.idle_baseline import over_idle
 from ..analysis.result import WHOLE_PHASE, PhaseResult, Scalar, TestResult
 from ..checks.outcome import headline
 from ..errors import NotMeasuredError

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from .. import durations
-from ..analysis.contention import API_SERVER, OTHERS_LIMIT
+from ..analysis.bottlenecks.cpu_clocks import API_SERVER
+from ..analysis.contention import OTHERS_LIMIT
 from ..recording.machine import MachineReader
 from ..recording.processes import Identity, ProcessesFile, identity, usage
 

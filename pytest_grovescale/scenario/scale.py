@@ -14,9 +14,9 @@ import msgspec
 from .. import durations, redaction
 from ..analysis.analyse import contents_of, result_of
 from ..analysis.disruptions import CONTROL_PLANE, stall_text
-from ..analysis.floors import FLOOR, floor_detail
 from ..analysis.metrics.history import MetricsHistory
-from ..analysis.profiles.attach import profiles_in
+from ..analysis.milestones import FLOOR, floor_detail
+from ..analysis.profiles.phase_profiles import profiles_in
 from ..analysis.result import CheckResult, PhaseResult, TestResult
 from ..checks.check import Bundle, Check, encode, text_of
 from ..checks.judge import judge, judge_all

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..analysis.metrics.history import OPERATOR
-from ..analysis.metrics.tracking import UNTRACKED, untracked
+from ..analysis.metrics.test_leakage import UNTRACKED, untracked
+from ..analysis.result import OPERATOR
 from ..errors import UsageError
 from ..kube.client import Client
 from ..operator.manifests import Object

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from .. import redaction, storage
-from ..analysis.likeness import NO_OPERATOR
+from ..analysis.result import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
 from ..errors import ClusterError, DefinitionError, UsageError

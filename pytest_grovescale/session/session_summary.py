@@ -10,8 +10,8 @@ import pytest
 
 from ..analysis.analyse import RECORDINGS, analyse_run_over_time
 from ..analysis.baseline import BaselineRow, rows, same_backend, usable
-from ..analysis.likeness import backend_of
-from ..analysis.profiles.attach import profiles_in
+from ..analysis.comparability import backend_of
+from ..analysis.profiles.phase_profiles import profiles_in
 from ..analysis.result import Result
 from ..analysis.timeline import Timeline
 from ..bench.baselines import Baselines

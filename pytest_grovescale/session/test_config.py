@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from .. import durations
-from ..analysis.likeness import NO_OPERATOR
+from ..analysis.result import NO_OPERATOR
 from ..bench.subject import Subject
 from ..cluster.definition import ClusterDefinition
 from ..errors import UsageError

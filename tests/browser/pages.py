@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from pytest_grovescale.analysis.analyse import analyse_run_over_time
 from pytest_grovescale.analysis.baseline import baseline_test, rows
+from pytest_grovescale.analysis.comparability import in_force
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
-from pytest_grovescale.analysis.in_force import in_force
-from pytest_grovescale.analysis.profiles.chosen import PhaseProfile, every_cpu_profile, matched
-from pytest_grovescale.analysis.profiles.compared import NotProfiled
+from pytest_grovescale.analysis.profiles.comparison import NotProfiled
+from pytest_grovescale.analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched
 from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, Contention, Suspect
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse_run
-from pytest_grovescale.analysis.blocked.dumps import Stack, read_dump
-from pytest_grovescale.analysis.blocked.waiting import waiting_workers
+from pytest_grovescale.analysis.blocked_workers import Stack, read_dump, waiting_workers
 from pytest_grovescale.analysis.metrics.history import histories_in
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.cluster.handle import Cluster

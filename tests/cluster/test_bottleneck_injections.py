@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from benchmarks.injections import CORE_WAITS, DATA, phases_of, seconds_of
-from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
+from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
 from pytest_grovescale.analysis.contention import sentence
 from pytest_grovescale.analysis.result import PhaseResult, Suspect
 

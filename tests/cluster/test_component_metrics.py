@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.analysis.api import category_of
+from pytest_grovescale.analysis.api_requests import category_of
 from pytest_grovescale.analysis.metrics.history import MetricsHistory, history_of
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.metrics.history import history_of
-from pytest_grovescale.analysis.metrics.tracking import UNTRACKED, untracked
+from pytest_grovescale.analysis.metrics.test_leakage import UNTRACKED, untracked
 from pytest_grovescale.analysis.result import CheckResult, Result
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client

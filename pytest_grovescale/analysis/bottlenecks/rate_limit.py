@@ -21,13 +21,12 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ...recording.workers.history import WorkerHistory
 from ...recording.workers.readings import Reading
-from ..api import category_of, counted
-from ..clock import WallClock
-from ..contents import Contents, PhaseSpan
+from ..api_requests import category_of, counted
+from ..audit_times import qualified
 from ..reconciles import LIBRARY_QUEUES
-from ..writes import qualified
-from .clocks import Window, demands
-from .turns import OPERATOR
+from ..recording_index import Contents, PhaseSpan, WallClock
+from ..result import OPERATOR
+from .cpu_clocks import Window, demands
 
 _S = 1_000_000_000
 _LEAST_S = 8
@@ -99,15 +98,15 @@ def limited_spells(
     """
     user = contents.opened.identities.get(OPERATOR)
     qps = _qps(contents.opened.parameters.get("qps", ""))
-    found: list[Spell] = []
+    spells: list[Spell] = []
     for group in _groups(requests, user, contents.clock):
         for flat in _flat_parts([at for at, _ in group], phase.start, contents.end_of(phase), qps):
-            if any(min(flat.end, other.end) > max(flat.start, other.start) for other in found):
+            if any(min(flat.end, other.end) > max(flat.start, other.start) for other in spells):
                 continue
             if why := _why(contents, phase, flat, qps, under_way):
                 inside = [request for at, request in group if flat.start <= at < flat.end]
-                found.append(Spell(flat.start, flat.end, flat.per_s, _what(inside), why))
-    return sorted(found)
+                spells.append(Spell(flat.start, flat.end, flat.per_s, _what(inside), why))
+    return sorted(spells)
 
 
 def _qps(value: str | float | bool) -> float | None:
@@ -158,7 +157,7 @@ def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -
     # Cumulative number of requests by each tenth of a second.
     sent = [bisect_left(times, start + tenth * _S // _TENTHS) for tenth in range(seconds * _TENTHS + 1)]
     by_second = sent[::_TENTHS]
-    found: list[_Flat] = []
+    parts: list[_Flat] = []
     first = 0
     while first < seconds:
         last = _end_of_run(by_second, first)
@@ -167,12 +166,12 @@ def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -
             rate, strays = _line(part)
             limit, least = _limit(rate, qps), _LEAST_S if qps is None else _LEAST_CORROBORATED_S
             if limit is not None and last - first >= least and strays <= _STRAYS + _STRAYS_S * rate:
-                found.append(_Flat(start + first * _S, start + last * _S, limit))
+                parts.append(_Flat(start + first * _S, start + last * _S, limit))
                 first = last
                 continue
         # A burst at the beginning may bend the line.
         first += max(1, (last - first) // 4)
-    return found
+    return parts
 
 
 def _end_of_run(places: Sequence[int], first: int) -> int:
@@ -266,13 +265,13 @@ def _closed_loop(under_way: Sequence[tuple[int, int]], flat: _Flat) -> bool:
 
 def _readings(history: WorkerHistory, phase: str, flat: _Flat) -> dict[int, list[Reading]]:
     """Return the readings of all the operator's own queues at each scrape in a spell."""
-    found: defaultdict[int, list[Reading]] = defaultdict(list)
+    by_scrape: defaultdict[int, list[Reading]] = defaultdict(list)
     for controller in history.readings:
         if not controller.startswith(LIBRARY_QUEUES):
             for reading in history.of_phase(controller, phase):
                 if flat.start <= reading.at < flat.end:
-                    found[reading.at].append(reading)
-    return dict(found)
+                    by_scrape[reading.at].append(reading)
+    return dict(by_scrape)
 
 
 def _mostly(readings: Mapping[int, Sequence[Reading]], holds: Callable[[Reading], bool]) -> bool:
@@ -285,8 +284,8 @@ def _cpu_bound(contents: Contents, flat: _Flat) -> bool:
     reads = contents.reads.get(OPERATOR, [])
     if not reads or reads[0].at > flat.start or reads[-1].at < flat.end:
         return True
-    (asked,) = demands(reads, [Window(flat.start, flat.end)])
-    return asked.used_s + (asked.waiting_s or 0.0) >= _BUSY_CORES * (flat.end - flat.start) / 1e9
+    (demand,) = demands(reads, [Window(flat.start, flat.end)])
+    return demand.used_s + (demand.waiting_s or 0.0) >= _BUSY_CORES * (flat.end - flat.start) / 1e9
 
 
 def _what(requests: Sequence[Request]) -> str:

@@ -1,9 +1,13 @@
-"""Counters over a run: their growth and their resets."""
+"""Counters over a run: their growth, their resets, and the lifetimes of the processes that serve them.
+
+A restarted process begins at zero, and another replica that takes over has its own counts. Counts after the last scrape
+of a process are lost, so that growth over several lifetimes is a lower bound.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...exposition.families import Family
@@ -15,6 +19,10 @@ PROCESS_START = "process_start_time_seconds"
 _COUNTING = {"counter": ("",), "histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_sum")}
 """Type of a family → suffixes of its samples that only ever grow."""
 
+_BORN_EARLY_NS = 1_000_000_000
+"""A process's start time may be up to a second early: it counts from the machine's boot, which is known to the second
+(``btime`` in /proc/stat, proc(5))."""
+
 
 class Reset(NamedTuple):
     """A counter that is lower than at the scrape before, or has a new creation time."""
@@ -25,6 +33,22 @@ class Reset(NamedTuple):
     """The first scrape after the reset."""
     before: float
     after: float
+
+
+class Lifetime(NamedTuple):
+    """Consecutive scrapes of one process, by their index."""
+
+    scrapes: tuple[int, ...]
+    from_zero: bool
+    """Whether it started after the scrape before, so that all of its counts are since then."""
+
+    @property
+    def first(self) -> int:
+        return self.scrapes[0]
+
+    @property
+    def last(self) -> int:
+        return self.scrapes[-1]
 
 
 def counts(name: str, families: Mapping[str, Family]) -> bool:
@@ -51,7 +75,7 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
     A series that appears later has grown by its whole value: it came with its first count. One that was reset has grown
     by its value before and its value now. A series that becomes a counter begins with its value.
     """
-    anew = {*_anew(target, series), *_process_starts(target)}
+    restarted = {*_recreated(target, series), *_process_starts(target)}
     counted = counting(target, parse(series).name)
     grown: list[float | None] = []
     total, last = 0.0, None
@@ -62,7 +86,7 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
             if last is None:
                 total += value if scrape else 0.0
             elif counted[scrape - 1]:
-                total += value if scrape in anew or value < last else value - last
+                total += value if scrape in restarted or value < last else value - last
             grown.append(total)
         last = last if value is None else value
     return grown
@@ -75,13 +99,13 @@ def resets(target: TargetHistory) -> Iterator[Reset]:
         counted = counting(target, name)
         if not any(counted):
             continue
-        anew = set(_anew(target, series))
+        recreated = set(_recreated(target, series))
         last: float | None = None
         for scrape, value in enumerate(target.values(series)):
             if value is None or not counted[scrape]:
                 last = None if not counted[scrape] else last
                 continue
-            if last is not None and (scrape in anew or value < last):
+            if last is not None and (scrape in recreated or value < last):
                 yield Reset(series, family_of(name, target.families_at(scrape)), scrape, last, value)
             last = value
 
@@ -119,7 +143,7 @@ def _process_starts(target: TargetHistory) -> Iterator[int]:
             last = value
 
 
-def _anew(target: TargetHistory, series: str) -> Iterator[int]:
+def _recreated(target: TargetHistory, series: str) -> Iterator[int]:
     """Yield the scrapes at which a series' creation time differs from the one before."""
     known = target.created.get(series) or target.created.get(_bare(target, series), [])
     yield from (scrape for (_, before), (scrape, now) in itertools.pairwise(known) if now != before)
@@ -141,3 +165,51 @@ def growth(target: TargetHistory, series: str, phase: str = "") -> float | None:
     before, after = grown[scrapes[0]], [grown[scrape] for scrape in scrapes if grown[scrape] is not None]
     last = after[-1] if after else None
     return 0.0 if last is None else last - (before or 0.0)
+
+
+def process_lifetimes(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Lifetime]:
+    """Return the lifetimes in some consecutive scrapes of a target, in order.
+
+    Separated by the process's start time; for a process that does not serve it, by a reset of the counter ``marker``.
+    """
+    lifetimes: list[list[int]] = []
+    for scrape in scrapes:
+        if lifetimes and _same(target, lifetimes[-1][-1], scrape, marker):
+            lifetimes[-1].append(scrape)
+        else:
+            lifetimes.append([scrape])
+    return [Lifetime(tuple(life), index > 0 and _began_after(target, life[0])) for index, life in enumerate(lifetimes)]
+
+
+def growth_within(target: TargetHistory, series: str, lifetimes: Sequence[Lifetime]) -> float:
+    """Return the growth of a counter over some lifetimes; a series that appears in one has grown by its whole value."""
+    return sum(_grown(target, series, life) for life in lifetimes)
+
+
+def values_within(target: TargetHistory, series: str, life: Lifetime) -> Iterator[float]:
+    """Yield a series' values in a lifetime, without scrapes that lack it."""
+    for scrape in life.scrapes:
+        if (value := target.value(series, scrape)) is not None:
+            yield value
+
+
+def _grown(target: TargetHistory, series: str, life: Lifetime) -> float:
+    shown = list(values_within(target, series, life))
+    if not shown:
+        return 0.0
+    came = life.from_zero or target.value(series, life.first) is None
+    return shown[-1] - (0.0 if came else shown[0])
+
+
+def _same(target: TargetHistory, before: int, after: int, marker: str) -> bool:
+    born = [target.value(PROCESS_START, scrape) for scrape in (before, after)]
+    if None not in born:
+        return born[0] == born[1]
+    was, now = (target.value(marker, scrape) for scrape in (before, after))
+    return was is None or now is None or now >= was
+
+
+def _began_after(target: TargetHistory, scrape: int) -> bool:
+    """Return whether a process started after the scrape before its first one; a counter that fell shows the same."""
+    born = target.value(PROCESS_START, scrape)
+    return born is None or born * 1e9 + _BORN_EARLY_NS > target.moments[scrape - 1].at

@@ -13,7 +13,8 @@ import msgspec
 from ...exposition.families import MetricType
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import family_of, parse
-from .history import OPERATOR, MetricsHistory, TargetHistory
+from ..result import OPERATOR
+from .history import MetricsHistory, TargetHistory
 from .summary import series_by_family
 
 MAX_LINES = 8
@@ -72,13 +73,13 @@ def curves_of(history: MetricsHistory, start: int) -> tuple[Curves, ...]:
     )
     if not targets:
         return ()
-    found = [_served(targets, start)]
+    curves = [_served(targets, start)]
     for target in targets:
-        if len(found) >= MAX_CURVES:
+        if len(curves) >= MAX_CURVES:
             break
         # Curves that never changed are least interesting: they come last.
-        found += sorted(_of_families(target, start), key=_stood_still)
-    return tuple(found[:MAX_CURVES])
+        curves += sorted(_of_families(target, start), key=_stood_still)
+    return tuple(curves[:MAX_CURVES])
 
 
 def _stood_still(curves: Curves) -> bool:
@@ -117,15 +118,15 @@ def _of_families(target: TargetHistory, start: int) -> Iterator[Curves]:
 
 def _counting_series(target: TargetHistory) -> dict[str, list[str]]:
     """Return family → those of its series whose values have a meaning on their own."""
-    found: dict[str, list[str]] = defaultdict(list)
+    by_family: dict[str, list[str]] = defaultdict(list)
     for text in target.series:
         name = parse(text).name
         family = family_of(name, target.families)
         if family in target.families:
             suffix = _COUNTS.get(target.families[family].type)
             if suffix is not None and name == family + suffix:
-                found[family].append(text)
-    return found
+                by_family[family].append(text)
+    return by_family
 
 
 def grouped(series: Mapping[str, int], *, by: str = "") -> tuple[str, dict[str, list[str]]]:
@@ -139,10 +140,13 @@ def grouped(series: Mapping[str, int], *, by: str = "") -> tuple[str, dict[str, 
     for text in series:
         for label in labels:
             values[label][parse(text).labels.get(label, "")].append(text)
-    telling = {label: len(found) for label, found in values.items() if len(found) > 1}
-    if not telling:
+    distinguishing = {label: len(by_value) for label, by_value in values.items() if len(by_value) > 1}
+    if not distinguishing:
         return "", {"all": list(series)}
-    label = min(telling, key=lambda name: (name != by, telling[name] > MAX_LINES, _fits(telling[name]), name))
+    label = min(
+        distinguishing,
+        key=lambda name: (name != by, distinguishing[name] > MAX_LINES, _fits(distinguishing[name]), name),
+    )
     return label, _heaviest(values[label], series, label)
 
 
@@ -152,10 +156,10 @@ def _fits(values: int) -> int:
 
 def _heaviest(groups: Mapping[str, list[str]], weights: Mapping[str, int], label: str) -> dict[str, list[str]]:
     ordered = sorted(groups, key=lambda value: (-sum(weights[text] for text in groups[value]), value))
-    found = {value or f"no {label}": groups[value] for value in sorted(ordered[:MAX_LINES])}
+    heaviest = {value or f"no {label}": groups[value] for value in sorted(ordered[:MAX_LINES])}
     if rest := [text for value in ordered[MAX_LINES:] for text in groups[value]]:
-        found[f"{len(ordered) - MAX_LINES} others"] = rest
-    return found
+        heaviest[f"{len(ordered) - MAX_LINES} others"] = rest
+    return heaviest
 
 
 def _line(target: TargetHistory, series: Sequence[str], shown: Sequence[int], *, grows: bool) -> list[float | None]:

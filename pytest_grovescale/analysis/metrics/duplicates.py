@@ -1,9 +1,9 @@
-"""Duplicate families, found by their values: names and correlation both mislead.
+"""Metric families that repeat another one: a built-in one, or one of the operator's own. Found by their values.
 
-An own family and a built-in one are the same when, reduced to the labels that they share by whatever name, they are
-equal at every scrape: exactly where the operator was idle, and while it worked to within the reconciles in progress,
-each of which may be counted by one family and not yet by the other. Seconds are compared when idle only, and with the
-tolerance of two clocks around the same work.
+*A built-in one.* An own family and a built-in one are the same when, reduced to the labels that they share by whatever
+name, they are equal at every scrape: exactly where the operator was idle, and while it worked to within the reconciles
+in progress, each of which may be counted by one family and not yet by the other. Seconds are compared when idle only,
+and with the tolerance of two clocks around the same work.
 
 Among thousands of slices of built-in families some agree by chance. The evidence against chance is the information
 content of the changes that both families share, at the scrapes at which either family changed: a random column with the
@@ -11,33 +11,182 @@ same mean matches one of n bits once in 2^n times. (The changes are assumed to b
 assumes least of counts with a given mean.) A match counts from one chance in 1000 on, over all slices that were tried.
 So a series that hardly changes proves nothing.
 
-Families that no built-in family explains are compared with each other: see `twins`.
+*Another of its own.* Two counts of one thing are equal at every scrape, exactly, also while work is in progress: there
+an attempt and its success, a start and an end differ. So the comparison is stricter than between a family and a
+built-in one, which count the same event at two moments; only whole families are compared, reduced to the labels that
+they share; and they have to have changed together several times while work was in progress. That is no proof: attempts
+and successes of a run without failures, with short work, look the same.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from ...exposition.families import Family, MetricType
 from ...exposition.libraries import LIBRARIES
 from ..result import FamilyVerdict, VerdictKind
-from .collisions import Builtin, collisions
+from .aggregation import Column, Group, Groups, Measure, Slice, measures, project, query, shared_labels, slices
 from .history import TargetHistory
-from .projection import Column, Groups, Measure, Slice, measures, project, query, shared_labels, slices
-from .rest import at_rest, rests, workers
-from .twins import Twin, twins
+from .idleness import at_rest, rests, workers
+
+LEAST_CHANGES = 3
+"""Scrapes during work at which both have changed."""
+
+_Key = tuple[bool, tuple[float | None, ...]]
+"""Whether it counts, and its sum at each scrape: two families must share both to be compared at all."""
 
 _BITS = 10.0
 """One chance in 1024."""
+
 _BITS_OF_CHANGE = 16.0
 """Upper bound of the evidence from one change, however large."""
+
 _REAL_SHARE = 0.05
 """Two clocks around the same work differ by less than this share of it."""
+
 _BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
+
 _ROUNDING = 1e-9
+
+
+class Builtin(Protocol):
+    """A family of the catalogue."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> MetricType: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+
+class Collision(NamedTuple):
+    """A family with the name of a built-in one."""
+
+    family: str
+    builtin: str
+    why: str
+    """The evidence that they differ."""
+
+
+class Twin(NamedTuple):
+    """A family that another of the same program makes superfluous."""
+
+    family: str
+    other: str
+    """The family that has the same information, or more."""
+    query: str
+    """PromQL that gives the same from the other."""
+    at_work: int
+    """Scrapes during work at which both have changed."""
+
+
+def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[FamilyVerdict]:
+    """Return the verdict on each family, as served, that no library defines, by name."""
+    collided = [
+        FamilyVerdict(family=one.family, kind="collision", other=one.builtin, why=one.why)
+        for one in collisions(target, catalogue)
+    ]
+    taken = {verdict.family for verdict in collided}
+    all_measures = measures(target)
+    scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
+    own = {
+        family: of
+        for family, of in all_measures.items()
+        if not (family in taken or family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created"))
+    }
+    by_values = {family: scene.verdict(family, of) for family, of in own.items()}
+    novel = {family: of for family, of in own.items() if by_values[family].kind == "novel"}
+    by_values |= {twin.family: _of_twin(twin, target) for twin in twins(target, novel)}
+    return sorted([*collided, *by_values.values()], key=lambda verdict: verdict.family)
+
+
+def _of_twin(twin: Twin, target: TargetHistory) -> FamilyVerdict:
+    why = f"equal at all {len(target.moments)} scrapes, and changed with it at {twin.at_work} while work was under way"
+    return FamilyVerdict(family=twin.family, kind="duplicate", other=twin.other, of_own=True, query=twin.query, why=why)
+
+
+def collisions(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> Iterator[Collision]:
+    """Yield the families that have a built-in one's name without being it, or whose samples would have its name."""
+    labels = {name: {label for one in of for label in one.values} for name, of in measures(target).items()}
+    owners = {name: builtin for builtin in catalogue.values() for name in _names(builtin.name, builtin.type)}
+    for name, family in sorted(target.families.items()):
+        why = ""
+        if builtin := catalogue.get(name):
+            why = _unlike(family, labels.get(name, set()), builtin)
+        elif builtin := next((owners[used] for used in _names(name, family.type) if used in owners), None):
+            why = f"a {family.type}: samples, or its name in OpenMetrics, meet those of the built-in {builtin.type}"
+        if builtin and why:
+            yield Collision(name, builtin.name, why)
+
+
+def _unlike(family: Family, labels: set[str], builtin: Builtin) -> str:
+    """Return why a family is not the built-in one of its name; fewer labels mean an older version."""
+    if family.type not in (builtin.type, "unknown"):
+        return f"a {family.type}, the built-in one is a {builtin.type}"
+    more = sorted(labels - set(builtin.labels))
+    return f"with labels that the built-in one lacks: {', '.join(more)}" if more else ""
+
+
+def _names(name: str, kind: MetricType) -> set[str]:
+    """Return the names that a family occupies: its own, its samples', and the one that OpenMetrics gives it."""
+    if kind in ("histogram", "summary"):
+        return {name, *(name + suffix for suffix in ("_bucket", "_count", "_sum"))}
+    return {name, name.removesuffix("_total")} if kind == "counter" else {name}
+
+
+def twins(target: TargetHistory, own: Mapping[str, list[Measure]]) -> Iterator[Twin]:
+    """Yield the families that another one duplicates or contains; of two duplicates, the later one by name."""
+    rest = at_rest(target)
+    alike: dict[_Key, list[list[Measure]]] = defaultdict(list)
+    for _, of_family in sorted(own.items()):
+        if sum(rest[scrape] is not True for scrape in of_family[0].changed) >= LEAST_CHANGES:
+            alike[_key(of_family[0])].append(of_family)
+    for families in alike.values():
+        for position, family in enumerate(families):
+            containing = [other for other in families if other is not family and _says_no_more(family, other)]
+            # The first of several duplicates is kept.
+            kept = [other for other in containing if other in families[:position] or not _says_no_more(other, family)]
+            if kept:
+                at_work = sum(rest[scrape] is not True for scrape in family[0].changed)
+                yield Twin(family[0].family, kept[0][0].family, _query(family[0], kept[0][0]), at_work)
+
+
+def _key(measure: Measure) -> _Key:
+    total = project(measure, ())[()]
+    return measure.counts, tuple(value or 0.0 for value in total) if measure.counts else tuple(total)
+
+
+def _says_no_more(family: Sequence[Measure], other: Sequence[Measure]) -> bool:
+    """Return whether another family contains all of a family: each of its series, and a histogram's sum too."""
+    by_suffix = {one.suffix: one for one in other}
+    pairs = [(one, by_suffix.get(one.suffix)) for one in family] if family[0].suffix else [(family[0], other[0])]
+    return all(theirs is not None and _equal(ours, theirs) for ours, theirs in pairs)
+
+
+def _equal(ours: Measure, theirs: Measure) -> bool:
+    labels = shared_labels(ours, theirs)
+    mine, others = project(ours, tuple(labels)), project(theirs, tuple(labels.values()))
+    return len(mine) == len(ours.rows) and _columns(mine, zero=ours.counts) == _columns(others, zero=ours.counts)
+
+
+def _columns(groups: Mapping[Group, Column], *, zero: bool) -> dict[Group, Column]:
+    """Return the columns of groups; ``zero``: missing values count as 0, and columns that are always 0 are left out."""
+    if not zero:
+        return dict(groups)
+    counted = {group: [value or 0.0 for value in column] for group, column in groups.items()}
+    return {group: list(column) for group, column in counted.items() if any(column)}
+
+
+def _query(family: Measure, other: Measure) -> str:
+    labels = shared_labels(family, other)
+    by = tuple(labels.values())
+    return query(other, by, (), project(other, by))
 
 
 class _Match(NamedTuple):
@@ -50,31 +199,6 @@ class _Match(NamedTuple):
     """The largest difference while work was in progress."""
     bits: float
     """Evidence of their changes against chance."""
-
-
-def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[FamilyVerdict]:
-    """Return the verdict on each family, as served, that no library defines, by name."""
-    found = [
-        FamilyVerdict(family=one.family, kind="collision", other=one.builtin, why=one.why)
-        for one in collisions(target, catalogue)
-    ]
-    taken = {verdict.family for verdict in found}
-    all_measures = measures(target)
-    scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
-    own = {
-        family: of
-        for family, of in all_measures.items()
-        if not (family in taken or family in catalogue or family.startswith(LIBRARIES) or family.endswith("_created"))
-    }
-    told = {family: scene.verdict(family, of) for family, of in own.items()}
-    novel = {family: of for family, of in own.items() if told[family].kind == "novel"}
-    told |= {twin.family: _of_twin(twin, target) for twin in twins(target, novel)}
-    return sorted([*found, *told.values()], key=lambda verdict: verdict.family)
-
-
-def _of_twin(twin: Twin, target: TargetHistory) -> FamilyVerdict:
-    why = f"equal at all {len(target.moments)} scrapes, and changed with it at {twin.at_work} while work was under way"
-    return FamilyVerdict(family=twin.family, kind="duplicate", other=twin.other, of_own=True, query=twin.query, why=why)
 
 
 class _Scene:
@@ -141,10 +265,10 @@ class _Scene:
         for group, column in ours.items():
             controller = dict(zip(by, group, strict=True)).get("controller", "")
             pairs = _Pairs(column, theirs.get(group), scrapes, zero=own.counts and built.counts)
-            found = _near(pairs) if own.real else self._apart(pairs, controller)
-            if found is None:
+            difference = _near(pairs) if own.real else self._apart(pairs, controller)
+            if difference is None:
                 return None
-            apart = max(apart, found)
+            apart = max(apart, difference)
             compared.append(list(pairs.changes(own.changed | built.changed, relative=own.real)))
         bits = sum(_bits(changes, apart, real=own.real) for changes in compared)
         return _Match(built, labels, taken, tuple(ours), apart, bits)

@@ -1,4 +1,4 @@
-"""Equations between series, as `invariant` states them: ``sum(a) by (x) == sum(b{code="409"}) by (x)``.
+"""Equations between series, ``sum(a) by (x) == sum(b{code="409"}) by (x)``, parsed and evaluated at each scrape.
 
     equation  = side ("==" | "<=" | ">=") side
     side      = term (("+" | "-") term)*
@@ -13,14 +13,27 @@ its counterpart on the right.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, cast
 
-from .selection import Reader, Selector, read_selector
+from ...exposition.series import family_of, parse
+from .counters import counts, increases
+from .history import TargetHistory
+from .selectors import Reader, Selector, read_selector
 
 Sign = Literal[1, -1]
+
 Relation = Literal["==", "<=", ">="]
 
 _RELATIONS: tuple[Relation, ...] = ("==", "<=", ">=")
+
+Group = tuple[str, ...]
+
+Groups = dict[Group, float]
+
+_ROUNDING = 1e-9
+"""Relative difference of sums of seconds that the order of additions may cause."""
 
 
 class Sum(NamedTuple):
@@ -55,6 +68,25 @@ class Equation(NamedTuple):
         return tuple(term.value for term in (*self.left, *self.right) if isinstance(term.value, Sum))
 
 
+class Balance(NamedTuple):
+    """Both sides of an equation for one group at one scrape."""
+
+    scrape: int
+    group: Group
+    """Values of the equation's ``by`` labels."""
+    left: float
+    right: float
+    apart: float
+    """Distance from equality (or the bound): 0 where the equation holds."""
+
+
+class Unknown(NamedTuple):
+    """A scrape at which a side could not be computed."""
+
+    scrape: int
+    why: str
+
+
 def equation(text: str) -> Equation:
     """Return the parsed equation. Raises ExpressionError with the place of the error."""
     reader = Reader(text)
@@ -69,7 +101,7 @@ def equation(text: str) -> Equation:
     for other, at in by:
         if set(other) != set(labels):
             reader.wrong(
-                f"this sum is {_said(other)}, the first one {_said(labels)}",
+                f"this sum is {_grouping(other)}, the first one {_grouping(labels)}",
                 at=at,
                 next_step="Give all sums the same `by (…)`.",
             )
@@ -88,7 +120,7 @@ def _term(reader: Reader, sign: Sign, by: list[tuple[tuple[str, ...], int]]) -> 
         return Term(sign, float(number.text))
     at = reader.next.at
     if reader.take("name", "sum") is None:
-        reader.wrong("`sum(…)` or a number is needed here", next_step="Write sum(name), also for a single series.")
+        reader.wrong("expected `sum(…)` or a number", next_step="Write sum(name), also for a single series.")
     labels = _by(reader)
     reader.need("sign", "`(`", "(")
     counted = _counted(reader)
@@ -120,5 +152,93 @@ def _by(reader: Reader) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _said(labels: tuple[str, ...]) -> str:
+def _grouping(labels: tuple[str, ...]) -> str:
     return f"by {', '.join(labels)}" if labels else "of all series together"
+
+
+class _Column(NamedTuple):
+    """A sum at every scrape."""
+
+    groups: list[Groups | None]
+    """None where its metric was not served."""
+    absent: float | None
+    """Value of a group without series: a counter gets its series when it first counts, so until then it is 0."""
+    why: str
+
+
+def balances(equation: Equation, target: TargetHistory) -> Iterator[Balance | Unknown]:
+    """Yield both sides of an equation for every group at every scrape, or why a side could not be computed."""
+    columns = {one: _column(target, one, equation.by) for one in equation.sums}
+    for scrape in range(len(target.moments)):
+        unknown = next((c.why for c in columns.values() if c.groups[scrape] is None), "")
+        if unknown:
+            yield Unknown(scrape, unknown)
+            continue
+        groups: set[Group] = set() if equation.by else {()}
+        groups.update(group for column in columns.values() for group in column.groups[scrape] or ())
+        for group in sorted(groups):
+            yield _balance(equation, columns, scrape, group)
+
+
+def _balance(equation: Equation, columns: dict[Sum, _Column], scrape: int, group: Group) -> Balance | Unknown:
+    sides = [_value_of_side(terms, columns, scrape, group) for terms in (equation.left, equation.right)]
+    for side in sides:
+        if isinstance(side, str):
+            return Unknown(scrape, side)
+    left, right = (side for side in sides if not isinstance(side, str))
+    difference = left - right
+    apart = {"==": abs(difference), "<=": max(difference, 0.0), ">=": max(-difference, 0.0)}[equation.relation]
+    return Balance(scrape, group, left, right, 0.0 if math.isclose(left, right, rel_tol=_ROUNDING) else apart)
+
+
+def _value_of_side(terms: tuple[Term, ...], columns: dict[Sum, _Column], scrape: int, group: Group) -> float | str:
+    """Return a side's value, or why it has none."""
+    total = 0.0
+    for sign, value in terms:
+        if isinstance(value, float):
+            total += sign * value
+            continue
+        column = columns[value]
+        summand = (column.groups[scrape] or {}).get(group, column.absent)
+        if summand is None:
+            return f"{value} has no series for {', '.join(group)}"
+        if math.isnan(summand):
+            return f"{value} is NaN"
+        total += sign * summand
+    return total
+
+
+def _column(target: TargetHistory, one: Sum, by: tuple[str, ...]) -> _Column:
+    chosen = one.selector.of(target.series)
+    served = [series for series in target.series if parse(series).name == one.selector.name]
+    counting = counts(one.selector.name, target.families)
+    why = _why_not(target, one, served, by, counting=counting)
+    if why:
+        return _Column([None] * len(target.moments), None, why)
+    scrapes = zip(*map(target.values, served), strict=True)
+    groups: list[Groups | None] = [{} if any(value is not None for value in values) else None for values in scrapes]
+    for series, parts in chosen.items():
+        group = tuple(parts.labels.get(label, "") for label in by)
+        values = increases(target, series) if one.increase else target.values(series)
+        for at, value in zip(groups, values, strict=True):
+            if at is not None and value is not None:
+                at[group] = at.get(group, 0.0) + value
+    return _Column(groups, 0.0 if counting else None, f"{one.selector.name} was not served")
+
+
+def _why_not(target: TargetHistory, one: Sum, served: list[str], by: tuple[str, ...], *, counting: bool) -> str:
+    """Return why a sum cannot be computed at any scrape; empty if it can."""
+    name = one.selector.name
+    if not served:
+        members = sorted({parse(text).name for text in target.series} - {name})
+        near = [member for member in members if family_of(member, target.families) == name]
+        return f"there is no series {name}" + (f"; its samples are {', '.join(near)}" if near else "")
+    labels = {label for text in served for label in parse(text).labels}
+    needed = (*by, *(matcher.label for matcher in one.selector.matchers))
+    if lacking := [label for label in needed if label not in labels]:
+        return f"{name} has no label {lacking[0]!r}, it has: {', '.join(sorted(labels)) or 'none'}"
+    if one.increase and not counting:
+        return f"{name} is not a counter: its increase is undefined"
+    if not counting and not one.selector.of(served):
+        return f"no series fits {one.selector}"
+    return ""

@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import family_of, parse
-from ..api import quantile
-from ..result import FamilySummary, RetypedFamily, TargetSummary
-from .history import OPERATOR, MetricsHistory, TargetHistory, TypeChange
+from ..api_requests import quantile
+from ..result import OPERATOR, FamilySummary, RetypedFamily, TargetSummary
+from .history import MetricsHistory, TargetHistory, TypeChange
 
 MAX_OWN = 40
 """Own families that a summary lists for one target; it has the total number of them, too."""
@@ -68,16 +68,16 @@ def series_by_family(target: TargetHistory) -> dict[str, list[int]]:
             family_of_name[name] = family_of(name, target.families)
         for scrape, change in target.comings(series):
             changes[family_of_name[name]][scrape] += change
-    return {family: _counted(of_family, len(target.moments)) for family, of_family in changes.items()}
-
-
-def _counted(changes: Mapping[int, int], scrapes: int) -> list[int]:
-    return list(accumulate(changes.get(scrape, 0) for scrape in range(scrapes)))
+    scrapes = range(len(target.moments))
+    return {
+        family: list(accumulate(of_family.get(scrape, 0) for scrape in scrapes))
+        for family, of_family in changes.items()
+    }
 
 
 def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[FamilySummary]:
     """Return the families that no library defines, the one with most series first."""
-    found = [
+    own = [
         FamilySummary(
             family=family,
             type=target.families[family].type if family in target.families else "unknown",
@@ -88,7 +88,7 @@ def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[Fami
         for family, counts in by_family.items()
         if not family.startswith(LIBRARIES)
     ]
-    return sorted(found, key=lambda family: (-family.series_peak, family.family))
+    return sorted(own, key=lambda family: (-family.series_peak, family.family))
 
 
 def _up_share(target: TargetHistory) -> float:

@@ -115,18 +115,18 @@ class _Reader:
             return tuple([self._index(frame) for frame in _frames(parts)])
 
     def _index(self, frame: str) -> int:
-        found = self._known.get(frame)
-        if found is None:
-            found = self._counter.function(_function(frame))
+        index = self._known.get(frame)
+        if index is None:
+            index = self._counter.function(_function(frame))
             if len(self._known) < _LINES * self._counter.max_functions:
-                self._known[frame] = found
+                self._known[frame] = index
             name, file = _parts(frame)
             bare = name.rpartition(".")[2]
             if (bare, file) in WAITS:
-                self._waits.add(found)
+                self._waits.add(index)
             if file and name != "<module>" and (bare, file) not in ROOTS:
-                self._not_roots.add(found)
-        return found
+                self._not_roots.add(index)
+        return index
 
 
 def _without_labels(parts: list[str]) -> list[str]:
@@ -153,8 +153,8 @@ def _frames(parts: list[str]) -> Iterator[str]:
 
 def _parts(frame: str) -> tuple[str, str]:
     """Return a frame's function and file, without the line number."""
-    found = _FRAME.fullmatch(frame)
-    return (found[1], found[2]) if found else (frame, "")
+    match = _FRAME.fullmatch(frame)
+    return (match[1], match[2]) if match else (frame, "")
 
 
 def _function(frame: str) -> Function:

@@ -1,13 +1,16 @@
-"""The function table of a profile: self, cumulative, share with its interval, CPU seconds."""
+"""The function table of a profile: self, cumulative, share with its Wilson interval, CPU seconds."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from math import sqrt
 
 from ..libraries import is_library
 from ..result import FunctionRow
 from .stacks import Function, Stacks
-from .wilson import wilson
+
+Z_95 = 1.959963984540054
+"""Two-sided 95 % quantile of the normal distribution."""
 
 MIN_SAMPLES = 100
 """Fewer on-CPU samples make no table: the interval of a share of 10 % would reach from 5 % to 18 %."""
@@ -37,19 +40,6 @@ TRUNK = frozenset(
 
 TOP = 40
 """Rows that a result keeps of a profile."""
-
-
-def independent(samples: int, on_cpu: float | None) -> float:
-    """Return the number of independent samples that py-spy's are worth; ``on_cpu``: samples that fit into the CPU time.
-
-    py-spy samples runnable threads, including those that wait for a core: where all cores are busy it samples the same
-    place again and again. With ``WAIT_SAMPLES`` in a row, the variance of a share is that of so many fewer samples (a
-    cluster sample's design effect). pprof's clock stands still in a wait: None.
-    """
-    if on_cpu is None or not samples > on_cpu > 0:
-        return float(samples)
-    waited = samples - on_cpu
-    return min(samples, samples * samples / (on_cpu + WAIT_SAMPLES * waited))
 
 
 def function_table(
@@ -90,36 +80,17 @@ def _row(stacks: Stacks, index: int, cpu_s: float | None, worth: float) -> Funct
     )
 
 
-def is_trunk(row: FunctionRow | Function) -> bool:
-    """Return whether a function only leads to others; a short table omits it."""
-    name = (row.name if isinstance(row, Function) else row.function).partition(" (")[0]
-    return name == "<module>" or (name.rpartition(".")[2], row.module) in TRUNK
+def independent(samples: int, on_cpu: float | None) -> float:
+    """Return the number of independent samples that py-spy's are worth; ``on_cpu``: samples that fit into the CPU time.
 
-
-def is_framework(row: FunctionRow | Function) -> bool:
-    """Return whether a function is not the program's own: of a library, or one that only leads to others."""
-    name = row.name if isinstance(row, Function) else row.function
-    return not name.startswith("<module>") and (is_trunk(row) or is_library(row.module))
-
-
-def in_module(function: Function, wanted: str) -> bool:
-    """Return whether a function is of a module; every function is of ``""``.
-
-    ``podclique`` names whole parts of a path, so it finds ``podclique/reconciler.py`` and
-    ``github.com/ai-dynamo/grove/operator/internal/controller/podclique`` but nothing of ``podcliqueset``;
-    ``podclique/reconciler`` and ``podclique/reconciler.py`` find the one file. With ``*``, ``?`` or ``[`` it is a
-    shell pattern for the whole path: ``*/podclique*``.
+    py-spy samples runnable threads, including those that wait for a core: where all cores are busy it samples the same
+    place again and again. With ``WAIT_SAMPLES`` in a row, the variance of a share is that of so many fewer samples (a
+    cluster sample's design effect). pprof's clock stands still in a wait: None.
     """
-    if not wanted:
-        return True
-    if any(sign in wanted for sign in "*?["):
-        return fnmatchcase(function.module, wanted)
-    parts, path = _path(wanted), _path(function.module)
-    return any(path[start : start + len(parts)] == parts for start in range(len(path) - len(parts) + 1))
-
-
-def _path(module: str) -> list[str]:
-    return module.removesuffix(".py").strip("/").split("/")
+    if on_cpu is None or not samples > on_cpu > 0:
+        return float(samples)
+    waited = samples - on_cpu
+    return min(samples, samples * samples / (on_cpu + WAIT_SAMPLES * waited))
 
 
 def problem_of(stacks: Stacks, *, errors: int = 0) -> str:
@@ -135,12 +106,12 @@ def _unreadable(stacks: Stacks, errors: int) -> str:
         return "the file ends in the middle of a line: the rest of the profile is missing"
     lost = stacks.lost + errors
     whole = stacks.total + stacks.waiting + lost
-    found = (
+    problems = (
         (lost, whole, "samples could not be read by the profiler"),
         (stacks.rootless, whole, "samples are torn or too deep for the profiler: their outer functions are missing"),
         (stacks.damaged, stacks.entries, "entries of the file are damaged"),
     )
-    for bad, of, what in found:
+    for bad, of, what in problems:
         if bad > MAX_UNREADABLE * of:
             return (
                 f"{bad:,} of {of:,} {what}, more than {MAX_UNREADABLE:.0%}: its shares cannot be trusted."
@@ -157,3 +128,52 @@ def _too_few(stacks: Stacks) -> str:
         f"{stacks.total:,} on-CPU samples{waiting}, fewer than the {MIN_SAMPLES} that a table needs:"
         " make the phase longer, or repeat the trigger of a no-op phase until there are 400"
     )
+
+
+def wilson(hits: float, samples: float, z: float = Z_95) -> tuple[float, float]:
+    """Return the interval of the true share that ``hits`` of ``samples`` independent samples estimate.
+
+    E. B. Wilson (1927), "Probable inference, the law of succession, and statistical inference": unlike the normal
+    approximation it holds near 0 and 1. ``samples`` may be fewer than were taken, and not an integer, where some are
+    redundant; ``hits`` is then reduced in proportion. Raises ValueError unless 0 ≤ hits ≤ samples > 0.
+    """
+    if not 0 <= hits <= samples or samples <= 0:
+        raise ValueError(f"{hits} of {samples} samples is no share")
+    share = hits / samples
+    square = z * z
+    middle = (share + square / (2 * samples)) / (1 + square / samples)
+    half = z / (1 + square / samples) * sqrt(share * (1 - share) / samples + square / (4 * samples * samples))
+    # At both ends the exact bound is 0 and 1; rounding must not exclude the share itself.
+    return min(max(0.0, middle - half), share), max(min(1.0, middle + half), share)
+
+
+def is_trunk(row: FunctionRow | Function) -> bool:
+    """Return whether a function only leads to others; a short table omits it."""
+    name = (row.name if isinstance(row, Function) else row.function).partition(" (")[0]
+    return name == "<module>" or (name.rpartition(".")[2], row.module) in TRUNK
+
+
+def is_framework(row: FunctionRow | Function) -> bool:
+    """Return whether a function is not the program's own: of a library, or one that only leads to others."""
+    name = row.name if isinstance(row, Function) else row.function
+    return not name.startswith("<module>") and (is_trunk(row) or is_library(row.module))
+
+
+def in_module(function: Function, module: str) -> bool:
+    """Return whether a function is of a module; every function is of ``""``.
+
+    ``podclique`` names whole parts of a path, so it finds ``podclique/reconciler.py`` and
+    ``github.com/ai-dynamo/grove/operator/internal/controller/podclique`` but nothing of ``podcliqueset``;
+    ``podclique/reconciler`` and ``podclique/reconciler.py`` find the one file. With ``*``, ``?`` or ``[`` it is a
+    shell pattern for the whole path: ``*/podclique*``.
+    """
+    if not module:
+        return True
+    if any(sign in module for sign in "*?["):
+        return fnmatchcase(function.module, module)
+    parts, path = _path(module), _path(function.module)
+    return any(path[start : start + len(parts)] == parts for start in range(len(path) - len(parts) + 1))
+
+
+def _path(module: str) -> list[str]:
+    return module.removesuffix(".py").strip("/").split("/")

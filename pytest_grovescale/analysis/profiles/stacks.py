@@ -1,9 +1,13 @@
-"""Call stacks with a weight each: the common form of all profiles."""
+"""Call stacks with a weight each: the form that every profile takes; and as speedscope's file format.
+
+Format of https://speedscope.app: github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources and
+src/lib/file-format-spec.ts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,6 +22,11 @@ MAX_FUNCTIONS = 100_000
 
 Unit = Literal["samples", "bytes", "goroutines"]
 
+Stack = tuple[int, ...]
+"""Indices into `Stacks.functions`, outermost first."""
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
 
 class Function(NamedTuple):
     """Key by which samples are summed: all lines of one function are one, two functions of one name are two."""
@@ -28,13 +37,6 @@ class Function(NamedTuple):
     """Python: the file as the profiler names it. Go: the package's path."""
     full: str
     """The full name."""
-
-
-OTHER_FUNCTIONS = Function("[other functions]", "", "[other functions]")
-OTHER_STACKS = Function("[other stacks]", "", "[other stacks]")
-
-Stack = tuple[int, ...]
-"""Indices into `Stacks.functions`, outermost first."""
 
 
 class Stacks(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,12 @@ class Stacks(msgspec.Struct, frozen=True, kw_only=True):
             yield (OTHER_STACKS,), self.rest
 
 
+OTHER_FUNCTIONS = Function("[other functions]", "", "[other functions]")
+
+
+OTHER_STACKS = Function("[other stacks]", "", "[other stacks]")
+
+
 class StackCounter:
     """Sums stacks in bounded memory, however many different ones there are.
 
@@ -102,9 +110,9 @@ class StackCounter:
 
     def function(self, function: Function) -> int:
         """Return the index of a function."""
-        found = self._index.get(function)
-        if found is not None:
-            return found
+        index = self._index.get(function)
+        if index is not None:
+            return index
         if len(self._index) >= self.max_functions and function is not OTHER_FUNCTIONS:
             return self.function(OTHER_FUNCTIONS)
         self._index[function] = len(self._own)
@@ -143,3 +151,39 @@ class StackCounter:
             entries=self.entries,
             cut=self.cut,
         )
+
+
+def speedscope(stacks: Stacks, name: str) -> bytes:
+    """Return a profile as speedscope JSON: one sample for each different stack, weighted.
+
+    ``</`` is escaped, so that the text can also stand inside a page's ``<script>``.
+    """
+    samples: list[Any] = list(stacks.counts)
+    weights = list(stacks.counts.values())
+    frames: list[dict[str, str]] = [
+        {"name": function.full, "file": function.module} if function.module else {"name": function.full}
+        for function in stacks.functions
+    ]
+    if stacks.rest:
+        samples.append((len(frames),))
+        weights.append(stacks.rest)
+        frames.append({"name": OTHER_STACKS.full})
+    content = {
+        "$schema": SCHEMA,
+        "exporter": "pytest-grovescale",
+        "name": name,
+        "activeProfileIndex": 0,
+        "shared": {"frames": frames},
+        "profiles": [
+            {
+                "type": "sampled",
+                "name": name,
+                "unit": "bytes" if stacks.unit == "bytes" else "none",
+                "startValue": 0,
+                "endValue": sum(weights),
+                "samples": samples,
+                "weights": weights,
+            }
+        ],
+    }
+    return msgspec.json.encode(content).replace(b"</", b"<\\/") + b"\n"

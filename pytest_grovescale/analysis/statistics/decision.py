@@ -1,14 +1,42 @@
-"""Verdicts from evidence: the rule of a comparison, for one or for thousands at a time."""
+"""From evidence to verdicts: the rule of a comparison. Holm's step-down procedure shares alpha among its metrics, an
+alpha-spending function among its planned interim analyses.
+
+*Holm.* The claims are tested in the order of their p-values, the smallest first, at level alpha / m, alpha / (m - 1) …,
+until one fails; the rest fail with it. (S. Holm, Scandinavian Journal of Statistics 6, 1979.)
+
+*Interim analyses.* The spending function is that of Lan and DeMets (Biometrika 70, 1983) that comes close to O'Brien
+and Fleming's bounds: almost nothing early, almost all of alpha at the end. Alpha is one-sided throughout.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import scipy
 
-from .holm import holm
-from .looks import nominal_levels
 from .paired import Evidence, Flags, Floats
+
+# Beyond so many standard deviations a normal distribution is 0 at double precision.
+_FAR = 9.0
+
+_HIGHEST = 35.0
+"""A bound that no p-value above 1e-250 clears."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
+
+
+class Stepped(NamedTuple):
+    """The procedure's result for each claim, in the order given."""
+
+    holds: Flags
+    level: Floats
+    """Level that the claim was tested at: that of its own step, or of the step that failed. A bound at this level lies
+    beyond the claim's limit exactly where the claim holds. Of the claims that fail the bounds are simultaneous ones
+    (Strassburger and Bretz, Statistics in Medicine 27, 2008); of one that holds, only its limit is."""
 
 
 class Decision(NamedTuple):
@@ -37,6 +65,14 @@ class Levels(NamedTuple):
     """Of Holm's steps over the gated metrics."""
 
 
+def decide(evidence: Evidence, levels: Levels) -> Decision:
+    """Return the decisions that follow from the evidence (…, metrics) for the gated metrics at one interim analysis."""
+    regression, improvement = holm(evidence.regression, levels.steps), holm(evidence.improvement, levels.steps)
+    return Decision(
+        regression.holds, improvement.holds, evidence.ok < levels.alone, regression.level, improvement.level
+    )
+
+
 def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int) -> Levels:
     """Return the levels of an interim analysis (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
 
@@ -47,7 +83,75 @@ def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metric
     return Levels(nominal_levels(alpha, fractions)[look], steps)
 
 
-def decide(found: Evidence, levels: Levels) -> Decision:
-    """Return the decisions that follow from the evidence (…, metrics) for the gated metrics at one interim analysis."""
-    regression, improvement = holm(found.regression, levels.steps), holm(found.improvement, levels.steps)
-    return Decision(regression.holds, improvement.holds, found.ok < levels.alone, regression.level, improvement.level)
+def holm(p: Floats, levels: npt.ArrayLike) -> Stepped:
+    """Step down through p-values (…, claims); ``levels`` are those of the steps, alpha / m first.
+
+    NaN stands for a claim that could not be tested: it counts as one of the m and never holds.
+    """
+    steps = np.asarray(levels, dtype=np.float64)
+    known = np.where(np.isnan(p), np.inf, p)
+    order = np.argsort(known, axis=-1, kind="stable")
+    holds = np.logical_and.accumulate(np.take_along_axis(known, order, axis=-1) < steps, axis=-1)
+    failed = np.minimum(holds.sum(axis=-1, keepdims=True), steps.size - 1)
+    tested = np.where(holds, steps, steps[failed])
+    back = np.argsort(order, axis=-1, kind="stable")
+    return Stepped(np.take_along_axis(holds, back, axis=-1), np.take_along_axis(tested, back, axis=-1))
+
+
+def spent(alpha: float, fraction: float) -> float:
+    """Return how much of alpha is spent when this fraction of all pairs is complete."""
+    return float(2 * scipy.special.ndtr(scipy.special.ndtri(alpha / 2) / np.sqrt(fraction)))
+
+
+@lru_cache(maxsize=256)
+def nominal_levels(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the level of each interim analysis, as if it were the only one.
+
+    ``fractions`` of all pairs at the analyses, rising, the last one 1. With these levels a claim that is false is
+    accepted at any of them with probability alpha. They are those of a normal statistic; applied to Student's t of as
+    many pairs as there are, they are a good approximation from five pairs on (Jennison and Turnbull, Group Sequential
+    Methods, 2000, 3.3), which a simulation in the tests confirms.
+    """
+    levels: list[float] = []
+    before: Callable[[Floats], Floats] | None = None
+    limit = time = used = 0.0
+    for fraction in fractions:
+        spend = spent(alpha, fraction) - used
+        used += spend
+        z = -float(scipy.special.ndtri(spend)) if before is None else _boundary(before, limit, time, fraction, spend)
+        levels.append(float(scipy.special.ndtr(-z)))
+        before, limit, time = _density(before, limit, time, fraction), z * np.sqrt(fraction), fraction
+    return tuple(levels)
+
+
+def _boundary(before: Callable[[Floats], Floats], limit: float, time: float, fraction: float, spend: float) -> float:
+    """Return the bound that a process still below its last limit crosses now with probability ``spend``."""
+    places, mass = _mass(before, limit, time)
+    step = np.sqrt(fraction - time)
+
+    def crosses(z: float) -> float:
+        return float(mass @ scipy.special.ndtr((places - z * np.sqrt(fraction)) / step)) - spend
+
+    return float(scipy.optimize.brentq(crosses, 0.0, _HIGHEST, xtol=1e-10))
+
+
+def _density(
+    before: Callable[[Floats], Floats] | None, limit: float, time: float, fraction: float
+) -> Callable[[Floats], Floats]:
+    """Return the density, at this fraction, of a Brownian motion that has crossed no limit so far."""
+    if before is None:
+        return lambda at: _normal(at / np.sqrt(fraction)) / np.sqrt(fraction)
+    places, mass = _mass(before, limit, time)
+    step = np.sqrt(fraction - time)
+    return lambda at: _normal((at[..., None] - places) / step) @ mass / step
+
+
+def _mass(density: Callable[[Floats], Floats], limit: float, time: float) -> tuple[Floats, Floats]:
+    """Return places below the limit and the probability at each, by Gauss and Legendre's quadrature."""
+    low = -_FAR * np.sqrt(time)
+    places = low + (_NODES + 1) * (limit - low) / 2
+    return places, density(places) * _WEIGHTS * (limit - low) / 2
+
+
+def _normal(z: Floats) -> Floats:
+    return np.asarray(np.exp(-z * z / 2) / np.sqrt(2 * np.pi), dtype=np.float64)

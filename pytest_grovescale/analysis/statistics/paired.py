@@ -1,7 +1,9 @@
-"""Paired figures of A and B: the ratio B / A, its interval, and the evidence against three claims about it."""
+"""Paired figures of A and B: the ratio B / A, its interval, the evidence against three claims about it, and the number
+of pairs that it takes."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -9,7 +11,10 @@ import numpy.typing as npt
 import scipy
 
 Floats: TypeAlias = npt.NDArray[np.float64]
+
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_MOST = 100_000
 
 
 class Moments(NamedTuple):
@@ -85,13 +90,13 @@ def evidence(a: Floats, b: Floats, *, counts: npt.ArrayLike, regression: float, 
     where all figures are above zero; else B - bound × A, whose mean lies on the same side of zero as the ratio of the
     means on its bound's; and for a count that never varies within a variant the comparison itself.
     """
-    found = _where(
+    measured = _where(
         np.asarray(np.isfinite(log_ratio(a, b)).all(axis=-1)),
         _by_ratio(a, b, regression, ok),
         _by_difference(a, b, regression, ok),
     )
     exact = never_varies(a, b) & np.asarray(counts, dtype=np.bool_)
-    return _where(exact, _by_fact(a[..., 0], b[..., 0], regression, ok), found)
+    return _where(exact, _by_fact(a[..., 0], b[..., 0], regression, ok), measured)
 
 
 def _where(condition: Flags, yes: Evidence, no: Evidence) -> Evidence:
@@ -120,3 +125,76 @@ def _by_fact(a: Floats, b: Floats, regression: float, ok: float) -> Evidence:
         np.where(a > regression * b, true, false),
         np.where((b < ok * a) | (a == b), true, false),
     )
+
+
+def power(distance: float, sd: float, pairs: int, *, level: float) -> float:
+    """Return the probability that a bound at this one-sided level clears a limit.
+
+    ``distance`` of the true value from the limit, and the standard deviation of one pair, in the same unit. Zero for
+    fewer than two pairs.
+    """
+    if pairs < 2:
+        return 0.0
+    if sd == 0:
+        return float(distance > 0)
+    critical = -scipy.special.stdtrit(pairs - 1, level)
+    missed = float(scipy.special.nctdtr(pairs - 1, distance / sd * math.sqrt(pairs), critical))
+    # Far from the limit the noncentral distribution underflows to NaN: the probability of a miss is 0 there.
+    return 1.0 if math.isnan(missed) else 1.0 - missed
+
+
+def pairs_needed(distance: float, sd: float, *, level: float, least_power: float = 0.8) -> int | None:
+    """Return the smallest number of pairs with the wanted power; None when 100,000 are not enough."""
+    if distance <= 0:
+        return None
+    enough = 2
+    while power(distance, sd, enough, level=level) < least_power:
+        enough *= 2
+        if enough > _MOST:
+            return None
+    too_few = enough // 2
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        if power(distance, sd, middle, level=level) < least_power:
+            too_few = middle
+        else:
+            enough = middle
+    return enough
+
+
+def signed_rank_p(differences: Floats) -> float:
+    """Return the two-sided p-value of the test that the differences lie symmetrically around zero.
+
+    Zeros are left out, ties have the mean of their ranks, and every assignment of signs to the ranks is counted:
+    with n differences the smallest p is 2 / 2**n. 1 when all are zero.
+    """
+    values = differences[differences != 0]
+    if not values.size:
+        return 1.0
+    # Twice a mean of ranks is an integer, so sums of ranks are places in an array of counts.
+    ranks = _twice_the_ranks(np.abs(values))
+    ways = _ways(ranks)
+    positive = int(ranks[values > 0].sum())
+    smaller = min(positive, int(ranks.sum()) - positive)
+    return float(min(1.0, 2 * ways[: smaller + 1].sum()))
+
+
+def _twice_the_ranks(magnitudes: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    below = (magnitudes[:, None] > magnitudes[None, :]).sum(axis=1)
+    equal = (magnitudes[:, None] == magnitudes[None, :]).sum(axis=1)
+    return np.asarray(2 * below + equal + 1, dtype=np.int64)
+
+
+def _ways(ranks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Floats:
+    """Return by sum of positive ranks the share of all assignments of signs that have it."""
+    ways = np.zeros(int(ranks.sum()) + 1)
+    ways[0] = 1.0
+    for rank in ranks:
+        ways[rank:] = (ways[rank:] + ways[: ways.size - rank]) / 2
+        ways[:rank] /= 2
+    return ways
+
+
+def quantile(freedom: int, alpha: float) -> float:
+    """Return how many standard deviations to either side hold 1 - ``alpha``."""
+    return -float(scipy.special.stdtrit(freedom, alpha / 2))

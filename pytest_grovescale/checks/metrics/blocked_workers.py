@@ -11,9 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ... import durations
-from ...analysis.blocked.dumps import read_dump
-from ...analysis.blocked.rows import NO_CPU, workers_of_phase
-from ...analysis.blocked.waiting import WaitingGroup, waiting_workers
+from ...analysis.blocked_workers import NO_CPU, WaitingGroup, read_dump, waiting_workers, workers_of_phase
 from ...analysis.result import TestResult, WorkerRow
 from ...errors import NotMeasuredError
 from ...recording.workers.history import Dump, WorkerHistory

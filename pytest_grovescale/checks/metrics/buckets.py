@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from ...analysis.profiles.wilson import wilson
+from ...analysis.profiles.functions import wilson
 from ...errors import NotMeasuredError
 from ...exposition.series import Series, text
 from ..check import share

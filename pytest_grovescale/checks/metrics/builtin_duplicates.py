@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from ...analysis.metrics.duplicates import verdicts
-from ...analysis.metrics.history import OPERATOR, MetricsHistory, TargetHistory
-from ...analysis.metrics.surface import Surface
-from ...analysis.result import FamilyVerdict, TargetSummary, TestResult
+from ...analysis.metrics.history import MetricsHistory, TargetHistory
+from ...analysis.metrics.snapshot import Surface
+from ...analysis.result import OPERATOR, FamilyVerdict, TargetSummary, TestResult
 from ...errors import NotMeasuredError
 from ...exposition.families import MetricType
 from ...exposition.libraries import LIBRARIES

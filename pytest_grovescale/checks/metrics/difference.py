@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ...analysis.metrics.surface import Surface
+from ...analysis.metrics.snapshot import Surface
 from ...exposition.families import MetricType
 from ...exposition.series import Series, text
 from .families import Served, served

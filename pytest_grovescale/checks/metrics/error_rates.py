@@ -9,7 +9,7 @@ from typing import Literal
 from ...analysis import figures
 from ...analysis.metrics.counters import counts, growth
 from ...analysis.metrics.history import MetricsHistory, TargetHistory
-from ...analysis.metrics.selection import Matcher, Selector
+from ...analysis.metrics.selectors import Matcher, Selector
 from ...analysis.result import ApiRow, PhaseResult, TestResult
 from ...errors import NotMeasuredError
 from ...exposition.series import parse

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import yaml
 
-from ...analysis.metrics.surface import Surface
+from ...analysis.metrics.snapshot import Surface
 from ...exposition.families import Family, MetricType
 from ...exposition.libraries import LIBRARIES
 from ...exposition.series import Series, text

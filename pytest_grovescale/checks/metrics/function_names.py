@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ...analysis.blocked.dumps import read_dump
-from ...analysis.metrics.history import OPERATOR
-from ...analysis.result import PhaseResult
+from ...analysis.blocked_workers import read_dump
+from ...analysis.result import OPERATOR, PhaseResult
 from ...errors import NotMeasuredError, RecordingError
 from ...exposition.series import Series
 from ...recording.workers.history import Dump

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from ...analysis.metrics.balances import Balance, Unknown, balances
 from ...analysis.metrics.counters import counts
-from ...analysis.metrics.equations import Equation, equation
+from ...analysis.metrics.equations import Balance, Equation, Unknown, balances, equation
 from ...analysis.metrics.history import TargetHistory
-from ...analysis.metrics.rest import rests, workers
-from ...analysis.metrics.selection import ExpressionError
+from ...analysis.metrics.idleness import rests, workers
+from ...analysis.metrics.selectors import ExpressionError
 from ...errors import NotMeasuredError
 from ..check import CheckArgumentError, not_negative
 from ..outcome import Outcome, shown

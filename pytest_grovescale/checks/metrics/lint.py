@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from ...analysis.metrics.surface import Surface
+from ...analysis.metrics.snapshot import Surface
 from ...errors import ExpositionError, ExpositionLineError
 from ...exposition.families import Exposition
 from ...exposition.limits import Limits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from ...analysis.metrics.surface import Surface
-from ...analysis.metrics.tracking import traces, untracked
+from ...analysis.metrics.snapshot import Surface
+from ...analysis.metrics.test_leakage import traces, untracked
 from ...errors import NotMeasuredError
 from ...exposition.series import family_of, parse
 from ..outcome import MOST, Outcome

@@ -11,7 +11,7 @@ import msgspec
 
 from ...analysis.metrics.counters import counts
 from ...analysis.metrics.history import TargetHistory
-from ...analysis.metrics.rest import has_worked
+from ...analysis.metrics.idleness import has_worked
 from ...errors import NotMeasuredError
 from ...exposition.series import family_of, parse, text
 from ..check import CheckArgumentError

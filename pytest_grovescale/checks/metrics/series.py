@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from ...analysis.metrics.growth import Growth, Point, growths, points_of
-from ...analysis.metrics.history import TargetHistory
-from ...analysis.metrics.objects import ObjectsSeen
+from ...analysis.metrics.history import ObjectsSeen, TargetHistory
+from ...analysis.metrics.series_growth import Growth, Point, growths, points_of
 from ...analysis.metrics.summary import series_by_family
 from ...analysis.result import TestResult
 from ...errors import NotMeasuredError

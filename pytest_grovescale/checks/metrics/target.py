@@ -6,7 +6,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from ...analysis.metrics.history import OPERATOR, TargetHistory
+from ...analysis.metrics.history import TargetHistory
+from ...analysis.result import OPERATOR
 from ...errors import NotMeasuredError
 from ..check import Check, some_judged
 from ..outcome import Outcome

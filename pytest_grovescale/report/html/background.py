@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ...analysis.in_force import InForce
-from ...analysis.profiles.compared import NotProfiled
+from ...analysis.comparability import InForce
+from ...analysis.profiles.comparison import NotProfiled
 from ...analysis.result import TestResult
 from ...analysis.timeline import Timeline
 from .profiles import ProfilePair

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...analysis.comparison import Comparison
-from ...analysis.profiles.attach import read_stacks
-from ...analysis.profiles.chosen import PhaseProfile
 from ...analysis.profiles.functions import function_table
+from ...analysis.profiles.phase_profiles import read_stacks
+from ...analysis.profiles.selection import PhaseProfile
 from ...analysis.profiles.stacks import Stacks
 from ...analysis.result import CheckResult, FunctionRow, ProfileResult, Result
 from ...analysis.scaling import Sweep

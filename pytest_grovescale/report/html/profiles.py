@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from ...analysis.profiles.chosen import PhaseProfile
-from ...analysis.profiles.difference import DifferenceRow, difference
+from ...analysis.profiles.comparison import DifferenceRow, difference
 from ...analysis.profiles.functions import is_framework
+from ...analysis.profiles.selection import PhaseProfile
 from ...analysis.profiles.stacks import Function
 from ...analysis.result import FunctionRow, PhaseResult, ProfileResult
 from .flames import Flame

@@ -11,7 +11,7 @@ import jinja2
 import msgspec
 
 from ...analysis import figures
-from ...analysis.bottlenecks.rows import ACROSS, AT_MOST
+from ...analysis.bottlenecks.attribution import ACROSS, AT_MOST
 from ...analysis.comparison import MetricComparison
 from ...analysis.result import CpuResult, PhaseResult, TestResult
 from ...analysis.timeline import Timeline

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ...analysis import figures
 from ...analysis.baseline import BaselineRow
-from ...analysis.result import MilestoneResult, PhaseResult, TestResult
-from ...analysis.run_metrics import OPERATOR, metrics_of
+from ...analysis.result import OPERATOR, MilestoneResult, PhaseResult, TestResult
+from ...analysis.run_metrics import metrics_of
 from ...analysis.timeline import Timeline
 from ...errors import NotMeasuredError
 from .. import comparison_rows, wording

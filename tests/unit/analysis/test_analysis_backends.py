@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.backend_rows import BackendRow
-from pytest_grovescale.analysis.backends import BackendsTable, backends_table
-from pytest_grovescale.analysis.likeness import differences, unlike
+from pytest_grovescale.analysis.backends import BackendRow, BackendsTable, backends_table
+from pytest_grovescale.analysis.comparability import differences, unlike
 from pytest_grovescale.analysis.result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult, TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.recording.records import Machine
@@ -252,7 +251,7 @@ def test_runs_of_two_backends_are_labelled(snapshot: SnapshotAssertion) -> None:
         machine=msgspec.structs.replace(MACHINE, fingerprint="bar"),
         parameters={"operator_runs_as": "pod"},
     )
-    told = unlike([run()], [there])
-    assert told[:2] == ["backend: local and existing", "machine: f00 and bar"]
-    assert len(told) == 6
-    assert "\n".join(told) == snapshot
+    differing = unlike([run()], [there])
+    assert differing[:2] == ["backend: local and existing", "machine: f00 and bar"]
+    assert len(differing) == 6
+    assert "\n".join(differing) == snapshot

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
+from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
 from pytest_grovescale.analysis.result import PhaseResult
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Timer
@@ -74,7 +74,7 @@ def test_each_step_is_its_actors() -> None:
     assert found["scheduler"] == pytest.approx(3.0, abs=0.01)
     assert found["kwok"] == pytest.approx(5.0, abs=0.01)
     assert found["operator-api"] == pytest.approx(0.01, abs=0.002)
-    # It was waited for without doing anything, and after the last step nobody was waited for at all.
+    # It was waited for without doing anything, and after the last step nothing was waited for at all.
     assert found["unattributed"] == pytest.approx(0.99 + 1.0, abs=0.02)
     assert "operator-rate-limit" not in found
 
@@ -397,7 +397,7 @@ def test_without_the_operators_clock_nothing_is_said_about_its_cpu(snapshot: Sna
     assert not {"operator-cpu", "operator-rate-limit", "operator-queue", "api-server"} & set(seconds(phase))
     for suspect in ("operator-cpu", "operator-rate-limit", "operator-queue", "api-server"):
         assert f"{suspect}: " in phase.missing["bottlenecks"]
-    # It may have been on CPU all the while until the pods were there: that is not said to be nobody's.
+    # It may have been on CPU all the while until the pods were there: that does not count as unattributed.
     assert seconds(phase)["unattributed"] == pytest.approx(2.1, abs=0.01)
     evidence = next(row.evidence for row in phase.bottlenecks if row.suspect == "unattributed")
     assert "0.89 s" in evidence

@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.bottlenecks.activity import activity, limited_shares, without_limited
-from pytest_grovescale.analysis.bottlenecks.clocks import Demand, Window
-from pytest_grovescale.analysis.bottlenecks.core_waits import SERVER, take_out
-from pytest_grovescale.analysis.bottlenecks.rows import ACROSS
-from pytest_grovescale.analysis.bottlenecks.turns import Turns, turns
-from pytest_grovescale.analysis.bottlenecks.waits import Wait, Waits
+from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
+from pytest_grovescale.analysis.bottlenecks.cpu_clocks import Demand, Window
+from pytest_grovescale.analysis.bottlenecks.operator_activity import activity, limited_shares, without_limited
+from pytest_grovescale.analysis.bottlenecks.wait_graph import SERVER, Turns, Wait, Waits, take_out, turns
 from pytest_grovescale.analysis.result import PhaseResult
 from pytest_grovescale.recording import records as rec
 

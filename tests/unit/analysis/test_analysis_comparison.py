@@ -89,17 +89,17 @@ def test_noise_makes_it_inconclusive_and_says_how_many_pairs_would_tell() -> Non
 
 
 def test_that_many_pairs_do_tell_mostly() -> None:
-    told = 0
+    decided = 0
     for seed in range(20):
         chance = pairs(1.0, noise=0.12, seed=seed)
         more = metric(compare(PLAN, chance), "noop_cpu").more_pairs
         if more is None:
-            told += 1
+            decided += 1
             continue
         total = 10 + more
         plan = msgspec.structs.replace(PLAN, pairs=total, looks=(total,))
-        told += compare(plan, chance + pairs(1.0, number=more, noise=0.12, seed=1000 + seed)).verdict == "ok"
-    assert told >= 12
+        decided += compare(plan, chance + pairs(1.0, number=more, noise=0.12, seed=1000 + seed)).verdict == "ok"
+    assert decided >= 12
 
 
 def test_writes_where_there_were_none_are_a_regression_without_a_test() -> None:
@@ -311,7 +311,7 @@ def test_an_ok_that_holm_would_not_give_shows_the_upper_end_that_gave_it() -> No
     [
         ({"gated": ()}, "no metric is gated"),
         ({"gated": ("noop_cpu", "noop_cpu")}, "gated twice"),
-        ({"gated": ("function:reconcile",)}, "is no metric"),
+        ({"gated": ("function:reconcile",)}, "is not a metric"),
         ({"looks": (10, 6)}, "do not rise"),
         ({"looks": (6, 9)}, "do not rise .* 10"),
         ({"looks": ()}, "do not rise"),

@@ -199,11 +199,11 @@ def test_a_gap_in_a_watch_counts_when_the_log_shows_a_write_in_it(
     sim.phase("steady", 1000, 11_000, never=pods(99))
     gap(sim, 6000, 2)
     sim.request(5000, **write)
-    told = found(sim)
-    assert len(told) == missed
+    watch_gaps = found(sim)
+    assert len(watch_gaps) == missed
     if missed:
-        assert told[0].uncertain == ("milestone never",)
-        assert told[0].text == snapshot
+        assert watch_gaps[0].uncertain == ("milestone never",)
+        assert watch_gaps[0].text == snapshot
 
 
 def test_what_is_missed_after_a_milestone_was_met_changes_nothing_of_it() -> None:

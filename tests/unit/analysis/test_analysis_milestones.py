@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis import condition_text
+from pytest_grovescale.analysis import milestones
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import MilestoneResult, TestResult
 from pytest_grovescale.recording import records as rec
@@ -150,4 +150,4 @@ READY_TEST = FieldTest(path=READY, value="True")
     ],
 )  # fmt: skip
 def test_conditions_in_words(condition: Condition, snapshot: SnapshotAssertion) -> None:
-    assert condition_text.text(condition) == snapshot
+    assert milestones.condition_text(condition) == snapshot

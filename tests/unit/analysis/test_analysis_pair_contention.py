@@ -6,7 +6,6 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import contents_of
-from pytest_grovescale.analysis.contents import Contents
 from pytest_grovescale.analysis.pair_contention import (
     OF_CONTENTION,
     PairContention,
@@ -17,6 +16,7 @@ from pytest_grovescale.analysis.pair_contention import (
     remarks,
     worst_of,
 )
+from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.recording import records as rec
 
 from .simulated import S, Simulation

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse, result_of
-from pytest_grovescale.analysis.contents import Contents
+from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.errors import RecordingError
 from pytest_grovescale.recording import records as rec

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_grovescale.analysis.statistics.decision import decide, levels_of_look
-from pytest_grovescale.analysis.statistics.holm import holm
-from pytest_grovescale.analysis.statistics.looks import nominal_levels, spent
+from pytest_grovescale.analysis.statistics.decision import decide, holm, levels_of_look, nominal_levels, spent
 from pytest_grovescale.analysis.statistics.paired import (
     Evidence,
     Floats,
@@ -22,9 +20,10 @@ from pytest_grovescale.analysis.statistics.paired import (
     moments,
     p_above,
     p_below,
+    pairs_needed,
+    power,
+    signed_rank_p,
 )
-from pytest_grovescale.analysis.statistics.sample_size import pairs_needed, power
-from pytest_grovescale.analysis.statistics.signed_rank import signed_rank_p
 from pytest_grovescale.analysis.statistics.slope import line
 
 positive = st.floats(1e-3, 1e6)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import result_of
-from pytest_grovescale.analysis.contents import Contents
+from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.timeline import MAX_BINS, MAX_POINTS, Bins, Timeline, thinned, timeline_of
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec

@@ -52,7 +52,7 @@ REFUSED = [
     (["compare", "test_one.py", "--pairs=1"], "1 pairs: "),
     (["compare", "test_one.py", "--window=soon"], "'soon' is not a duration"),
     (["compare", "test_one.py", "--triggers=0"], "with 0 triggers"),
-    (["compare", "test_one.py", "--gate=speed:deploy"], "'speed:deploy' is no metric"),
+    (["compare", "test_one.py", "--gate=speed:deploy"], "'speed:deploy' is not a metric"),
     (["compare", "test_one.py", "--gate=cpu:deploy", "--what=noop"], "cpu:deploy is not measured"),
     (["compare", "test_one.py", "--cluster=nowhere.yaml"], "nowhere.yaml: no such file"),
     (["compare", "--resume"], "holds nothing of grovescale compare"),

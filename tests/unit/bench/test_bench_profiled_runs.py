@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.profiles.compared import NotProfiled
+from pytest_grovescale.analysis.profiles.comparison import NotProfiled
 from pytest_grovescale.analysis.result import ProfileResult, TestResult
 from pytest_grovescale.bench import profiled_runs
 from pytest_grovescale.bench.bench import Bench

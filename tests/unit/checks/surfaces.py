@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_grovescale.analysis.metrics.surface import Surface, surface_of
+from pytest_grovescale.analysis.metrics.snapshot import Surface, surface_of
 from pytest_grovescale.checks.metrics import lint as syntax
 from pytest_grovescale.checks.metrics.families import Problem
 from pytest_grovescale.checks.metrics.lint import Lint, LintRules, lint

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.metrics.tracking import untracked
+from pytest_grovescale.analysis.metrics.test_leakage import untracked
 from pytest_grovescale.checks import NoTestLeakage
 from tests.golden import masked
 from tests.unit.checks.scraped_run import ACTIVE, DONE, NAMESPACE, RUN, SENT, ScrapedRun, controllers

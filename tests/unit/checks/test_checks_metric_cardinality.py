@@ -157,7 +157,7 @@ def test_a_label_that_was_there_only_for_a_while_was_there() -> None:
 
 
 def test_objects_are_counted_by_resource_and_once() -> None:
-    from pytest_grovescale.analysis.metrics.objects import ObjectsSeen
+    from pytest_grovescale.analysis.metrics.history import ObjectsSeen
 
     from .metrics_run import pods
 

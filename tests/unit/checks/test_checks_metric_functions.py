@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.profiles.attach import profiles_in
+from pytest_grovescale.analysis.profiles.phase_profiles import profiles_in
 from pytest_grovescale.analysis.result import ProfileResult
 from pytest_grovescale.checks import FunctionNameLabels
 from pytest_grovescale.exposition.families import Family

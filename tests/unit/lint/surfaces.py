@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_grovescale.analysis.metrics.surface import Surface, surface_of
+from pytest_grovescale.analysis.metrics.snapshot import Surface, surface_of
 from pytest_grovescale.checks.metrics.families import Problem
 from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.exposition.reader import Reader

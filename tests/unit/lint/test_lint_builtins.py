@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.metrics.surface import surface_of
+from pytest_grovescale.analysis.metrics.snapshot import surface_of
 from pytest_grovescale.checks.metrics.families import builtin, builtins, served
 from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.exposition.reader import Reader

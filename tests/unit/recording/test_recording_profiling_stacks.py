@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_grovescale.analysis.blocked.dumps import read_dump
-from pytest_grovescale.analysis.blocked.waiting import waiting_workers
+from pytest_grovescale.analysis.blocked_workers import read_dump, waiting_workers
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import command
 from pytest_grovescale.operator.definition import load

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale import redaction
-from pytest_grovescale.analysis.contents import Contents
 from pytest_grovescale.analysis.metrics.history import MetricsHistory
+from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
 from pytest_grovescale.recording.records import AnyRecord, PhaseStarted, Scraped, TargetGone
 from pytest_grovescale.recording.scraping.changes import NOTHING, Redaction, changes

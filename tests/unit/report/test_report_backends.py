@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.backend_rows import BackendRow, Figure
-from pytest_grovescale.analysis.backends import BackendRun, BackendsTable, BackendsVerdict
+from pytest_grovescale.analysis.backends import BackendRow, BackendRun, BackendsTable, BackendsVerdict, Figure
 from pytest_grovescale.report.backends_table import render, render_markdown, verdict
 
 

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.analysis.comparability import InForce
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, VariantRun, compare
-from pytest_grovescale.analysis.in_force import InForce
 from pytest_grovescale.analysis.pair_contention import RunContention
-from pytest_grovescale.analysis.profiles.compared import (
+from pytest_grovescale.analysis.profiles.comparison import (
+    Difference,
+    DifferenceRow,
     FunctionsCompared,
     NotProfiled,
     ProfiledSide,
     ProfilesCompared,
 )
-from pytest_grovescale.analysis.profiles.difference import Difference, DifferenceRow
 from pytest_grovescale.analysis.run_metrics import units_of
 from pytest_grovescale.report.comparison_rows import WORK_HEADING, answer, ratio, rows, sections, work_rows
 from pytest_grovescale.report.comparison_table import render, render_markdown

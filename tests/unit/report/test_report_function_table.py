@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.profiles.chosen import PhaseProfile, paired
-from pytest_grovescale.analysis.profiles.compared import FunctionsCompared, functions_compared
+from pytest_grovescale.analysis.profiles.comparison import FunctionsCompared, functions_compared
+from pytest_grovescale.analysis.profiles.selection import PhaseProfile, paired
 from pytest_grovescale.analysis.result import FunctionRow, ProfileResult, TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.report.function_difference import differences_markdown, differences_text

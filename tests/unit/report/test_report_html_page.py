@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.analyse import analyse_run_over_time, merge, result_of
 from pytest_grovescale.analysis.baseline import baseline_test, rows
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
-from pytest_grovescale.analysis.contents import Contents
+from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.result import (
     BottleneckRow,
     CheckResult,

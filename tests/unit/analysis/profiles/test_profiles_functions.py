@@ -18,9 +18,9 @@ from pytest_grovescale.analysis.profiles.functions import (
     is_framework,
     is_trunk,
     problem_of,
+    wilson,
 )
 from pytest_grovescale.analysis.profiles.stacks import Function, Stacks
-from pytest_grovescale.analysis.profiles.wilson import wilson
 from pytest_grovescale.recording.profiling import pyspy
 
 from .protobuf import profile

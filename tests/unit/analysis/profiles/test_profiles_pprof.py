@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.profiles import profile_proto
+from pytest_grovescale.analysis.profiles import pprof
 from pytest_grovescale.analysis.profiles.functions import function_table
-from pytest_grovescale.analysis.profiles.profile_proto import decode
+from pytest_grovescale.analysis.profiles.pprof import decode
 from pytest_grovescale.errors import RecordingError
 from tests.wire_messages import message, number, varint
 
@@ -141,7 +141,7 @@ def test_anything_else_is_refused_in_words(data: bytes, why: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_proto, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(pprof, "MAX_BYTES", 1 << 20)
     with pytest.raises(RecordingError, match="larger than 1 MB"):
         decode(zipped(bytes(1 << 22)))
 

@@ -1,0 +1,231 @@
+"""API requests of a phase: by identity, verb, resource and status code from the audit log; without one, by the
+operator's own client metrics.
+
+A request belongs to the phase in which it was answered: the log is written then, so a phase's requests are complete
+once the log was read up to its end, whatever is still under way.
+
+*Without an audit log.* client-go counts every answer in ``rest_client_requests_total`` by method, status code and host.
+It knows no resource, so that a Lease, an Event and an object look the same: the count is an upper bound of the requests
+for objects.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..exposition.series import parse
+from ..recording.records import ObjectRef, Request
+from .audit_times import qualified
+from .metrics.counters import growth_within, process_lifetimes
+from .reconciles import why_not_scraped
+from .recording_index import Contents, PhaseSpan
+from .result import OPERATOR, ApiRow, Category, ClientRow
+
+OBJECT_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+READS = frozenset({"get", "list", "watch"})
+
+_REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+TRIGGER = "trigger"
+
+HARNESS = "harness"
+
+WRITTEN_SHOWN = 10
+
+FAMILY = "rest_client_requests_total"
+
+
+class Kind(NamedTuple):
+    """Key by which rows are grouped."""
+
+    user: str
+    verb: str
+    resource: str
+    code: int
+    category: Category
+    dry_run: bool
+
+
+def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:
+    """Count requests; rows sorted by identity, verb, resource and code."""
+    took: dict[Kind, list[int]] = defaultdict(list)
+    for request in requests:
+        took[kind_of(request)].append(request.completed_wall - request.received_wall)
+    names = roles(identities)
+    rows = [
+        ApiRow(
+            identity=names.get(kind.user, kind.user),
+            user=kind.user,
+            verb=kind.verb,
+            resource=kind.resource,
+            code=kind.code,
+            category=kind.category,
+            dry_run=kind.dry_run,
+            count=len(times),
+            p50_ms=quantile(times, 0.50) / 1e6,
+            p99_ms=quantile(times, 0.99) / 1e6,
+        )
+        for kind, times in took.items()
+    ]
+    rows.sort(key=lambda row: (row.identity, row.user, row.verb, row.resource, row.code, row.dry_run))
+    return tuple(rows)
+
+
+def kind_of(request: Request) -> Kind:
+    """Return the group of a request."""
+    category = category_of(request)
+    if category == "nonresource":
+        resource = "/" + request.path.lstrip("/").partition("/")[0].partition("?")[0]
+    else:
+        resource = qualified(request) + (f"/{request.subresource}" if request.subresource else "")
+    return Kind(request.user, request.verb, resource, request.code, category, request.dry_run)
+
+
+def category_of(request: Request) -> Category:
+    """Return the category of a request; see `result.Category`."""
+    if not request.resource:
+        return "nonresource"
+    if request.group in _REVIEW_GROUPS or (request.resource, request.subresource) == ("serviceaccounts", "token"):
+        return "review"
+    if request.resource == "leases" and request.group == "coordination.k8s.io":
+        return "lease"
+    if request.resource == "events" and request.group in ("", "events.k8s.io"):
+        return "event"
+    return "object"
+
+
+def counted(request: Request) -> bool:
+    """Return whether this line of the log counts as a request: each request has one line that does.
+
+    A watch has two lines, at its start and at its end; it counts when it starts. A rejected watch has only an end.
+    """
+    if request.verb == "watch":
+        return request.stage == "ResponseStarted" or request.code >= 400
+    return request.stage != "ResponseStarted"
+
+
+def roles(identities: Mapping[str, str]) -> dict[str, str]:
+    """Return user name → identity; two roles that share one user become ``a+b``."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for role, user in identities.items():
+        users[user].append(role)
+    return {user: "+".join(sorted(names)) for user, names in users.items()}
+
+
+def quantile(values: Sequence[int], q: float) -> float:
+    """Return the smallest value that at least the share ``q`` of them does not exceed. ``values`` is not empty."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-q * len(ordered) // 1) - 1)]
+
+
+class Traffic:
+    """The requests of each phase, and the identities seen by its end."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self._starts = [phase.start for phase in contents.phases]
+        self._requests: list[list[Request]] = [[] for _ in contents.phases]
+        self._first: dict[str, int] = {}
+        steady = not contents.clock.steps
+        for request in contents.requests:
+            if counted(request):
+                offset = 0 if steady else contents.clock.offset(request.at)
+                self._add(request, request.completed_wall - offset)
+
+    def _add(self, request: Request, answered: int) -> None:
+        if answered < self._first.get(request.user, answered + 1):
+            self._first[request.user] = answered
+        index = bisect_right(self._starts, answered) - 1
+        if index >= 0 and answered <= self._contents.end_of(self._contents.phases[index]):
+            self._requests[index].append(request)
+
+    def requests(self, phase: PhaseSpan) -> list[Request]:
+        """Return the requests that were answered in a phase, in the order of the log."""
+        return self._requests[self._contents.phases.index(phase)]
+
+    def identities_seen(self, phase: PhaseSpan) -> tuple[str, ...]:
+        """Return the identities whose requests had been answered by the end of a phase, sorted."""
+        names = roles(self._contents.opened.identities)
+        end = self._contents.end_of(phase)
+        return tuple(sorted({names.get(user, user) for user, at in self._first.items() if at <= end}))
+
+    def trigger_writes(self, phase: PhaseSpan) -> int:
+        """Return the harness's successful object writes since the first trigger of a phase."""
+        triggers = triggers_of(self._contents, phase)
+        user = self._contents.opened.identities.get(HARNESS)
+        if not triggers:
+            return 0
+        offset = self._contents.clock.offset(triggers[0][0])
+        return sum(
+            request.user == user
+            and request.verb in OBJECT_WRITES
+            and category_of(request) == "object"
+            and 200 <= request.code < 300
+            and not request.dry_run
+            and request.completed_wall - offset >= triggers[0][0]
+            for request in self.requests(phase)
+        )
+
+    def written(self, phase: PhaseSpan) -> tuple[ObjectRef, ...]:
+        """Return the first objects that the operator wrote to in a phase, of those that the log names."""
+        user = self._contents.opened.identities.get(OPERATOR)
+        writes = [
+            request
+            for request in self.requests(phase)
+            if request.user == user
+            and request.name
+            and request.verb in OBJECT_WRITES
+            and category_of(request) == "object"
+            and not request.dry_run
+        ]
+        refs = (
+            ObjectRef(resource=qualified(request), namespace=request.namespace, name=request.name)
+            for request in sorted(writes, key=lambda write: write.received_wall)
+        )
+        return tuple(itertools.islice(dict.fromkeys(refs), WRITTEN_SHOWN))
+
+
+def triggers_of(contents: Contents, phase: PhaseSpan) -> list[tuple[int, int]]:
+    """Return (when, how many) for each no-op trigger that the harness marked in a phase."""
+    end = contents.end_of(phase)
+    return [
+        (mark.at, max(1, mark.count))
+        for mark in contents.marks
+        if mark.label == TRIGGER and mark.state != "end" and phase.start <= mark.at <= end
+    ]
+
+
+def client_requests_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ClientRow, ...], str]:
+    """Return the operator's requests between its scrapes around a phase, or nothing and why not.
+
+    There is no count of a phase in which the operator was another process, or another replica: the requests that the
+    first one sent after its last scrape are lost.
+    """
+    start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
+    target = contents.metrics.targets.get(OPERATOR)
+    if start is None or end is None or target is None:
+        return (), why_not_scraped(contents, phase, OPERATOR, start, end)
+    inside = [scrape for scrape, moment in enumerate(target.moments) if start.at <= moment.at <= end.at]
+    counted = [series for series in target.series if series.partition("{")[0] == FAMILY]
+    if not any(target.value(series, inside[-1]) is not None for series in counted):
+        return (), f"the operator's metrics have no {FAMILY}"
+    lifetimes = process_lifetimes(target, inside)
+    if len(lifetimes) > 1 or any(growth_within(target, series, lifetimes) < 0 for series in counted):
+        return (), f"the operator was restarted in the phase, or another replica took over: {FAMILY} restarted at 0"
+    counts: dict[tuple[str, str], float] = defaultdict(float)
+    totals: dict[tuple[str, str], float] = defaultdict(float)
+    for series in counted:
+        labels = parse(series).labels
+        # Hosts are summed: they are addresses of one API server.
+        key = labels.get("method", ""), labels.get("code", "")
+        counts[key] += growth_within(target, series, lifetimes)
+        totals[key] += target.value(series, inside[-1]) or 0.0
+    return tuple(
+        ClientRow(method=method, code=code, count=round(counts[method, code]), total=round(totals[method, code]))
+        for method, code in sorted(counts)
+    ), ""

@@ -1,1 +1,0 @@
-"""Workers that wait inside reconciles: when, by the operator's metrics, and where, by its stacks."""

@@ -1,0 +1,370 @@
+"""What each object of a phase waited for, how each instant of the phase is split among those, and which part of it an
+actor was runnable without a core."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...recording.conditions import WatchSpec
+from ...recording.evaluation import count_leaves
+from ...recording.records import ObjectSeen, Request
+from ..audit_times import changes_object, namespace_of, qualified
+from ..recording_index import Contents, PhaseSpan, WatchStory
+from ..result import OPERATOR
+from .cpu_clocks import Demand, Window
+
+_MARKED = "metadata.deletionTimestamp"
+
+Key = tuple[str, str]
+"""(namespace, name)."""
+
+SERVER = "api-server"
+"""The API server with its etcd, which all requests wait for."""
+
+
+class Step(NamedTuple):
+    """A write that advanced one object, times in ns of the recorder's clock."""
+
+    received: int
+    completed: int
+    user: str
+
+
+class Wait(NamedTuple):
+    """One object waited for one user from a moment to another, ns of the recorder's clock."""
+
+    user: str
+    start: int
+    end: int
+
+
+class Waits(NamedTuple):
+    """All waits of a phase."""
+
+    counted: list[Wait]
+    """Of objects that a milestone counts."""
+    named: list[Wait]
+    """Of objects that a milestone names: considered while no counted one waits."""
+
+
+class Turns(NamedTuple):
+    """Seconds of one window by actor; all of them add up to the window."""
+
+    in_flight: float
+    """The operator's, while at least one of its requests was under way."""
+    alone: float
+    """The operator's, with none of its requests under way and nothing else waited for."""
+    shared: float
+    """The operator's, with none of its requests under way, while others were waited for, too."""
+    beside: dict[str, float]
+    """Actor → its part of `shared`, split among these others."""
+    others: dict[str, float]
+    """Actor → seconds that were its own."""
+    others_in_flight: dict[str, float]
+    """The part of `others` in which at least one request of that actor was under way."""
+    idle: float
+    """Nothing was waited for."""
+
+
+class Taken(NamedTuple):
+    """Time by actor, and the parts removed from it."""
+
+    turns: list[Turns]
+    """The rest: requests, and time that no CPU clock accounts for."""
+    cpu: float | None
+    """Seconds that the operator used a core while it was waited for; None when its clock was not read."""
+    waiting: dict[str, float]
+    """Actor → seconds that it was runnable without a core while it was waited for; the API server's while requests of
+    any actor were under way. Actors that were not measured are missing."""
+
+
+def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
+    """Return the waits of the phase's objects; None when none of its milestones depends on objects."""
+    counts = [count for declared in phase.declared.values() for count in count_leaves(declared.condition)]
+    if not counts:
+        return None
+    until = _arrived(contents, phase)
+    counted = {count.watch for count in counts if not count.name}
+    named: dict[WatchSpec, set[str]] = defaultdict(set)
+    for count in counts:
+        if count.name and count.watch not in counted:
+            named[count.watch].add(count.name)
+    return Waits(
+        [
+            wait
+            for spec in sorted(counted, key=lambda spec: (spec.resource, spec.path))
+            for wait in _Story(contents, phase, spec, until).waits(None)
+        ],
+        [wait for spec, names in named.items() for wait in _Story(contents, phase, spec, until).waits(names)],
+    )
+
+
+def _arrived(contents: Contents, phase: PhaseSpan) -> int:
+    """Return when all milestones were met, or the phase's end: nothing waits for later events."""
+    end = contents.end_of(phase)
+    if set(phase.met) >= set(phase.declared):
+        return min(end, max((met.at for met in phase.met.values()), default=end))
+    return end
+
+
+class _Story:
+    """The objects of one watch in one phase, and the writes behind them."""
+
+    def __init__(self, contents: Contents, phase: PhaseSpan, spec: WatchSpec, until: int) -> None:
+        self._start, self._until = phase.start, until
+        self._seen = _seen(contents, spec)
+        self._steps: dict[Key, list[Step]] = defaultdict(list)
+        self._unnamed: dict[str, list[Step]] = defaultdict(list)
+        self._collections: dict[str, list[Step]] = defaultdict(list)
+        self._deletes: dict[Key, int] = {}
+        for request in contents.requests:
+            inside = namespace_of(spec) in ("", request.namespace)
+            if inside and qualified(request) == spec.resource and changes_object(request):
+                self._take(request, contents.clock.offset(request.at))
+        self._pair_creates()
+        self._mark_collections()
+
+    def waits(self, names: set[str] | None) -> Iterable[Wait]:
+        """Yield the waits of all objects, or of those with these names."""
+        for (_, name), steps in self._steps.items():
+            if names is not None and name not in names:
+                continue
+            since = self._start
+            for step in sorted(steps, key=lambda one: one.completed):
+                if step.completed > since:
+                    yield Wait(step.user, since, step.completed)
+                    since = step.completed
+
+    def _take(self, request: Request, offset: int) -> None:
+        step = Step(request.received_wall - offset, request.completed_wall - offset, request.user)
+        if step.completed < self._start or step.received > self._until:
+            return
+        # The log gives a Namespace object its own name as namespace; a watch shows it without one.
+        namespace = "" if request.resource == "namespaces" else request.namespace
+        key = namespace, request.name
+        if request.verb == "deletecollection":
+            self._collections[namespace].append(step)
+        elif not request.name:
+            self._unnamed[namespace].append(step)
+        elif not self._seen or key in self._seen:
+            self._steps[key].append(step)
+            if request.verb == "delete":
+                self._deletes.setdefault(key, step.received)
+
+    def _pair_creates(self) -> None:
+        """Assign a create without a name in the audit log to each object that was made by generateName.
+
+        The first to be answered goes to the first that was seen: which of them it was does not change how many had been
+        made at any moment.
+        """
+        made: dict[str, list[Key]] = defaultdict(list)
+        for key, events in self._seen.items():
+            if events[0].change == "added" and not events[0].initial and events[0].at >= self._start:
+                made[key[0]].append(key)
+        for namespace, creates in self._unnamed.items():
+            creates.sort(key=lambda step: step.completed)
+            keys = sorted(made[namespace], key=lambda key: self._seen[key][0].at)
+            for key, step in zip(keys, creates, strict=False):
+                self._steps[key].append(step)
+
+    def _mark_collections(self) -> None:
+        """Add the step that a deletecollection was to each of its objects, which the log does not name.
+
+        It was when the watch showed the object's deletionTimestamp, or earlier: when the object's own delete came.
+        """
+        for namespace, collections in self._collections.items():
+            for key, events in self._seen.items():
+                if key[0] != namespace:
+                    continue
+                marked = next((event.at for event in events if event.fields.get(_MARKED)), None)
+                moment = min((at for at in (marked, self._deletes.get(key)) if at is not None), default=None)
+                behind = [step for step in collections if moment is not None and step.received <= moment]
+                if moment is not None and behind and moment >= self._start:
+                    last = max(behind)
+                    self._steps[key].append(Step(last.received, moment, last.user))
+
+
+def _seen(contents: Contents, spec: WatchSpec) -> dict[Key, list[ObjectSeen]]:
+    """Return the events of the objects that a watch has shown; of the last such watch, if there were several."""
+    stories: list[WatchStory] = [story for story in contents.watches.values() if story.opened.spec == spec]
+    return dict(stories[-1].objects) if stories else {}
+
+
+class _Event(NamedTuple):
+    at: int
+    kind: int
+    """0: counted objects, 1: named objects, 2: requests under way."""
+    actor: str
+    change: int
+
+
+def turns(
+    waits: Waits,
+    actors: Mapping[str, str],
+    in_flight: Mapping[str, Iterable[tuple[int, int]]],
+    windows: Sequence[Window],
+) -> list[Turns]:
+    """Return the turns of each window. ``actors``: user → actor; any other user is its own actor.
+
+    ``in_flight``: actor → its requests, (start, end) in ns. ``windows`` follow each other without gaps.
+    """
+    events = sorted(
+        [*_events(waits.counted, 0, actors), *_events(waits.named, 1, actors), *_spans(in_flight)],
+        key=lambda event: event.at,
+    )
+    waiting: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    under_way: Counter[str] = Counter()
+    position, split = 0, []
+    for window in windows:
+        tally = _Tally()
+        now = window.low
+        while True:
+            while position < len(events) and events[position].at <= now:
+                event = events[position]
+                if event.kind == 2:
+                    under_way[event.actor] += event.change
+                else:
+                    waiting[event.kind][event.actor] += event.change
+                position += 1
+            until = min(window.high, events[position].at if position < len(events) else window.high)
+            tally.add(until - now, waiting[0] if any(waiting[0].values()) else waiting[1], under_way)
+            now = until
+            if now >= window.high:
+                break
+        split.append(tally.turns())
+    return split
+
+
+class _Tally:
+    """Adds up one window."""
+
+    def __init__(self) -> None:
+        self._in_flight = self._alone = self._shared = self._idle = 0.0
+        self._beside: defaultdict[str, float] = defaultdict(float)
+        self._others: defaultdict[str, float] = defaultdict(float)
+        self._others_in_flight: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, ns: int, waiting: Counter[str], under_way: Counter[str]) -> None:
+        seconds, total = ns / 1e9, waiting.total()
+        if not total:
+            self._idle += seconds
+            return
+        others = {actor: count for actor, count in waiting.items() if count and actor != OPERATOR}
+        for actor, count in others.items():
+            self._others[actor] += seconds * count / total
+            if under_way[actor]:
+                self._others_in_flight[actor] += seconds * count / total
+        own = seconds * waiting[OPERATOR] / total
+        if under_way[OPERATOR]:
+            self._in_flight += own
+        elif not others:
+            self._alone += own
+        else:
+            self._shared += own
+            for actor, count in others.items():
+                self._beside[actor] += own * count / sum(others.values())
+
+    def turns(self) -> Turns:
+        return Turns(
+            self._in_flight,
+            self._alone,
+            self._shared,
+            dict(self._beside),
+            dict(self._others),
+            dict(self._others_in_flight),
+            self._idle,
+        )
+
+
+def _events(waits: Iterable[Wait], kind: int, actors: Mapping[str, str]) -> Iterable[_Event]:
+    for wait in waits:
+        actor = actors.get(wait.user, wait.user)
+        yield _Event(wait.start, kind, actor, 1)
+        yield _Event(wait.end, kind, actor, -1)
+
+
+def _spans(in_flight: Mapping[str, Iterable[tuple[int, int]]]) -> Iterable[_Event]:
+    for actor, spans in in_flight.items():
+        for start, end in spans:
+            yield _Event(start, 2, actor, 1)
+            yield _Event(end, 2, actor, -1)
+
+
+def take_out(turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]]) -> Taken:
+    """Remove the operator's CPU time and every actor's wait for a core from the time of each window.
+
+    ``demands``: actor → its demand in each window; `SERVER`'s is that of the API server and etcd together. A process
+    that is waited for uses the cores for that work: its demand counts as far as it fits into its time, used and waiting
+    in proportion, as many threads may run or wait at a time.
+    """
+    waiting: defaultdict[str, float] = defaultdict(float)
+    for actor, by_window in demands.items():
+        if any(demand.waiting_s is not None for demand in by_window):
+            waiting[actor] = 0.0
+    left: list[Turns] = []
+    cpu = 0.0
+    for index, turn in enumerate(turns):
+        here = {actor: by_window[index] for actor, by_window in demands.items()}
+        used, rest = _of_operator(turn, here.get(OPERATOR), waiting)
+        cpu += used
+        left.append(_of_others(rest, here, waiting))
+    return Taken(left, cpu if OPERATOR in demands else None, dict(waiting))
+
+
+def _fit(demand: Demand | None, seconds: float) -> tuple[float, float]:
+    """Return how long, within some seconds, a process had a core and how long it waited for one."""
+    if demand is None:
+        return 0.0, 0.0
+    waited = demand.waiting_s or 0.0
+    total = demand.used_s + waited
+    scale = min(1.0, seconds / total) if total > 0 else 0.0
+    return demand.used_s * scale, waited * scale
+
+
+def _of_operator(turn: Turns, demand: Demand | None, waiting: defaultdict[str, float]) -> tuple[float, Turns]:
+    """Return the operator's CPU time in its turns, and the turns without it: first from time without requests."""
+    gaps = turn.alone + turn.shared
+    used, waited = _fit(demand, gaps + turn.in_flight)
+    if demand is not None and demand.waiting_s is not None:
+        waiting[OPERATOR] += waited
+    in_gaps = min(used + waited, gaps)
+    left = 1 - in_gaps / gaps if gaps > 0 else 0.0
+    return used, turn._replace(
+        in_flight=max(0.0, turn.in_flight - (used + waited - in_gaps)),
+        alone=turn.alone * left,
+        shared=turn.shared * left,
+        beside={actor: seconds * left for actor, seconds in turn.beside.items()},
+    )
+
+
+def _of_others(turn: Turns, demands: Mapping[str, Demand], waiting: defaultdict[str, float]) -> Turns:
+    """Remove the other actors' wait for a core, then the API server's during any actor's requests."""
+    own = {actor: seconds + turn.beside.get(actor, 0.0) for actor, seconds in turn.others.items()}
+    in_flight: dict[str, float] = {}
+    lost: dict[str, float] = {}
+    for actor, seconds in own.items():
+        demand = demands.get(actor)
+        used, lost[actor] = _fit(demand, seconds)
+        if demand is not None and demand.waiting_s is not None:
+            waiting[actor] += lost[actor]
+        requests = turn.others_in_flight.get(actor, 0.0) / turn.others[actor] * seconds if turn.others[actor] else 0.0
+        in_flight[actor] = max(0.0, min(requests, seconds - used - lost[actor]))
+    under_way = turn.in_flight + sum(in_flight.values())
+    _, held = _fit(demands.get(SERVER), under_way)
+    if (server := demands.get(SERVER)) is not None and server.waiting_s is not None:
+        waiting[SERVER] += held
+    share = held / under_way if under_way > 0 else 0.0
+    keep = {
+        actor: max(0.0, 1 - (lost[actor] + in_flight[actor] * share) / seconds) if seconds > 0 else 1.0
+        for actor, seconds in own.items()
+    }
+    beside = {actor: seconds * keep.get(actor, 1.0) for actor, seconds in turn.beside.items()}
+    return turn._replace(
+        in_flight=turn.in_flight * (1 - share),
+        shared=sum(beside.values()),
+        beside=beside,
+        others={actor: seconds * keep[actor] for actor, seconds in turn.others.items()},
+        others_in_flight={actor: seconds * keep[actor] for actor, seconds in turn.others_in_flight.items()},
+    )

@@ -1,0 +1,109 @@
+"""The operator's own count of its requests, and what it takes the place of."""
+
+from __future__ import annotations
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from pytest_grovescale.analysis import figures
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.api_requests import OBJECT_WRITES, READS
+from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.analysis.run_metrics import default_gated, metrics_of
+from pytest_grovescale.errors import NotMeasuredError
+from pytest_grovescale.recording import records as rec
+
+from .simulated import PODS, T0, Simulation, pods
+
+BORN = "process_start_time_seconds"
+
+
+def series(method: str, code: int | str = 200, host: str = "a:6443") -> str:
+    return f'rest_client_requests_total{{code="{code}",host="{host}",method="{method}"}}'
+
+
+def scraped(before: dict[str, float], after: dict[str, float], *, audited: bool = False) -> Simulation:
+    sim = Simulation(audited=audited)
+    sim.watch(PODS, 1)
+    sim.scrape(90, {BORN: 7.0, **before}, edge="start:p")
+    sim.phase("p", 100, 1000, made=pods(0))
+    sim.scrape(1010, {BORN: 7.0, **after}, edge="end:p")
+    return sim
+
+
+def phase(sim: Simulation) -> PhaseResult:
+    return analyse(sim.records()).phases[0]
+
+
+def test_rows_are_differences_and_a_series_that_comes_counts_in_full() -> None:
+    found = phase(
+        scraped(
+            {series("GET"): 10, series("POST", 201): 3},
+            {series("GET"): 14, series("POST", 201): 3, series("PATCH", 409): 2, series("GET", "<error>"): 1},
+        )
+    )
+    rows = [(row.method, row.code, row.count, row.total) for row in found.client_requests]
+    assert rows == [("GET", "200", 4, 14), ("GET", "<error>", 1, 1), ("PATCH", "409", 2, 2), ("POST", "201", 0, 3)]
+    assert found.traffic_source == "metrics"
+    assert "audit log is no source" in found.missing["audit"]
+
+
+def test_hosts_are_one_api_server() -> None:
+    found = phase(
+        scraped({series("GET"): 1, series("GET", host="b"): 5}, {series("GET"): 2, series("GET", host="b"): 7})
+    )
+    assert [(row.count, row.total) for row in found.client_requests] == [(3, 9)]
+
+
+def test_an_audit_log_stays_the_better_source() -> None:
+    sim = scraped({series("GET"): 1}, {series("GET"): 2}, audited=True)
+    sim.request(1100, user="recorder", verb="get", path="/readyz")
+    found = phase(sim)
+    assert (found.traffic_source, found.client_requests[0].count) == ("audit", 1)
+
+
+def test_a_log_that_broke_off_falls_back() -> None:
+    sim = scraped({series("GET"): 1}, {series("GET"): 2}, audited=True)
+    sim.add(rec.SourceFailed(at=sim.at(500), source="audit", message="rotated away"))
+    assert phase(sim).traffic_source == "metrics"
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        ({series("GET"): 20, BORN: T0 / 1e9}, "restarted"),
+        ({series("GET"): 2}, "restarted"),
+        ({}, "rest_client_requests_total"),
+    ],
+    ids=["born later", "fell", "gone"],
+)
+def test_what_cannot_be_counted_is_left_out_and_says_why(
+    after: dict[str, float], why: str, snapshot: SnapshotAssertion
+) -> None:
+    sim = Simulation(audited=False)
+    sim.scrape(90, {BORN: 7.0, series("GET"): 10}, edge="start:p")
+    sim.phase("p", 100, 1000)
+    gone = [] if series("GET") in after else [series("GET")]
+    sim.add(rec.Scraped(at=sim.at(1010), target="operator", edge="end:p", samples=after, gone=gone))
+    found = phase(sim)
+    assert (found.client_requests, found.traffic_source) == ((), "")
+    assert why in found.missing["client_requests"]
+    assert found.missing["client_requests"] == snapshot
+    with pytest.raises(NotMeasuredError, match=why):
+        figures.client_requests(found)
+
+
+def test_figures_bound_requests_for_objects_from_above() -> None:
+    found = figures.client_requests(
+        phase(scraped({series("PUT"): 5}, {series("PUT"): 5, series("POST", 201): 4, series("GET"): 7}))
+    )
+    assert (found.requests, found.by_method) == (11, {"GET": 7, "POST": 4, "PUT": 0})
+    assert (found.at_most(OBJECT_WRITES), found.at_most(READS), found.at_most(["delete"])) == (4, 7, 0)
+    assert (found.ever_counted(["update"]), found.ever_counted(["delete"])) == (True, False)
+
+
+def test_a_run_without_a_log_has_the_own_count_as_its_metric_and_gates_on_it() -> None:
+    metrics = metrics_of(analyse(scraped({series("GET"): 1}, {series("GET"): 9}).records()))
+    assert metrics["client_requests:p"] == 8
+    assert "api:p" not in metrics
+    assert "client_requests:p" in default_gated(metrics)
