@@ -1,21 +1,23 @@
-"""Binaries of the control plane, and Prometheus: found on this machine, else downloaded, else built."""
+"""The binaries of a control plane: found, cached, or made; the platforms that can run them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ..errors import BinaryError
+from ..errors import BinaryError, ClusterError
 from ..whole_files import replacing
-from . import debian, download, gobuild, locks, platforms, versions
+from . import binary_sources, locks, versions
 from .definition import ClusterDefinition, Kind
 
 Progress = Callable[[str], None]
@@ -222,7 +224,7 @@ def _ask_version(path: Path) -> str:
 
 def folder(name: str, version: str) -> Path:
     """Return the cache folder of one binary."""
-    return cache_root() / "binaries" / name / version / f"linux-{platforms.architecture()}"
+    return cache_root() / "binaries" / name / version / f"linux-{architecture()}"
 
 
 def _cached(name: str, kubernetes: str, problems: list[str]) -> Binary | None:
@@ -285,21 +287,21 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
     work = cache_root() / "making"
     work.mkdir(parents=True, exist_ok=True)
     try:
-        made = download.fetch(versions.release(name, version, platforms.architecture()), work / name, progress=progress)
+        made = binary_sources.fetch(versions.release(name, version, architecture()), work / name, progress=progress)
         return store(made, name, version, "official release")
-    except download.DownloadFailed as error:
+    except binary_sources.DownloadFailed as error:
         tried.append(f"download: {error.message}")
         progress(f"{name} {version}: {error.message}")
     if name in versions.DEBIAN:
         try:
             return _unpack(name, kubernetes, work, progress)
-        except debian.PackageFailed as error:
+        except binary_sources.PackageFailed as error:
             tried.append(f"Debian's package: {error.message}")
             progress(f"{name}: {error.message}")
     try:
-        made = gobuild.build(name, version, kubernetes, work, progress=progress)
+        made = binary_sources.build(name, version, kubernetes, work, progress=progress)
         return store(made, name, version, "built from Go modules")
-    except gobuild.BuildFailed as error:
+    except binary_sources.BuildFailed as error:
         tried.append(f"build: {error.message}")
     raise BinaryError(
         f"{name} {version} was found nowhere:\n" + "\n".join(f"  {line}" for line in tried),
@@ -320,14 +322,42 @@ def _ways_out(name: str, kubernetes: str) -> str:
 
 
 def _unpack(name: str, kubernetes: str, work: Path, progress: Progress) -> Binary:
-    made = debian.fetch(versions.DEBIAN[name], work, progress=progress)
+    made = binary_sources.fetch_package(versions.DEBIAN[name], work, progress=progress)
     version = probe(made)
     if not versions.accepted(name, version, kubernetes):
         made.unlink()
-        raise debian.PackageFailed(f"it holds version {version or 'unknown'}, which is not fit")
+        raise binary_sources.PackageFailed(f"it holds version {version or 'unknown'}, which is not fit")
     return store(made, name, version, "Debian's package")
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_GO_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+class UnsupportedPlatform(ClusterError):
+    """This machine cannot run the requested cluster; tests that need it are skipped."""
+
+
+def require_linux() -> None:
+    """Raise UnsupportedPlatform anywhere but on Linux (process ownership rests on prctl, pidfd and /proc)."""
+    if sys.platform != "linux":
+        raise UnsupportedPlatform(
+            f"a local control plane runs on Linux only, this is {platform.system() or sys.platform}",
+            next_step="Run the tests in a Linux container or virtual machine.",
+        )
+
+
+def architecture() -> str:
+    """Return this machine's architecture as Go and the release pages name it; raises UnsupportedPlatform."""
+    machine = platform.machine().lower()
+    try:
+        return _GO_ARCHITECTURES[machine]
+    except KeyError:
+        raise UnsupportedPlatform(
+            f"no Kubernetes control plane is released for {machine}",
+            next_step="Use an amd64 or arm64 machine.",
+        ) from None

@@ -261,8 +261,8 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
         _check_numbers(written, fail)
     mistakes.demand_none()
     # Imported here: the check uses this module's classes.
-    from .existing import checking as existing
-    from .kind import checking as kind
+    from .existing import context_policy as existing
+    from .kind import configuration as kind
 
     written = existing.check(written, path, fail)
     written = _with_leases(kind.check(written, path, fail))

@@ -196,6 +196,6 @@ def _processes(folder: Path) -> list[ProcessStatus]:
 
 def _container(container: state.Container) -> str:
     # Only a cluster in a container requires a call of the engine.
-    from .kind import node_container
+    from .kind import container_engine
 
-    return node_container.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"
+    return container_engine.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"

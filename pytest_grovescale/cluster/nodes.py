@@ -18,7 +18,7 @@ from ..kube.client import Client
 from ..kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound, ServerUnavailable
 from ..kube.resources import Resource
 from .definition import POOL_LABEL, ClusterDefinition, NodePool
-from .ownership import CLUSTER_LABEL
+from .ledger import CLUSTER_LABEL
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from ..endpoints import Address
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
 from ..whole_files import write_private
-from . import at_end, locks, processes
-from .protocol import ProcessInfo
+from . import locks, processes, teardown_plan
+from .processes import ProcessInfo
 
 T = TypeVar("T")
 
@@ -242,8 +242,8 @@ def clear_stale(folder: Path) -> list[str]:
                 raise ClusterError(
                     f"process {pid} of a former cluster cannot be killed", next_step="Restart the machine."
                 )
-    if at_end.planned(folder):
-        at_end.run(folder)
+    if teardown_plan.planned(folder):
+        teardown_plan.run(folder)
         found.append("cleared up after it")
     if folder.exists():
         found.append(f"removed {folder}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import redaction
-from ..cluster.ownership import Owner
+from ..cluster.ledger import Owner
 from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client

@@ -12,7 +12,7 @@ import msgspec
 
 from ..cluster import locks
 from ..cluster.handle import Cluster, ProcessSpec
-from ..cluster.protocol import SupervisorGone, SupervisorStopped
+from ..cluster.supervisor_client import SupervisorGone, SupervisorStopped
 from ..errors import ClusterError
 from ..kube.client import Client
 from ..kube.portal import Portal

@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import state
-from pytest_grovescale.cluster.protocol import ProcessInfo
+from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ExitCode
 from tests.golden import masked
 from tests.processes import wait_none

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.sweep import RUN_LABEL
+from pytest_grovescale.cluster.namespace_cleanup import RUN_LABEL
 from pytest_grovescale.kube.portal import Portal
 from tests.golden import masked
 from tests.waiting import wait_until

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
+from ..component_config import AUDIT_MAX_MB, AUDIT_POLICY
 from ..definition import ClusterDefinition
 
 IN_NODE = "/etc/grovescale"
