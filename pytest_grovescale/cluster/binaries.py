@@ -1,4 +1,4 @@
-"""The binaries of a control plane: found, cached, or made; the platforms that can run them."""
+"""The binaries of a control plane: resolved, cached, or made; the platforms that can run them."""
 
 from __future__ import annotations
 
@@ -88,32 +88,32 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
     Order: given paths, the environment, the cache, PATH, the official release, Debian's package where there is one, Go
     modules. Raises BinaryError.
     """
-    found: dict[str, Binary] = {}
+    resolved: dict[str, Binary] = {}
     tried: dict[str, list[str]] = {name: [] for name in names}
     for name in names:
         if binary := _present(name, kubernetes, given.get(name, ""), tried[name]):
-            found[name] = binary
+            resolved[name] = binary
         for line in tried[name]:
             if line.startswith(_CACHE):
                 progress(f"{name}: {line}" + ("" if binary else "; it is made again"))
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in resolved]
     if missing:
         # Two starts at once must not both build for seven minutes: the second finds the binary in the cache.
         with locks.held(cache_root() / "making.lock", waiting=lambda: progress(_BEHIND)):
             for name in missing:
                 cached = _cached(name, kubernetes, [])
-                found[name] = cached or _make(name, kubernetes, tried[name], progress)
-    return found
+                resolved[name] = cached or _make(name, kubernetes, tried[name], progress)
+    return resolved
 
 
 def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, optional: Sequence[str] = ()) -> list[Row]:
     """Find, download or build all binaries for a Kubernetes version and return one table row for each."""
-    found = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
+    resolved = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
     return [
         Row(
             name=name, version=binary.version, source=binary.source, sha256=_sha256(Path(binary.path)), path=binary.path
         )
-        for name, binary in found.items()
+        for name, binary in resolved.items()
     ]
 
 
@@ -163,14 +163,14 @@ def _given(name: str, kubernetes: str, given: str) -> Binary:
 
 def _environment(name: str) -> list[tuple[str, Path]]:
     """Return the paths from environment variables: first those of envtest, then those of kwok."""
-    found = []
+    locations = []
     if folder := os.environ.get("KUBEBUILDER_ASSETS"):
-        found.append(("KUBEBUILDER_ASSETS", Path(folder) / name))
+        locations.append(("KUBEBUILDER_ASSETS", Path(folder) / name))
     # kwok's own command-line tool calls the kwok binary "controller".
     variable = f"KWOK_{'CONTROLLER' if name == 'kwok' else name.upper().replace('-', '_')}_BINARY"
     if path := os.environ.get(variable):
-        found.append((variable, Path(path)))
-    return found
+        locations.append((variable, Path(path)))
+    return locations
 
 
 def probe(path: Path) -> str:
@@ -304,7 +304,7 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
     except binary_sources.BuildFailed as error:
         tried.append(f"build: {error.message}")
     raise BinaryError(
-        f"{name} {version} was found nowhere:\n" + "\n".join(f"  {line}" for line in tried),
+        f"{name} {version} is not available:\n" + "\n".join(f"  {line}" for line in tried),
         next_step=_ways_out(name, kubernetes),
     )
 

@@ -74,10 +74,10 @@ def _checksum(release: Release) -> str:
             body = answer.read(_MAX_CHECKSUM_BYTES)
         except (OSError, http.client.HTTPException) as error:
             raise DownloadFailed(f"{release.checksum_url}: {error}") from error
-    found = parse_checksum(body, release.checksum, name)
-    if not found:
+    digest = parse_checksum(body, release.checksum, name)
+    if not digest:
         raise DownloadFailed(f"{release.checksum_url}: holds no checksum for {name}")
-    return found
+    return digest
 
 
 def parse_checksum(body: bytes, form: str, name: str) -> str:
@@ -101,7 +101,7 @@ def _download(url: str, part: Path, digits: int, progress: Progress) -> str:
     """Write the response body to ``part`` and return its hex digest."""
     digest = hashlib.sha256() if digits == 64 else hashlib.sha512()
     name = url.rpartition("/")[2]
-    began = told = time.monotonic()
+    began = reported_at = time.monotonic()
     done = 0
     with _open(url) as answer, part.open("wb") as file:
         size = int(answer.headers.get("Content-Length") or 0)
@@ -110,9 +110,9 @@ def _download(url: str, part: Path, digits: int, progress: Progress) -> str:
                 file.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)
-                if time.monotonic() - told > _TELL_EVERY_S:
-                    told = time.monotonic()
-                    progress(f"downloading {name}: {_amount(done, size, told - began)}")
+                if time.monotonic() - reported_at > _TELL_EVERY_S:
+                    reported_at = time.monotonic()
+                    progress(f"downloading {name}: {_amount(done, size, reported_at - began)}")
         except (OSError, http.client.HTTPException) as error:
             raise DownloadFailed(f"{url}: broke off after {done} bytes: {error}") from error
     if size and done != size:
@@ -173,13 +173,13 @@ def fetch_package(package: DebianPackage, work: Path, *, progress: Progress) -> 
     with tempfile.TemporaryDirectory(prefix="debian-", dir=work) as folder:
         progress(f"downloading Debian's package {package.name}")
         _run_tool(["apt-get", "--quiet", "download", package.name], folder)
-        found = list(Path(folder).glob("*.deb"))
-        if len(found) != 1:
-            raise PackageFailed(f"apt-get download {package.name} left {len(found)} packages")
-        _run_tool(["dpkg-deb", "--extract", str(found[0]), "content"], folder)
+        packages = list(Path(folder).glob("*.deb"))
+        if len(packages) != 1:
+            raise PackageFailed(f"apt-get download {package.name} left {len(packages)} packages")
+        _run_tool(["dpkg-deb", "--extract", str(packages[0]), "content"], folder)
         program = Path(folder) / "content" / package.member
         if not program.is_file():
-            raise PackageFailed(f"{found[0].name} holds no {package.member}")
+            raise PackageFailed(f"{packages[0].name} holds no {package.member}")
         target = work / f"{program.name}.unpacked"
         program.replace(target)
     return target
@@ -261,9 +261,9 @@ def module(name: str, version: str) -> str:
 
 def _toolchain(needed: tuple[int, int]) -> str:
     go = shutil.which("go")
-    wanted = ".".join(map(str, needed))
+    minimum = ".".join(map(str, needed))
     if go is None:
-        raise BuildFailed(f"no Go toolchain on PATH ({wanted} or newer is needed)")
+        raise BuildFailed(f"no Go toolchain on PATH ({minimum} or newer is needed)")
     done = subprocess.run(
         [go, "env", "GOVERSION"],
         capture_output=True,
@@ -275,7 +275,7 @@ def _toolchain(needed: tuple[int, int]) -> str:
     if match is None:
         raise BuildFailed(f"{go} does not say its version: {(done.stdout + done.stderr).strip()}")
     if (int(match[1]), int(match[2])) < needed:
-        raise BuildFailed(f"{go} is {match[0]}, {wanted} or newer is needed")
+        raise BuildFailed(f"{go} is {match[0]}, {minimum} or newer is needed")
     return go
 
 

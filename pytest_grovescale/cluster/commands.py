@@ -110,9 +110,9 @@ def down(name: str = "", *, everything: bool = False, force: bool = False, say: 
         _stop(inventory.select(inventory.read(), name).name, say, force=force)
         return ExitCode.PASSED
     refused = []
-    for found in inventory.read():
+    for cluster in inventory.read():
         try:
-            _stop(found.name, say, force=force)
+            _stop(cluster.name, say, force=force)
         except UsageError as error:
             refused.append(error)
     handle.clear_stale(progress=say)

@@ -205,18 +205,18 @@ def load_definition(name: str, *, base: bundled.Folders | None = None) -> Cluste
     backend, colon, context = name.partition(":")
     of_context = bool(colon) and backend == "existing"
     path = bundled.find(KIND, backend if of_context else name, base=base)
-    found = _checked(load(path, ClusterDefinition), path)
-    return _in_context(found, context) if of_context else found
+    definition = _checked(load(path, ClusterDefinition), path)
+    return _in_context(definition, context) if of_context else definition
 
 
-def _in_context(found: ClusterDefinition, context: str) -> ClusterDefinition:
-    settings = found.existing or Existing()
-    if not context or settings.in_cluster or found.backend != "existing":
+def _in_context(definition: ClusterDefinition, context: str) -> ClusterDefinition:
+    settings = definition.existing or Existing()
+    if not context or settings.in_cluster or definition.backend != "existing":
         raise UsageError(
             f"existing:{context} names no context of a kubeconfig",
             next_step="Write existing:CONTEXT, or `existing` for what the definition file says.",
         )
-    return msgspec.structs.replace(found, existing=msgspec.structs.replace(settings, context=context))
+    return msgspec.structs.replace(definition, existing=msgspec.structs.replace(settings, context=context))
 
 
 def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
@@ -343,7 +343,7 @@ def _binary(path: Path, name: str, given: str, fail: Any) -> str:
     known = (*versions.NEEDED, *versions.OPTIONAL)
     if name not in known:
         raise fail(("binaries", name), "is no binary that is used here", f"Possible: {', '.join(known)}.")
-    found = (path.parent / given).expanduser().resolve()
-    if not found.is_file():
-        raise fail(("binaries", name), f"no such file: {found}")
-    return str(found)
+    file = (path.parent / given).expanduser().resolve()
+    if not file.is_file():
+        raise fail(("binaries", name), f"no such file: {file}")
+    return str(file)

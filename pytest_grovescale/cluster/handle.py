@@ -233,7 +233,7 @@ def acquire(
     folder = state.directory(chosen)
     definition = launch.settled(definition)
     # Outside the lock: a build can take seven minutes, and the start has not begun yet.
-    found = binaries.resolve(definition, progress=progress)
+    resolved = binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)
     with locks.held(
         state.start_lock(folder), waiting=lambda: progress(f"cluster {chosen}: another run is starting it")
@@ -244,7 +244,7 @@ def acquire(
                 name=chosen,
                 folder=folder,
                 definition=definition,
-                binaries=found,
+                binaries=resolved,
                 run_id=run_id,
                 allowed_contexts=tuple(allowed_contexts),
                 standing=standing,

@@ -56,7 +56,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
         return self.holders + self.waiting
 
 
-NOBODY = Order()
+EMPTY = Order()
 
 
 def exclude(one: Claim, other: Claim) -> bool:
@@ -174,16 +174,16 @@ async def standing(client: Client) -> Order:
     try:
         answer = await client.request("GET", f"{_LEASES}/{NAME}", timeout=_REQUEST_S)
     except NotFound:
-        return NOBODY
+        return EMPTY
     return _order(msgspec.json.decode(answer, type=dict[str, Any]))
 
 
 class SharedTurn:
     """One test's hold on the lock. All methods run in the client's event loop; ``take`` first, ``give_back`` last."""
 
-    def __init__(self, client: Client, wanted: Claim, *, rhythm: Rhythm = RHYTHM) -> None:
+    def __init__(self, client: Client, claim: Claim, *, rhythm: Rhythm = RHYTHM) -> None:
         self._board = _Board(client)
-        self._claim = wanted
+        self._claim = claim
         self._rhythm = rhythm
         self._observer = Observer()
         self._stood = False
@@ -195,14 +195,14 @@ class SharedTurn:
     async def take(self, say: Say) -> None:
         """Return when this test holds the lock; it is renewed from then on. Raises ClusterError, ApiError."""
         began = time.monotonic()
-        told: list[str] = []
+        reported: list[str] = []
         while not holds(order := await self._look(), self._claim.id):
             ahead = [f"{other.who}{', measuring' * other.alone}" for other in ahead_of(order, self._claim)]
-            if ahead and ahead != told:
+            if ahead and ahead != reported:
                 say(f"waiting for a turn on this cluster behind {'; '.join(ahead)}")
-                told = ahead
+                reported = ahead
             await asyncio.sleep(self._rhythm.look)
-        if told:
+        if reported:
             say(f"waited {durations.text(time.monotonic() - began)} for its turn on this cluster")
         self._renewing = asyncio.create_task(self._keep())
 
@@ -239,7 +239,7 @@ class SharedTurn:
             # A wait of hours must survive a restart of the API server; a claim must not survive its expiry.
             if time.monotonic() - self._renewed_at > self._rhythm.lasts:
                 raise
-            return NOBODY
+            return EMPTY
 
     def _enter(self, order: Order) -> Order:
         now = time.monotonic()
@@ -265,7 +265,7 @@ class SharedTurn:
             silent = durations.text(time.monotonic() - self._renewed_at)
             others = "; ".join(other.who for other in order.holders)
             self._lost = (
-                f"the turn on this cluster was lost: it was not renewed for {silent}, and somebody else took one"
+                f"the turn on this cluster was lost: it was not renewed for {silent}, and another process took one"
                 + (f" ({others})" if others else "")
             )
 

@@ -100,8 +100,8 @@ def noted(owner: Owner) -> list[Made]:
     except FileNotFoundError:
         return []
     # An incomplete line: its object was not created.
-    found = [msgspec.json.decode(line, type=Made) for line in lines if line.endswith(b"\n")]
-    return list(dict.fromkeys(reversed(found)))
+    recorded = [msgspec.json.decode(line, type=Made) for line in lines if line.endswith(b"\n")]
+    return list(dict.fromkeys(reversed(recorded)))
 
 
 def _made(obj: Mapping[str, Any]) -> Made:

@@ -36,7 +36,7 @@ class _Metadata(msgspec.Struct, frozen=True):
     finalizers: list[str] = []
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _Item(msgspec.Struct, frozen=True):
     metadata: _Metadata
 
 
@@ -105,8 +105,8 @@ async def _strip(client: Client, namespace: str) -> None:
 
     for kind in await contents.kinds(client):
         with contextlib.suppress(*_NOT_OURS):
-            async for page in contents.objects(client, kind, namespace, _Found):
-                stuck = [found.metadata.name for found in page if found.metadata.finalizers]
+            async for page in contents.objects(client, kind, namespace, _Item):
+                stuck = [item.metadata.name for item in page if item.metadata.finalizers]
                 await asyncio.gather(*(free(kind, name) for name in stuck))
 
 
@@ -115,22 +115,22 @@ async def _main(directory: Path, run_id: str, lease_id: str = "") -> int:
     async with Client(state.access(directory, "harness"), user_agent="grovescale-sweep") as client:
         while True:
             try:
-                found = await sweep(client, run_id, lease_id)
+                removed = await sweep(client, run_id, lease_id)
             except ServerUnavailable as error:
                 # The API server may be restarting after a crash.
                 if time.monotonic() > deadline:
-                    _say(f"run {run_id}: {error}")
+                    _print(f"run {run_id}: {error}")
                     return 1
                 await asyncio.sleep(1)
             except (ApiError, ClusterError) as error:
-                _say(f"run {run_id}: {error}")
+                _print(f"run {run_id}: {error}")
                 return 1
             else:
-                _say(f"run {run_id}: removed {', '.join(found) or 'nothing'}")
+                _print(f"run {run_id}: removed {', '.join(removed) or 'nothing'}")
                 return 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 

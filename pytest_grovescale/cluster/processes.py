@@ -184,8 +184,8 @@ class StoppedFor:
 
 def marked(directory: Path) -> list[tuple[int, int]]:
     """Return (pid, start ticks) of every process of this user that a supervisor of this directory started."""
-    wanted = f"{MARK}={directory}".encode()
-    found = []
+    mark = f"{MARK}={directory}".encode()
+    marked_processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -194,11 +194,11 @@ def marked(directory: Path) -> list[tuple[int, int]]:
         except OSError:
             # Ended meanwhile, or another user's.
             continue
-        if wanted in environment.split(b"\0"):
+        if mark in environment.split(b"\0"):
             pid = int(entry.name)
             if ticks := started_ticks(pid):
-                found.append((pid, ticks))
-    return found
+                marked_processes.append((pid, ticks))
+    return marked_processes
 
 
 def memory_bytes(pid: int) -> int:

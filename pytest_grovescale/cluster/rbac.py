@@ -172,7 +172,7 @@ async def identity(client: Client) -> str:
     return msgspec.json.decode(answer, type=_SelfReview).status.user_info.username
 
 
-async def ask(client: Client, wanted: Iterable[Right]) -> list[Answer]:
+async def ask(client: Client, requested: Iterable[Right]) -> list[Answer]:
     """Return the API server's answers, in order. Raises ClusterError if it rejects the requests."""
     gate = asyncio.Semaphore(_AT_A_TIME)
 
@@ -183,7 +183,7 @@ async def ask(client: Client, wanted: Iterable[Right]) -> list[Answer]:
             return Answer(right, msgspec.json.decode(answer, type=_Review).status.allowed)
 
     try:
-        return list(await asyncio.gather(*(one(right) for right in wanted)))
+        return list(await asyncio.gather(*(one(right) for right in requested)))
     except ApiError as error:
         raise ClusterError(
             f"the cluster does not say what may be done there: {error.message}",

@@ -49,7 +49,7 @@ class Supervised:
         self.owners = {owner} - {""}
         """Leases; it is stopped when the last of them has ended. Without any, it belongs to the cluster itself."""
         self.rank = rank
-        self.wanted = True
+        self.should_run = True
         self.restarts = 0
         self.ended = asyncio.Event()
         self.popen: subprocess.Popen[bytes] | None = None
@@ -203,7 +203,7 @@ class Supervisor:
         _log(f"{supervised.spec.name} (pid {supervised.pid}) ended: {supervised.exit_code}")
         supervised.ended.set()
         self._publish()
-        if supervised.wanted and supervised.spec.restart:
+        if supervised.should_run and supervised.spec.restart:
             self._spawn_task(self._start_again(supervised))
         elif supervised.spec.name.startswith("sweep-"):
             del self._table[supervised.spec.name]
@@ -216,12 +216,12 @@ class Supervisor:
             self._end(f"{supervisor_client.FAILED}{_gave_up(supervised)}")
             return
         await asyncio.sleep(_BACKOFF_S[min(supervised.failures, len(_BACKOFF_S) - 1)])
-        if supervised.wanted and not self._ending.is_set():
+        if supervised.should_run and not self._ending.is_set():
             supervised.restarts += 1
             self._start(supervised)
 
     async def _stop(self, supervised: Supervised) -> None:
-        supervised.wanted = False
+        supervised.should_run = False
         if not supervised.running:
             return
         _signal_group(supervised, signal.SIGTERM)
@@ -307,7 +307,7 @@ class Supervisor:
 
     async def _start_new(self, spec: ProcessSpec, owner: str, rank: int) -> ProcessInfo:
         former = self._table.get(spec.name)
-        if former is not None and (former.running or (former.wanted and former.spec.restart)):
+        if former is not None and (former.running or (former.should_run and former.spec.restart)):
             raise ClusterError(f"a process {spec.name!r} runs already (pid {former.pid})")
         if owner and owner not in self._leases:
             raise ClusterError(f"the lease {owner} is gone")
@@ -323,7 +323,7 @@ class Supervisor:
 
     def _share(self, name: str, owner: str) -> ProcessInfo:
         shared = self._table.get(name)
-        if shared is None or not shared.running or not shared.wanted:
+        if shared is None or not shared.running or not shared.should_run:
             raise ClusterError(f"no process {name!r} runs on this cluster")
         if owner not in self._leases:
             raise ClusterError(f"the lease {owner} is gone")

@@ -70,8 +70,8 @@ def _run(command: Command) -> None:
             )
     except (OSError, subprocess.SubprocessError) as error:
         lines = log_files.last_lines(log, _TAIL_LINES)
-        told = "\n".join([f"cannot clear up after the cluster: {error}", *(f"  {line}" for line in lines)])
-        raise ClusterError(told, next_step=f"See why, then: grovescale down --all. It runs again: {text}") from error
+        message = "\n".join([f"cannot clear up after the cluster: {error}", *(f"  {line}" for line in lines)])
+        raise ClusterError(message, next_step=f"See why, then: grovescale down --all. It runs again: {text}") from error
 
 
 def _write(folder: Path, commands: list[Command]) -> None:

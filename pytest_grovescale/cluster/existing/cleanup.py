@@ -43,39 +43,41 @@ class Removal(msgspec.Struct, kw_only=True):
 
 async def remove_objects(client: Client, owner: Owner) -> Removal:
     """Remove namespaces, then noted objects in reverse order, then nodes; return what was removed and what was not."""
-    found = Removal()
-    await _namespaces(client, owner, found)
+    removal = Removal()
+    await _namespaces(client, owner, removal)
     for made in ledger.noted(owner):
-        await _told(_noted(client, made, owner, found), made.title, found)
-    await _told(_nodes(client, owner, found), "nodes", found)
-    return found
+        await _collect_errors(_noted(client, made, owner, removal), made.title, removal)
+    await _collect_errors(_nodes(client, owner, removal), "nodes", removal)
+    return removal
 
 
-async def _told(work: Awaitable[None], what: str, found: Removal) -> None:
+async def _collect_errors(work: Awaitable[None], what: str, removal: Removal) -> None:
     """Run one part of the removal; record its error instead of raising it, so that the others run too."""
     try:
         await work
     except ServerUnavailable:
         raise
     except GrovescaleError as error:
-        found.stuck.append(f"{what}: {error}")
+        removal.stuck.append(f"{what}: {error}")
 
 
 # ---- namespaces
 
 
-async def _namespaces(client: Client, owner: Owner, found: Removal) -> None:
+async def _namespaces(client: Client, owner: Owner, removal: Removal) -> None:
     resource = await client.resource("Namespace", "v1")
     listing = await client.list(resource, label_selector=owner.selector)
     await asyncio.gather(
         *(
-            _told(_namespace(client, resource, item, found), f"Namespace {item['metadata']['name']}", found)
+            _collect_errors(
+                _namespace(client, resource, item, removal), f"Namespace {item['metadata']['name']}", removal
+            )
             for item in listing.items
         )
     )
 
 
-async def _namespace(client: Client, resource: Resource, item: Object, found: Removal) -> None:
+async def _namespace(client: Client, resource: Resource, item: Object, removal: Removal) -> None:
     metadata = item["metadata"]
     name = str(metadata["name"])
     with contextlib.suppress(NotFound, Conflict):
@@ -83,7 +85,7 @@ async def _namespace(client: Client, resource: Resource, item: Object, found: Re
         await client.delete(resource, name, uid=metadata["uid"])
     await _kill_pods(client, name)
     await namespace_cleanup.empty(client, resource, name, timeout_s=_patience(metadata))
-    found.removed.append(f"Namespace {name}")
+    removal.removed.append(f"Namespace {name}")
 
 
 def _patience(metadata: Object) -> float:
@@ -109,7 +111,7 @@ async def _kill_pods(client: Client, namespace: str) -> None:
 # ---- noted objects
 
 
-async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> None:
+async def _noted(client: Client, made: Made, owner: Owner, removal: Removal) -> None:
     """Remove one object if this cluster still owns it; if others own it too, remove only this cluster's label."""
     try:
         resource = await client.resource(made.kind, made.api_version)
@@ -123,9 +125,9 @@ async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> No
             labels = metadata.get("labels") or {}
             if owner.label not in labels:
                 return
-            if users := await _users(client, made, owner, labels, found):
+            if users := await _users(client, made, owner, labels, removal):
                 await client.patch(resource, made.name, namespace, body=_disowned(metadata, owner))
-                found.kept.append(f"{made.title}: {users}")
+                removal.kept.append(f"{made.title}: {users}")
                 return
             await _delete(client, resource, made, metadata)
         except NotFound:
@@ -133,7 +135,7 @@ async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> No
         except Conflict:
             # Changed since it was read: by now, another cluster may use it too.
             continue
-        found.removed.append(made.title)
+        removal.removed.append(made.title)
         return
     raise ClusterError(
         "changes all the time, so that it is never the one that we have looked at",
@@ -142,13 +144,13 @@ async def _noted(client: Client, made: Made, owner: Owner, found: Removal) -> No
     )
 
 
-async def _users(client: Client, made: Made, owner: Owner, labels: Object, found: Removal) -> str:
+async def _users(client: Client, made: Made, owner: Owner, labels: Object, removal: Removal) -> str:
     """Return the other users of an object, as text; empty: none."""
     if others := ledger.others(labels, owner):
         return f"cluster {', '.join(others)} uses it too"
     if made.kind != _CRD or not (held := await _custom_object(client, made)):
         return ""
-    if found.stuck:
+    if removal.stuck:
         # The object may be our own: the next call decides.
         raise ClusterError(
             f"waits for what does not go; objects of it are left, as {held}",
@@ -199,7 +201,7 @@ async def _delete(client: Client, resource: Resource, made: Made, metadata: Obje
             held = ", ".join(metadata.get("finalizers") or []) or "none"
             raise ClusterError(
                 f"is still there {_GONE_S:g} s after its deletion (finalizers: {held})",
-                next_step="When whoever takes these off has done so: grovescale down --all",
+                next_step="Once their controller has removed these: grovescale down --all",
             )
         await asyncio.sleep(_EVERY_S)
 
@@ -207,10 +209,10 @@ async def _delete(client: Client, resource: Resource, made: Made, metadata: Obje
 # ---- nodes
 
 
-async def _nodes(client: Client, owner: Owner, found: Removal) -> None:
+async def _nodes(client: Client, owner: Owner, removal: Removal) -> None:
     count = await nodes.remove(client, owner.selector)
     if count:
-        found.removed.append(f"{count} nodes")
+        removal.removed.append(f"{count} nodes")
 
 
 TIMEOUT_S = 600.0
@@ -232,32 +234,32 @@ async def main(folder: Path) -> int:
         deadline = time.monotonic() + (_ANSWER_AGAIN_S if silent.exists() else _ANSWER_S)
         while True:
             try:
-                found = await remove_objects(client, owner)
+                removal = await remove_objects(client, owner)
             except ServerUnavailable as error:
                 # The API server may be restarting.
                 if time.monotonic() > deadline:
                     silent.touch()
-                    _say(f"the API server does not answer: {error.message}")
-                    _say(f"should that cluster be no more, forget what was made there: rm -r {str(folder)!r}")
+                    _print(f"the API server does not answer: {error.message}")
+                    _print(f"should that cluster be no more, forget what was made there: rm -r {str(folder)!r}")
                     return 1
                 await asyncio.sleep(1)
             except ApiError as error:
-                _say(error.message)
+                _print(error.message)
                 return 1
             else:
-                return _tell(found)
+                return _report(removal)
 
 
-def _tell(found: Removal) -> int:
-    _say(f"removed: {', '.join(found.removed) or 'nothing was left'}")
-    for line in found.kept:
-        _say(f"stays: {line}")
-    for line in found.stuck:
-        _say(f"does not go: {line}")
-    return 1 if found.stuck else 0
+def _report(removal: Removal) -> int:
+    _print(f"removed: {', '.join(removal.removed) or 'nothing was left'}")
+    for line in removal.kept:
+        _print(f"stays: {line}")
+    for line in removal.stuck:
+        _print(f"does not go: {line}")
+    return 1 if removal.stuck else 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -70,10 +70,12 @@ def on_loopback(access: Access) -> bool:
     if proxy.is_loopback(host):
         return True
     try:
-        found = socket.getaddrinfo(host, parts.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, parts.port, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return bool(found) and all(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
+    return bool(addresses) and all(
+        ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in addresses
+    )
 
 
 Fail = Callable[..., DefinitionError]
@@ -94,7 +96,7 @@ def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefiniti
         return written
     for section, default in _ITS_MAKERS.items():
         if getattr(written, section) != default:
-            raise fail((section,), "is set by whoever made the cluster", "Leave it out, or use the backend local.")
+            raise fail((section,), "is set by the creator of the cluster", "Leave it out, or use the backend local.")
     if written.node_count == 0:
         raise fail(
             ("nodes",),

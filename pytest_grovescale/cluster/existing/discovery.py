@@ -56,7 +56,9 @@ def is_held(spec: dict[str, Any]) -> bool:
     return age < datetime.timedelta(seconds=spec["leaseDurationSeconds"])
 
 
-def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: int, taken_s: float) -> state.Facts:
+def facts(
+    plan: Plan, access: Access, cluster_info: ClusterInfo, players: Players, *, port: int, taken_s: float
+) -> state.Facts:
     """Return the facts that every recording stores, kept for processes that join the cluster."""
     definition = plan.definition
     prefixes = nodes.prefixed(definition, plan.name)
@@ -64,7 +66,7 @@ def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: i
         "backend": definition.backend,
         "definition": definition.name,
         "context": access.context or "in-cluster",
-        "kubernetes": found.kubernetes,
+        "kubernetes": cluster_info.kubernetes,
         "nodes": definition.node_count,
         "kwok_runs": players,
         "nodes_ready_s": round(taken_s, 3),
@@ -72,30 +74,34 @@ def facts(plan: Plan, access: Access, found: Found, players: Players, *, port: i
     }
     if players == "host":
         flat |= component_config.kwok_limits(definition)
-    if found.lacking:
-        flat["not_allowed"] = "; ".join(found.lacking)
+    if cluster_info.lacking:
+        flat["not_allowed"] = "; ".join(cluster_info.lacking)
     return state.Facts(
         name=plan.name,
         backend=definition.backend,
         definition_digest=launch.digest(definition),
         server=access.server,
-        kubernetes=found.kubernetes,
+        kubernetes=cluster_info.kubernetes,
         nodes=definition.node_count,
-        identities={"harness": found.identity, "recorder": found.identity} if found.identity else {},
+        identities={"harness": cluster_info.identity, "recorder": cluster_info.identity}
+        if cluster_info.identity
+        else {},
         audit_log="",
         facts=flat,
-        metrics=_metrics(plan.folder, access, found, players, port=port),
+        metrics=_metrics(plan.folder, access, cluster_info, players, port=port),
         others_use_it=True,
         pools={prefixes[pool.prefix]: pool.count for pool in definition.nodes},
         on_loopback=context_policy.on_loopback(access),
     )
 
 
-def _metrics(folder: Path, access: Access, found: Found, players: Players, *, port: int) -> dict[str, Address]:
+def _metrics(
+    folder: Path, access: Access, cluster_info: ClusterInfo, players: Players, *, port: int
+) -> dict[str, Address]:
     known = {}
     if players == "host":
         known[kwok_setup.NAME] = Address(url=f"http://127.0.0.1:{port}/metrics")
-    if found.api_metrics:
+    if cluster_info.api_metrics:
         known[NAME] = endpoint(folder, access)
     return known
 
@@ -108,7 +114,7 @@ KWOK_ROLE = "grovescale-harness-kwok"
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the discovery."""
 
     kubernetes: str
@@ -122,7 +128,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server's metrics are readable and it is the only one."""
 
 
-async def look(client: Client, access: Access, settings: Existing, progress: Progress) -> Found:
+async def look(client: Client, access: Access, settings: Existing, progress: Progress) -> ClusterInfo:
     """Discover version, identity and permissions; report them as progress, and raise if they are not sufficient."""
     try:
         version = msgspec.json.decode(await client.request("GET", "/version"), type=dict[str, Any])
@@ -139,7 +145,7 @@ async def look(client: Client, access: Access, settings: Existing, progress: Pro
         progress(line)
     rbac.demand(answers, identity=identity, also=(KWOK_ROLE,) if settings.kwok == "host" else ())
     match = _VERSION.search(str(version.get("gitVersion", "")))
-    return Found(
+    return ClusterInfo(
         kubernetes=match[1] if match else "",
         identity=identity,
         lacking=rbac.refused(answers),

@@ -116,6 +116,6 @@ def _with_log(folder: Path, error: ClusterError) -> ClusterError:
     info = state.process_list(folder).get(NAME)
     text = Path(info.log).read_text(encoding="utf-8", errors="replace") if info is not None else ""
     if "address already in use" in text:
-        return PortTaken("kwok: its port was taken by somebody else", next_step="Try again.")
+        return PortTaken("kwok: another process took its port", next_step="Try again.")
     tail = "\n".join(f"  {line}" for line in text.splitlines()[-_TAIL_LINES:])
     return ClusterError(f"{error.message}; the end of its log:\n{tail}", next_step=error.next_step)

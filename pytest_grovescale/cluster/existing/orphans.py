@@ -53,11 +53,11 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 async def names(client: Client) -> list[str]:
     """Return the names of all clusters with a node or test namespace, those in use included."""
-    found = set()
+    clusters = set()
     for kind in ("Node", "Namespace"):
         listing = await client.list(await client.resource(kind, "v1"), label_selector=ledger.CLUSTER_LABEL)
-        found |= {str(item["metadata"]["labels"][ledger.CLUSTER_LABEL]) for item in listing.items}
-    return sorted(found)
+        clusters |= {str(item["metadata"]["labels"][ledger.CLUSTER_LABEL]) for item in listing.items}
+    return sorted(clusters)
 
 
 async def find(client: Client, cluster: str) -> Left:
@@ -211,16 +211,17 @@ def clear(name: str, *, context: str, dry_run: bool, allowed_contexts: Sequence[
             say(f"nothing is left of a cluster {name} at context {context}")
         if dry_run or not left.lines:
             return 0
-        return _tell(portal.run(remove(client, left)), say)
+        return _report(portal.run(remove(client, left)), say)
 
 
 async def _look(client: Client, name: str, context: str) -> Left:
     rbac.demand(await rbac.ask(client, rbac.rights()), identity=await rbac.identity(client))
     if not name:
-        found = ", ".join(await names(client))
+        clusters = ", ".join(await names(client))
         raise UsageError(
-            f"which one at context {context}? " + (f"There is something of: {found}" if found else "There is none"),
-            next_step="Give its NAME, if nobody uses it any more.",
+            f"which one at context {context}? "
+            + (f"There is something of: {clusters}" if clusters else "There is none"),
+            next_step="Give its NAME, if it is no longer in use.",
         )
     left = await find(client, name)
     if left.lines and (who := await in_use(client, name)):
@@ -237,7 +238,7 @@ def _check_not_here(name: str, access: Access) -> None:
         raise UsageError(f"cluster {name} is one of this machine", next_step=f"Use: grovescale down {name}")
 
 
-def _tell(removal: Removal, say: Say) -> int:
+def _report(removal: Removal, say: Say) -> int:
     say(f"removed: {', '.join(removal.removed) or 'nothing'}")
     for line in removal.kept:
         say(f"stays: {line}")

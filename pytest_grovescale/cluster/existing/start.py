@@ -21,7 +21,7 @@ from .. import binaries, launch, ledger, nodes, ports, state, supervisor_client,
 from ..definition import Existing
 from ..launch import Plan
 from . import cleanup, context_policy, discovery, kwok_setup
-from .discovery import Found, facts
+from .discovery import ClusterInfo, facts
 from .kwok_setup import Players
 
 Progress = Callable[[str], None]
@@ -43,15 +43,15 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
     access = context_policy.access(settings, allowed=plan.allowed_contexts)
     with Portal() as portal:
         client = portal.client(access, user_agent="grovescale-cluster")
-        found = portal.run(discovery.look(client, access, settings, progress))
+        cluster_info = portal.run(discovery.look(client, access, settings, progress))
         port = _begin(plan, access)
         with _clear_refusals():
-            work = _bring_up(client, plan, settings, found, port, progress)
+            work = _bring_up(client, plan, settings, cluster_info, port, progress)
             players = portal.run(supervisor_client.while_running(plan.folder, work))
     taken_s = time.monotonic() - began
     who = "a kwok that is there" if players == "there" else "our kwok"
     progress(f"cluster {plan.name}: {plan.definition.node_count} nodes Ready after {taken_s:.1f} s, played by {who}")
-    return facts(plan, access, found, players, port=port, taken_s=taken_s)
+    return facts(plan, access, cluster_info, players, port=port, taken_s=taken_s)
 
 
 # ---- before anything is created
@@ -102,7 +102,7 @@ def removal(folder: Path, *, whole_environment: bool) -> teardown_plan.Command:
 
 
 async def _bring_up(
-    client: Client, plan: Plan, settings: Existing, found: Found, port: int, progress: Progress
+    client: Client, plan: Plan, settings: Existing, cluster_info: ClusterInfo, port: int, progress: Progress
 ) -> Players:
     definition = plan.definition
     prefixes = nodes.prefixed(definition, plan.name)
@@ -113,7 +113,7 @@ async def _bring_up(
     await _claim(client, plan.name, kwok_setup.annotated(first, "there" if settings.kwok != "host" else "host"))
     players: Players = settings.kwok if settings.kwok != "auto" else "there"
     if settings.kwok == "auto" and not await kwok_setup.someone_plays(client, plan.name):
-        _demand_kwok(found)
+        _demand_kwok(cluster_info)
         await kwok_setup.let_alone(client, first["metadata"]["name"])
         players = "host"
     if players == "host":
@@ -136,14 +136,14 @@ async def _claim(client: Client, cluster: str, first: dict[str, Any]) -> None:
         await client.create(first)
     except AlreadyExists as error:
         raise ClusterError(
-            f"somebody's nodes of a cluster named {cluster!r} are there already ({first['metadata']['name']})",
+            f"nodes of another cluster named {cluster!r} exist already ({first['metadata']['name']})",
             next_step="Choose another --name; if they were left by a machine that is no more: "
             f"kubectl delete nodes -l {nodes.selector(cluster)}",
         ) from error
 
 
-def _demand_kwok(found: Found) -> None:
-    if not found.may_play:
+def _demand_kwok(cluster_info: ClusterInfo) -> None:
+    if not cluster_info.may_play:
         raise ClusterError(
             "no kwok plays our nodes there, and one of ours may not",
             next_step=f"Bind the ClusterRole {discovery.KWOK_ROLE} of fixtures/rbac/harness.yaml, or install kwok "

@@ -30,7 +30,7 @@ _LOAD_S = 120.0
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
-class Populated(msgspec.Struct, frozen=True, kw_only=True):
+class Bootstrapped(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the bootstrap. Seconds count from the start of the cluster."""
 
     kubernetes: str
@@ -39,7 +39,7 @@ class Populated(msgspec.Struct, frozen=True, kw_only=True):
     nodes_ready_s: float
 
 
-class Populating(msgspec.Struct, frozen=True, kw_only=True):
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     """Input of the bootstrap."""
 
     name: str
@@ -55,23 +55,23 @@ class Populating(msgspec.Struct, frozen=True, kw_only=True):
     """``time.monotonic`` at the start."""
 
 
-async def populate(client: Client, wanted: Populating, progress: Progress) -> Populated:
+async def populate(client: Client, setup: Bootstrap, progress: Progress) -> Bootstrapped:
     """Return once all simulated nodes are Ready. Raises ClusterError, PortTaken."""
-    definition = wanted.definition
+    definition = setup.definition
     await until_usable(client, timeout_s=_START_S)
     kubernetes = await _version(client)
-    ready_s = time.monotonic() - wanted.began
-    if wanted.ground.made:
+    ready_s = time.monotonic() - setup.began
+    if setup.ground.made:
         await keep_daemons_on(client)
         await keep_workloads_off(client)
-    await _start_kwok(client, wanted, progress)
-    await nodes.put(client, manifests(wanted))
-    progress(f"cluster {wanted.name}: {definition.node_count} nodes created, waiting until they are Ready")
-    if wanted.kwok is not None:
-        await kwok_setup.wait_ready(client, wanted.folder, definition.node_count, "host")
+    await _start_kwok(client, setup, progress)
+    await nodes.put(client, manifests(setup))
+    progress(f"cluster {setup.name}: {definition.node_count} nodes created, waiting until they are Ready")
+    if setup.kwok is not None:
+        await kwok_setup.wait_ready(client, setup.folder, definition.node_count, "host")
     else:
-        await wait_ready(client, definition.node_count, cluster=wanted.name)
-    return Populated(kubernetes=kubernetes, api_server_ready_s=ready_s, nodes_ready_s=time.monotonic() - wanted.began)
+        await wait_ready(client, definition.node_count, cluster=setup.name)
+    return Bootstrapped(kubernetes=kubernetes, api_server_ready_s=ready_s, nodes_ready_s=time.monotonic() - setup.began)
 
 
 def prefixes(definition: ClusterDefinition, cluster: str, *, made: bool) -> dict[str, str]:
@@ -79,44 +79,44 @@ def prefixes(definition: ClusterDefinition, cluster: str, *, made: bool) -> dict
     return {pool.prefix: pool.prefix for pool in definition.nodes} if made else nodes.prefixed(definition, cluster)
 
 
-def manifests(wanted: Populating) -> list[dict[str, Any]]:
+def manifests(setup: Bootstrap) -> list[dict[str, Any]]:
     """Return the simulated nodes, without the annotation by which another kwok in the cluster would take them on."""
-    begin = prefixes(wanted.definition, wanted.name, made=wanted.ground.made)
-    found = nodes.manifests(wanted.definition, cluster=wanted.name, prefixes=begin)
-    return [kwok_setup.annotated(manifest, "host") for manifest in found]
+    begin = prefixes(setup.definition, setup.name, made=setup.ground.made)
+    simulated = nodes.manifests(setup.definition, cluster=setup.name, prefixes=begin)
+    return [kwok_setup.annotated(manifest, "host") for manifest in simulated]
 
 
 async def _version(client: Client) -> str:
-    told = msgspec.json.decode(await client.request("GET", "/version"), type=dict[str, Any])
-    match = _VERSION.match(str(told.get("gitVersion", "")))
+    version = msgspec.json.decode(await client.request("GET", "/version"), type=dict[str, Any])
+    match = _VERSION.match(str(version.get("gitVersion", "")))
     if match is None:
-        raise ClusterError(f"the API server does not tell its version: {told}", next_step="Check the node image.")
+        raise ClusterError(f"the API server reports no version: {version}", next_step="Check the node image.")
     return match[1]
 
 
-async def _start_kwok(client: Client, wanted: Populating, progress: Progress) -> None:
-    if wanted.kwok is not None:
-        kwok_setup.start(wanted.folder, wanted.definition, wanted.kwok, port=wanted.kwok_port, whole_environment=False)
+async def _start_kwok(client: Client, setup: Bootstrap, progress: Progress) -> None:
+    if setup.kwok is not None:
+        kwok_setup.start(setup.folder, setup.definition, setup.kwok, port=setup.kwok_port, whole_environment=False)
         return
-    image = kwok_image(wanted.definition.kind or Kind(), wanted.engine)
-    if container_engine.has_image(wanted.engine, image):
-        progress(f"cluster {wanted.name}: loading {image} into the node")
-        load(wanted, image, progress)
-    access = wanted.kwok_access
-    for manifest in kwok_manifests(wanted.definition, cluster=wanted.name, image=image, access=access):
+    image = kwok_image(setup.definition.kind or Kind(), setup.engine)
+    if container_engine.has_image(setup.engine, image):
+        progress(f"cluster {setup.name}: loading {image} into the node")
+        load(setup, image, progress)
+    access = setup.kwok_access
+    for manifest in kwok_manifests(setup.definition, cluster=setup.name, image=image, access=access):
         await client.apply(manifest)
 
 
-def load(wanted: Populating, image: str, progress: Progress) -> None:
+def load(setup: Bootstrap, image: str, progress: Progress) -> None:
     """Load an image of the engine into the node."""
-    archive = wanted.folder / "image.tar"
+    archive = setup.folder / "image.tar"
     try:
-        container_engine.call(wanted.engine, "save", "--output", str(archive), image, timeout_s=_LOAD_S)
+        container_engine.call(setup.engine, "save", "--output", str(archive), image, timeout_s=_LOAD_S)
         images.load(
             archive,
-            state.Container(engine=wanted.engine.executable, name=wanted.ground.container),
-            kubernetes=wanted.definition.kubernetes,
-            given=wanted.definition.binaries,
+            state.Container(engine=setup.engine.executable, name=setup.ground.container),
+            kubernetes=setup.definition.kubernetes,
+            given=setup.definition.binaries,
             progress=progress,
         )
     finally:
@@ -241,8 +241,8 @@ async def _pod_trouble(client: Client, place: str) -> str:
         for container in status.get("containerStatuses") or []
         if "waiting" in (container.get("state") or {})
     ]
-    told = [f"{state.get('reason', '')} {state.get('message', '')}".strip() for state in waiting]
-    return "; ".join(told) or f"is {status.get('phase', 'unknown')}"
+    reasons = [f"{state.get('reason', '')} {state.get('message', '')}".strip() for state in waiting]
+    return "; ".join(reasons) or f"is {status.get('phase', 'unknown')}"
 
 
 TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}

@@ -38,7 +38,7 @@ _PATIENCE_S = 30.0
 """Time limit for a component to appear, s; then it counts as missing."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class HostProcess(msgspec.Struct, frozen=True):
     """An identified process."""
 
     pid: int
@@ -58,7 +58,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Programs in it whose CPU clocks are read."""
 
 
-def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -> dict[str, Found]:
+def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -> dict[str, HostProcess]:
     """Return the first process of each container by container id; containers without a visible process are omitted.
 
     The first process is the one whose parent is outside the container.
@@ -69,24 +69,24 @@ def main_processes(container_ids: Collection[str], proc: Path = Path("/proc")) -
         for container_id in container_ids:
             if container_id in cgroups:
                 members.setdefault(container_id, set()).add(pid)
-    found: dict[str, Found] = {}
+    by_container: dict[str, HostProcess] = {}
     for container_id, pids in members.items():
         roots = [process for pid in sorted(pids) if (process := _root(pid, pids, proc)) is not None]
         if roots:
-            found[container_id] = roots[0]
-    return found
+            by_container[container_id] = roots[0]
+    return by_container
 
 
-def components(init: int, names: Collection[str] = COMPONENTS, proc: Path = Path("/proc")) -> dict[str, Found]:
+def components(init: int, names: Collection[str] = COMPONENTS, proc: Path = Path("/proc")) -> dict[str, HostProcess]:
     """Return the control plane's components below a node's first process, by name."""
     by_comm = {name[:_COMM]: name for name in names}
-    found: dict[str, Found] = {}
+    by_name: dict[str, HostProcess] = {}
     for pid in processes.descendants(init):
         name = by_comm.get(_read(proc / str(pid) / "comm").strip(), "")
         stat = _stat(pid, proc)
         if name and stat is not None:
-            found.setdefault(name, Found(pid, stat[1]))
-    return found
+            by_name.setdefault(name, HostProcess(pid, stat[1]))
+    return by_name
 
 
 def init_of(node: Node, proc: Path = Path("/proc")) -> int | None:
@@ -94,7 +94,7 @@ def init_of(node: Node, proc: Path = Path("/proc")) -> int | None:
 
     Raises ClusterError if the engine does not answer.
     """
-    told = container_engine.call(
+    inspected = container_engine.call(
         container_engine.of_executable(node.executable),
         "container",
         "inspect",
@@ -102,7 +102,7 @@ def init_of(node: Node, proc: Path = Path("/proc")) -> int | None:
         "{{.Id}} {{.State.Pid}}",
         node.name,
     )
-    container_id, _, pid = told.strip().partition(" ")
+    container_id, _, pid = inspected.strip().partition(" ")
     # An engine in a virtual machine reports pids of that machine, which may be unrelated processes here.
     seen = pid not in ("", "0") and container_id in _read(proc / pid / "cgroup")
     return int(pid) if seen else None
@@ -130,7 +130,7 @@ _TASK = "container_processes_of.json"
 
 def follow(node: Node, file: Path) -> Iterator[str]:
     """Write the components' processes whenever they change; yield each reason why one is not visible. Never returns."""
-    known: dict[str, Found] = {}
+    known: dict[str, HostProcess] = {}
     while True:
         try:
             init = init_of(node)
@@ -145,14 +145,14 @@ def follow(node: Node, file: Path) -> Iterator[str]:
             time.sleep(_AGAIN_S)
 
 
-def _settled(init: int, awaited: set[str], followed: Collection[str], file: Path) -> dict[str, Found]:
+def _settled(init: int, awaited: set[str], followed: Collection[str], file: Path) -> dict[str, HostProcess]:
     """Return the components once all awaited ones are there, or after the time limit."""
     deadline = time.monotonic() + _PATIENCE_S
-    known: dict[str, Found] = {}
+    known: dict[str, HostProcess] = {}
     while True:
-        found = components(init, followed)
-        if found != known:
-            known = found
+        current = components(init, followed)
+        if current != known:
+            known = current
             infos = {name: process.info(name) for name, process in known.items()}
             write_private(file, msgspec.json.encode(infos))
         if (known and awaited <= set(known)) or time.monotonic() > deadline:
@@ -177,9 +177,9 @@ def _pids(proc: Path) -> list[int]:
     return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()]
 
 
-def _root(pid: int, members: set[int], proc: Path) -> Found | None:
+def _root(pid: int, members: set[int], proc: Path) -> HostProcess | None:
     stat = _stat(pid, proc)
-    return Found(pid, stat[1]) if stat is not None and stat[0] not in members else None
+    return HostProcess(pid, stat[1]) if stat is not None and stat[0] not in members else None
 
 
 def _stat(pid: int, proc: Path) -> tuple[int, int] | None:
@@ -199,10 +199,10 @@ def _read(file: Path) -> str:
 def main(folder: Path) -> None:
     """Follow the node of a cluster's folder until terminated; print each problem once."""
     node = msgspec.json.decode((folder / _TASK).read_bytes(), type=Node)
-    said = ""
+    last = ""
     for text in follow(node, folder / FILE):
-        if text != said:
-            said = text
+        if text != last:
+            last = text
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
 

@@ -62,11 +62,11 @@ def _settings(written: ClusterDefinition, path: Path, fail: Fail) -> Kind:
     if not settings.config:
         return settings
     try:
-        found = bundled.find(FOLDER, settings.config, base=path.parent)
+        file = bundled.find(FOLDER, settings.config, base=path.parent)
     except DefinitionError as error:
         raise fail(("kind", "config"), error.message, error.next_step) from None
-    own(found)
-    return msgspec.structs.replace(settings, config=str(found))
+    own(file)
+    return msgspec.structs.replace(settings, config=str(file))
 
 
 def _check_joined(written: ClusterDefinition, settings: Kind, fail: Fail) -> None:
@@ -184,7 +184,7 @@ _SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
 _LOOPBACK = "127.0.0.1"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class KindCluster(msgspec.Struct, frozen=True, kw_only=True):
     """Input of a configuration."""
 
     name: str
@@ -205,44 +205,46 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The user's configuration, checked; empty where there is none."""
 
 
-def configuration(wanted: Wanted) -> str:
+def configuration(given: KindCluster) -> str:
     """Return the configuration file (YAML). The user's network settings, nodes and patches stay unchanged."""
-    nodes = [dict(node) for node in wanted.own.get("nodes") or [{"role": "control-plane"}]]
+    nodes = [dict(node) for node in given.own.get("nodes") or [{"role": "control-plane"}]]
     merged = {
-        **wanted.own,
+        **given.own,
         "kind": "Cluster",
         "apiVersion": API_VERSION,
-        "name": wanted.name,
-        "networking": _networking(wanted),
-        "nodes": [_node(node, wanted) for node in nodes],
+        "name": given.name,
+        "networking": _networking(given),
+        "nodes": [_node(node, given) for node in nodes],
         # grovescale's patches first: where two patches set the same field, the later one applies.
-        "kubeadmConfigPatches": [yaml.safe_dump(_init(wanted)), *(wanted.own.get("kubeadmConfigPatches") or [])],
+        "kubeadmConfigPatches": [yaml.safe_dump(_init(given)), *(given.own.get("kubeadmConfigPatches") or [])],
     }
     return yaml.safe_dump(merged, sort_keys=False)
 
 
-def _networking(wanted: Wanted) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if wanted.node_count > _NODES_OF_DEFAULT_SUBNET:
-        found["podSubnet"] = _WIDE_SUBNET
-    if not wanted.addons:
-        found |= {"disableDefaultCNI": True, "kubeProxyMode": "none"}
+def _networking(given: KindCluster) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if given.node_count > _NODES_OF_DEFAULT_SUBNET:
+        settings["podSubnet"] = _WIDE_SUBNET
+    if not given.addons:
+        settings |= {"disableDefaultCNI": True, "kubeProxyMode": "none"}
     return (
-        found | (wanted.own.get("networking") or {}) | {"apiServerAddress": _LOOPBACK, "apiServerPort": wanted.api_port}
+        settings
+        | (given.own.get("networking") or {})
+        | {"apiServerAddress": _LOOPBACK, "apiServerPort": given.api_port}
     )
 
 
-def _node(node: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
-    node = node | {"image": wanted.image}
+def _node(node: dict[str, Any], given: KindCluster) -> dict[str, Any]:
+    node = node | {"image": given.image}
     if node.get("role", "control-plane") != "control-plane":
         return node
     mounts = [
-        {"hostPath": str(wanted.files), "containerPath": static_pods.IN_NODE, "readOnly": True},
-        {"hostPath": str(wanted.audit), "containerPath": static_pods.AUDIT_IN_NODE},
+        {"hostPath": str(given.files), "containerPath": static_pods.IN_NODE, "readOnly": True},
+        {"hostPath": str(given.audit), "containerPath": static_pods.AUDIT_IN_NODE},
     ]
     mappings = [
         {"containerPort": static_pods.METRICS_PORTS[name], "hostPort": port, "listenAddress": _LOOPBACK}
-        for name, port in wanted.metrics_ports.items()
+        for name, port in given.metrics_ports.items()
     ]
     return node | {
         "extraMounts": [*(node.get("extraMounts") or []), *mounts],
@@ -250,12 +252,12 @@ def _node(node: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _init(wanted: Wanted) -> dict[str, Any]:
+def _init(given: KindCluster) -> dict[str, Any]:
     patch: dict[str, Any] = {
         "kind": "InitConfiguration",
         "patches": {"directory": f"{static_pods.IN_NODE}/{static_pods.PATCHES}"},
     }
-    if not wanted.addons:
+    if not given.addons:
         # This list replaces kind's own, which contains preflight only.
         patch["skipPhases"] = _SKIPPED
     return patch

@@ -44,7 +44,7 @@ _START = {
     "docker": "Start it: systemctl start docker; or say where it is: DOCKER_HOST.",
     "podman": "See why: podman info.",
 }
-_NO_RIGHT = "Let this user use it: add it to the group docker and log in anew, or run as root, or use rootless Docker."
+_NO_RIGHT = "Let this user use it: add it to the group docker and log in again, or run as root, or use rootless Docker."
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,13 +123,13 @@ class Inspected(msgspec.Struct, frozen=True, rename="pascal"):
         return next((network.address for network in self.network_settings.networks.values() if network.address), "")
 
 
-def find(wanted: EngineName = "auto") -> Engine:
+def find(requested: EngineName = "auto") -> Engine:
     """Return the engine to use: the requested one, else the environment's, else Docker, else Podman.
 
     Raises ClusterError, with a next step, if there is none, it does not run, this user may not use it, or it runs its
     containers on another machine; UsageError if the environment names an unsupported engine.
     """
-    name, executable = _chosen(wanted)
+    name, executable = _chosen(requested)
     return _docker(executable) if name == "docker" else _podman(executable)
 
 
@@ -170,8 +170,8 @@ def has_image(engine: Engine, reference: str) -> bool:
 
 def image_labels(engine: Engine, reference: str) -> dict[str, str]:
     """Return the labels of an image of the engine."""
-    told = call(engine, "image", "inspect", "--format", "{{json .Config.Labels}}", reference)
-    return msgspec.json.decode(told, type=dict[str, str] | None) or {}
+    labels = call(engine, "image", "inspect", "--format", "{{json .Config.Labels}}", reference)
+    return msgspec.json.decode(labels, type=dict[str, str] | None) or {}
 
 
 # ---- environment of programs that call an engine
@@ -191,8 +191,8 @@ def environment(engine: Engine, environ: Mapping[str, str]) -> dict[str, str]:
 
     It may be stored on disk, and proxy settings may contain a password.
     """
-    found = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith(_ENGINES_OWN)}
-    return found | {PROVIDER: engine.name}
+    passed_on = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith(_ENGINES_OWN)}
+    return passed_on | {PROVIDER: engine.name}
 
 
 def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
@@ -208,22 +208,22 @@ def _proxies(environ: Mapping[str, str]) -> dict[str, str]:
 # ---- selection
 
 
-def _chosen(wanted: EngineName) -> tuple[Literal["docker", "podman"], str]:
-    told = os.environ.get(PROVIDER, "") if wanted == "auto" else wanted
-    if told not in ("", "docker", "podman"):
+def _chosen(requested: EngineName) -> tuple[Literal["docker", "podman"], str]:
+    chosen = os.environ.get(PROVIDER, "") if requested == "auto" else requested
+    if chosen not in ("", "docker", "podman"):
         raise UsageError(
-            f"${PROVIDER} is {told!r}: only docker and podman are supported here", next_step="Unset it, or change it."
+            f"${PROVIDER} is {chosen!r}: only docker and podman are supported here", next_step="Unset it, or change it."
         )
     names: tuple[Literal["docker", "podman"], ...] = ("docker", "podman")
     for name in names:
         if (
-            told in ("", name)
+            chosen in ("", name)
             and (executable := shutil.which(name))
             and not (name == "docker" and _is_podman(executable))
         ):
             return name, executable
     raise ClusterError(
-        f"there is no {told or 'docker or podman'} on PATH: kind needs a container engine", next_step=_INSTALL
+        f"there is no {chosen or 'docker or podman'} on PATH: kind needs a container engine", next_step=_INSTALL
     )
 
 
@@ -291,8 +291,8 @@ def _run(argv: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         raise ClusterError(f"{argv[0]} cannot be run: {error.strerror}", next_step=_INSTALL) from error
 
 
-def _refused(name: Literal["docker", "podman"], told: str, what: str) -> NoReturn:
-    text = told.strip()
+def _refused(name: Literal["docker", "podman"], output: str, what: str) -> NoReturn:
+    text = output.strip()
     lowered = text.lower()
     if "permission denied" in lowered:
         raise ClusterError(f"this user may not use {name}: {text}", next_step=_NO_RIGHT)

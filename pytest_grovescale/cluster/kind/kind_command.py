@@ -120,19 +120,19 @@ def logs_kept(folder: Path, *, kind: str, engine: Engine, name: str) -> Iterator
         raise ClusterError(error.message, next_step=" ".join(filter(None, steps))) from error
 
 
-def _follow(supervision: Supervision, started: ProcessInfo, log: Path, tell: Progress) -> ProcessInfo:
+def _follow(supervision: Supervision, started: ProcessInfo, log: Path, report: Progress) -> ProcessInfo:
     """Report each step of kind as progress, and return how kind ended.
 
     Raises ClusterError when it takes too long, and when the supervisor, its parent process, has ended or is stopped.
     """
-    told = 0
+    reported = 0
     deadline = time.monotonic() + _CREATE_S
     while True:
         info = state.process_list(supervision.folder).get(PROCESS, started)
         steps = list(steps_done(log.read_text(encoding="utf-8", errors="replace")))
-        for step in steps[told:]:
-            tell(step)
-        told = len(steps)
+        for step in steps[reported:]:
+            report(step)
+        reported = len(steps)
         if not info.running:
             return info
         if time.monotonic() > deadline:
@@ -156,7 +156,7 @@ def steps_done(text: str) -> Iterator[str]:
 def _failed(name: str, log: Path) -> ClusterError:
     text = log.read_text(encoding="utf-8", errors="replace")
     if any(words in text.lower() for words in _PORT_TAKEN):
-        return PortTaken(f"a port of cluster {name} was taken by somebody else", next_step="Try again.")
+        return PortTaken(f"another process took a port of cluster {name}", next_step="Try again.")
     return ClusterError(f"kind could not create cluster {name}; the end of its log:\n{_tail(log)}")
 
 
@@ -166,19 +166,19 @@ def _keep_logs(kind: str, engine: Engine, name: str, log: Path) -> Path:
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     (kept / log.name).write_bytes(log.read_bytes())
     try:
-        told = call(kind, engine, "export", "logs", str(kept), "--name", name, timeout_s=_EXPORT_S)
+        output = call(kind, engine, "export", "logs", str(kept), "--name", name, timeout_s=_EXPORT_S)
     except ClusterError as error:
         # No node yet, or the engine no longer runs.
-        told = str(error)
-    (kept / "export.log").write_text(redaction.text(told), encoding="utf-8")
+        output = str(error)
+    (kept / "export.log").write_text(redaction.text(output), encoding="utf-8")
     return kept
 
 
 def _tail(log: Path) -> str:
-    lines = told(log_files.end_of(log)).splitlines()[-_TAIL_LINES:]
+    lines = without_stack_traces(log_files.end_of(log)).splitlines()[-_TAIL_LINES:]
     return "\n".join(f"  {line}" for line in lines)
 
 
-def told(text: str) -> str:
+def without_stack_traces(text: str) -> str:
     """Return kind's output without the call stacks that kubeadm adds to each error, which are longer than the rest."""
     return _FRAME.sub("", text)

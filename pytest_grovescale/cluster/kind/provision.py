@@ -59,7 +59,7 @@ def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progre
     files, audit = plan.folder / "node", plan.folder / "audit"
     static_pods.write(definition, files)
     log = _open_log(audit)
-    wanted = configuration.Wanted(
+    kind_cluster = configuration.KindCluster(
         name=plan.name,
         image=image.reference,
         addons=image.addons,
@@ -74,7 +74,7 @@ def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progre
         progress(f"cluster {plan.name}: {engine.name} uses cgroup v1, which a kubelet of 1.35 or newer refuses")
     kind_command.plan_deletion(plan.folder, kind=kind, engine=engine, name=plan.name)
     progress(f"cluster {plan.name}: kind makes a node of {image.reference.partition('@')[0]} with {engine.name}")
-    text = configuration.configuration(wanted)
+    text = configuration.configuration(kind_cluster)
     kind_command.create(plan.folder, kind=kind, engine=engine, name=plan.name, configuration=text, progress=progress)
     return Ground(
         cluster=plan.name,
@@ -123,20 +123,20 @@ _ASK_S = 30.0
 def join(cluster: str, engine: Engine, kind: str) -> Ground:
     """Return a kind cluster by its name. Raises ClusterError if there is none, or its node does not run."""
     container = _control_plane(cluster, engine)
-    found = container_engine.inspect(engine, container)
-    if not found.state.running:
+    inspected = container_engine.inspect(engine, container)
+    if not inspected.state.running:
         raise ClusterError(
-            f"kind cluster {cluster}: container {container} does not run ({found.state.status})",
+            f"kind cluster {cluster}: container {container} does not run ({inspected.state.status})",
             next_step=f"Start it: {engine.name} start {container}",
         )
     manifest = yaml.safe_load(container_engine.read(engine, container, _MANIFEST))
-    log = audit_log(manifest, found.mounts)
+    log = audit_log(manifest, inspected.mounts)
     return Ground(
         cluster=cluster,
         container=container,
         server=_server(cluster, engine, kind),
         audit_log=log if log and os.access(log, os.R_OK) else "",
-        image=found.config.image,
+        image=inspected.config.image,
         addons=_has_addons(engine, container),
         made=False,
     )
@@ -197,8 +197,8 @@ def _control_plane(cluster: str, engine: Engine) -> str:
 
 
 def _server(cluster: str, engine: Engine, kind: str) -> str:
-    told = kind_command.call(kind, engine, "get", "kubeconfig", "--name", cluster, timeout_s=_ASK_S)
-    return str(yaml.safe_load(told)["clusters"][0]["cluster"]["server"])
+    kubeconfig = kind_command.call(kind, engine, "get", "kubeconfig", "--name", cluster, timeout_s=_ASK_S)
+    return str(yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"])
 
 
 def _has_addons(engine: Engine, container: str) -> bool:
@@ -251,16 +251,16 @@ def write(folder: Path, *, name: str, server: str, by: Authority) -> dict[str, A
     keys = folder / "pki"
     keys.mkdir(mode=0o700, exist_ok=True)
     write_private(keys / "ca.crt", by.cert_pem)
-    found = {}
+    accesses = {}
     for user, pair in pairs.items():
         write_private(keys / f"{user}.crt", pair.cert_pem)
         write_private(keys / f"{user}.key", pair.key_pem)
-        found[user] = access(server, by, pair)
+        accesses[user] = access(server, by, pair)
     for role in ("harness", "recorder"):
-        state.write_access(folder, role, found[role])
-    write_private(folder / "kubeconfig", to_kubeconfig(found["harness"], name=name))
-    write_private(folder / "kwok.kubeconfig", to_kubeconfig(found["kwok"], name=name))
-    return found
+        state.write_access(folder, role, accesses[role])
+    write_private(folder / "kubeconfig", to_kubeconfig(accesses["harness"], name=name))
+    write_private(folder / "kwok.kubeconfig", to_kubeconfig(accesses["kwok"], name=name))
+    return accesses
 
 
 def access(server: str, by: Authority, pair: pki.Pair) -> Access:

@@ -15,16 +15,16 @@ from ..definition import ClusterDefinition, Kind
 from ..launch import Plan
 from ..supervisor_client import StartProcess
 from . import bootstrap, cgroup_processes, container_engine, kind_command, provision, static_pods
-from .bootstrap import Populated, Populating
+from .bootstrap import Bootstrap, Bootstrapped
 from .container_engine import Engine
 from .provision import Ground
 
 
 def facts(
-    plan: Plan, wanted: Populating, done: Populated, found: Mapping[str, Binary], ports: Mapping[str, int]
+    plan: Plan, setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary], ports: Mapping[str, int]
 ) -> state.Facts:
-    """Return the facts. ``found``: binaries of this machine; ``ports``: on loopback, by component."""
-    definition, ground = plan.definition, wanted.ground
+    """Return the facts. ``binaries``: binaries of this machine; ``ports``: on loopback, by component."""
+    definition, ground = plan.definition, setup.ground
     prefixes = bootstrap.prefixes(definition, plan.name, made=ground.made)
     return state.Facts(
         name=plan.name,
@@ -35,24 +35,24 @@ def facts(
         nodes=definition.node_count,
         identities={**{role: role for role in provision.ROLES}, **provision.COMPONENTS},
         audit_log=ground.audit_log,
-        facts=_flat(wanted, done, found),
-        binaries={name: binary.path for name, binary in found.items()},
-        metrics=_metrics(plan.folder / "pki", wanted, ports),
+        facts=_flat(setup, done, binaries),
+        binaries={name: binary.path for name, binary in binaries.items()},
+        metrics=_metrics(plan.folder / "pki", setup, ports),
         others_use_it=not ground.made,
         # Loopback of this machine is not the loopback of the container that the API server runs in.
         on_loopback=False,
-        container=state.Container(engine=wanted.engine.executable, name=ground.container),
+        container=state.Container(engine=setup.engine.executable, name=ground.container),
         pools={prefixes[pool.prefix]: pool.count for pool in definition.nodes},
     )
 
 
-def _flat(wanted: Populating, done: Populated, found: Mapping[str, Binary]) -> Flat:
-    definition, ground, engine = wanted.definition, wanted.ground, wanted.engine
+def _flat(setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary]) -> Flat:
+    definition, ground, engine = setup.definition, setup.ground, setup.engine
     flat: Flat = {
         "backend": definition.backend,
         "definition": definition.name,
         "kubernetes": done.kubernetes,
-        "kind": found["kind"].version,
+        "kind": binaries["kind"].version,
         "kind_cluster": ground.cluster,
         "container": ground.container,
         "node_image": ground.image,
@@ -68,8 +68,8 @@ def _flat(wanted: Populating, done: Populated, found: Mapping[str, Binary]) -> F
         "nodes_ready_s": round(done.nodes_ready_s, 3),
         "start_s": round(done.nodes_ready_s, 3),
     }
-    if "kwok" in found:
-        flat["kwok"] = found["kwok"].version
+    if "kwok" in binaries:
+        flat["kwok"] = binaries["kwok"].version
     if ground.audit_log:
         flat["audit_level"] = "Metadata"
     return flat | _limits(definition) if ground.made else flat
@@ -86,7 +86,7 @@ def _limits(definition: ClusterDefinition) -> Flat:
     return flat
 
 
-def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[str, Address]:
+def _metrics(keys: Path, setup: Bootstrap, ports: Mapping[str, int]) -> dict[str, Address]:
     """Return the metrics endpoints of the components; of a joined cluster only the API server's, and our kwok's."""
 
     def authenticated(url: str) -> Address:
@@ -97,14 +97,14 @@ def _metrics(keys: Path, wanted: Populating, ports: Mapping[str, int]) -> dict[s
             key_file=str(keys / "recorder.key"),
         )
 
-    found = {"kube-apiserver": authenticated(wanted.ground.server)}
-    if wanted.ground.made:
+    endpoints = {"kube-apiserver": authenticated(setup.ground.server)}
+    if setup.ground.made:
         for name in ("kube-controller-manager", "kube-scheduler"):
-            found[name] = authenticated(f"https://127.0.0.1:{ports[name]}")
-        found["etcd"] = Address(url=f"http://127.0.0.1:{ports['etcd']}/metrics")
-    if wanted.kwok is not None:
-        found["kwok"] = Address(url=f"http://127.0.0.1:{ports['kwok']}/metrics")
-    return found
+            endpoints[name] = authenticated(f"https://127.0.0.1:{ports[name]}")
+        endpoints["etcd"] = Address(url=f"http://127.0.0.1:{ports['etcd']}/metrics")
+    if setup.kwok is not None:
+        endpoints["kwok"] = Address(url=f"http://127.0.0.1:{ports['kwok']}/metrics")
+    return endpoints
 
 
 Progress = Callable[[str], None]
@@ -124,32 +124,32 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
 
 def _start(plan: Plan, engine: Engine, progress: Progress) -> state.Facts:
     began = time.monotonic()
-    found = plan.binaries
+    binaries = plan.binaries
     numbers = _begin(plan)
-    ground = _ground(plan, engine, found["kind"], numbers, progress)
+    ground = _ground(plan, engine, binaries["kind"], numbers, progress)
     by = provision.authority(engine, ground.container)
     accesses = provision.write(plan.folder, name=plan.name, server=ground.server, by=by)
-    wanted = Populating(
+    setup = Bootstrap(
         name=plan.name,
         folder=plan.folder,
         definition=plan.definition,
         ground=ground,
         engine=engine,
-        kwok=found.get("kwok"),
+        kwok=binaries.get("kwok"),
         kwok_access=accesses["kwok"],
         kwok_port=numbers["kwok"],
         began=began,
     )
     with Portal() as portal:
         client = portal.client(accesses["harness"], user_agent="grovescale-cluster")
-        done = portal.run(supervisor_client.while_running(plan.folder, bootstrap.populate(client, wanted, progress)))
-    told = facts(plan, wanted, done, found, numbers)
-    _follow_components(plan, told)
+        done = portal.run(supervisor_client.while_running(plan.folder, bootstrap.populate(client, setup, progress)))
+    cluster_facts = facts(plan, setup, done, binaries, numbers)
+    _follow_components(plan, cluster_facts)
     progress(
         f"cluster {plan.name}: {plan.definition.node_count} nodes Ready after {done.nodes_ready_s:.1f} s "
         f"(API server {done.api_server_ready_s:.1f} s)"
     )
-    return told
+    return cluster_facts
 
 
 def _begin(plan: Plan) -> dict[str, int]:
@@ -171,19 +171,19 @@ def _ground(plan: Plan, engine: Engine, kind: Binary, numbers: dict[str, int], p
         return provision.make(plan, engine, kind.path, numbers, progress)
     ground = provision.join(joined, engine, kind.path)
     teardown_plan.plan(plan.folder, provision.removal(plan.folder))
-    told = "with its audit log" if ground.audit_log else "which has no audit log that can be read from here"
-    progress(f"cluster {plan.name}: kind cluster {ground.cluster} joined, {told}; it stays")
+    audit = "with its audit log" if ground.audit_log else "which has no audit log that can be read from here"
+    progress(f"cluster {plan.name}: kind cluster {ground.cluster} joined, {audit}; it stays")
     return ground
 
 
-def _follow_components(plan: Plan, told: state.Facts) -> None:
+def _follow_components(plan: Plan, cluster: state.Facts) -> None:
     """Start the process that follows the control plane's processes, if they are visible on this machine.
 
     It also follows a kwok pod, except in a joined cluster, where it could belong to others.
     """
-    assert told.container is not None  # every kind cluster has one
+    assert cluster.container is not None  # every kind cluster has one
     settings = plan.definition.kind or Kind()
     ours = ["kwok"] if settings.kwok == "cluster" and not settings.cluster else []
     log = plan.folder / "logs" / f"{cgroup_processes.NAME}.log"
-    spec = cgroup_processes.spec(plan.folder, told.container, log, ours)
+    spec = cgroup_processes.spec(plan.folder, cluster.container, log, ours)
     supervisor_client.ask(plan.folder, StartProcess(spec=spec))

@@ -93,22 +93,22 @@ _SERVING = {
 
 def _patches(definition: ClusterDefinition) -> dict[str, Any]:
     """Return the patches by file name; kubeadm reads target, type and order from the name."""
-    found: dict[str, Any] = {
+    patches: dict[str, Any] = {
         f"{component}0+json.yaml": [
             {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--{flag}={value}"}
             for flag, value in given.items()
         ]
         for component, given in flags(definition).items()
     }
-    found["kube-apiserver1+strategic.yaml"] = _pod(
+    patches["kube-apiserver1+strategic.yaml"] = _pod(
         "kube-apiserver",
         mounts=[(_FILES_VOLUME, IN_NODE, True), (_AUDIT_VOLUME, AUDIT_IN_NODE, False)],
         environment=_environment(definition),
     )
-    found["kube-scheduler1+strategic.yaml"] = _pod(
+    patches["kube-scheduler1+strategic.yaml"] = _pod(
         "kube-scheduler", mounts=[(_FILES_VOLUME, IN_NODE, True), (_PKI_VOLUME, _PKI, True)]
     )
-    return found
+    return patches
 
 
 def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Mapping[str, str] = {}) -> dict[str, Any]:

@@ -232,12 +232,12 @@ def _scheduler_config(start: Start) -> dict[str, Any]:
 
 def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:
     """Return a minimal environment: the user's proxies, KUBECONFIG and GO… variables do not reach a component."""
-    found = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+    variables = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
     if name == "kube-apiserver" and definition.api_server.gomaxprocs:
-        found["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
+        variables["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
     if name == "kube-apiserver" and definition.api_server.gogc:
-        found["GOGC"] = str(definition.api_server.gogc)
-    return found
+        variables["GOGC"] = str(definition.api_server.gogc)
+    return variables
 
 
 def _extra(arguments: Mapping[str, str]) -> list[str]:

@@ -176,7 +176,7 @@ def _start_failed(info: ProcessInfo) -> ClusterError:
     log = Path(info.log)
     text = log.read_text(encoding="utf-8", errors="replace")
     if "address already in use" in text:
-        return PortTaken(f"{info.name}: its port was taken by somebody else", next_step="Try again.")
+        return PortTaken(f"{info.name}: another process took its port", next_step="Try again.")
     return ClusterError(
         f"{info.name} ended while the cluster was starting; the end of its log:\n{_tail(log)}",
         next_step=log_files.what_to_do(text)
@@ -236,14 +236,14 @@ def _begin(plan: Plan) -> components.Start:
 
 
 def _facts(plan: Plan, start: components.Start, timings: Timings) -> state.Facts:
-    definition, found = plan.definition, plan.binaries
+    definition, used = plan.definition, plan.binaries
     manager, api = definition.controller_manager, definition.api_server
     flat: component_config.Flat = {
         "backend": definition.backend,
         "definition": definition.name,
-        "kubernetes": found["kube-apiserver"].version,
-        "etcd": found["etcd"].version,
-        "kwok": found["kwok"].version,
+        "kubernetes": used["kube-apiserver"].version,
+        "etcd": used["etcd"].version,
+        "kwok": used["kwok"].version,
         "nodes": definition.node_count,
         "apiserver_gomaxprocs": api.gomaxprocs or len(os.sched_getaffinity(0)),
         **component_config.control_plane_limits(definition, controllers=",".join(manager.controllers)),
@@ -259,11 +259,11 @@ def _facts(plan: Plan, start: components.Start, timings: Timings) -> state.Facts
         backend=definition.backend,
         definition_digest=launch.digest(definition),
         server=f"https://127.0.0.1:{start.ports['kube-apiserver']}",
-        kubernetes=found["kube-apiserver"].version,
+        kubernetes=used["kube-apiserver"].version,
         nodes=definition.node_count,
         identities={**{user: user for user in components.IDENTITIES}, "kube-apiserver": components.SERVER_IDENTITY},
         audit_log=str(start.folder / "audit.log"),
         facts=flat,
-        binaries={name: binary.path for name, binary in found.items()},
+        binaries={name: binary.path for name, binary in used.items()},
         metrics=components.metrics_endpoints(start),
     )

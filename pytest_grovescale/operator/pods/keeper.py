@@ -194,7 +194,7 @@ class Keeper:
 
     async def _processes(self) -> None:
         """Find the pods' processes on this host, as they start and end."""
-        known: dict[str, cgroup_processes.Found] = {}
+        known: dict[str, cgroup_processes.HostProcess] = {}
         tries = 0
         while True:
             changed = self._changed
@@ -213,7 +213,7 @@ class Keeper:
                 await asyncio.sleep(min(_LOOK_S * 2**tries, _LONGEST_LOOK_S))
                 tries += 1
 
-    def _publish(self, found: dict[str, cgroup_processes.Found]) -> None:
+    def _publish(self, found: dict[str, cgroup_processes.HostProcess]) -> None:
         named = {PROCESS if pod == self._told.leader else f"replica/{pod}": process for pod, process in found.items()}
         infos = {name: process.info(name, log=self._task.log) for name, process in named.items()}
         if infos != state.processes(self._folder):

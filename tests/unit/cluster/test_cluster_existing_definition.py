@@ -65,8 +65,8 @@ def test_the_kubeconfig_is_beside_the_definition(tmp_path: Path) -> None:
     [
         ({"existing": {"kubeconfig": "absent"}}, "existing.kubeconfig: no such file"),
         ({"existing": {"in_cluster": True, "context": "a"}}, "existing.in_cluster: takes the pod's own credentials"),
-        ({"api_server": {"max_requests_inflight": 10}}, "api_server: is set by whoever made the cluster"),
-        ({"scheduler": {"limits": {"qps": 1, "burst": 1}}}, "scheduler: is set by whoever made the cluster"),
+        ({"api_server": {"max_requests_inflight": 10}}, "api_server: is set by the creator of the cluster"),
+        ({"scheduler": {"limits": {"qps": 1, "burst": 1}}}, "scheduler: is set by the creator of the cluster"),
         ({"nodes": [{"prefix": "node", "count": 2}]}, "nodes.0: has no taint"),
         ({"nodes": [{"prefix": "node", "count": 0, "taints": [TAINT]}]}, "nodes: has no node"),
         ({"backend": "local", "existing": {}}, "existing: is for the backend existing; this one is local"),

@@ -11,9 +11,9 @@ import yaml
 
 from pytest_grovescale.cluster.definition import ApiServer, ClientLimits, ControllerManager, Scheduler, load_definition
 from pytest_grovescale.cluster.kind import static_pods
-from pytest_grovescale.cluster.kind.configuration import Wanted, configuration
+from pytest_grovescale.cluster.kind.configuration import KindCluster, configuration
 
-WANTED = Wanted(
+WANTED = KindCluster(
     name="mine",
     image="node:v1",
     addons=True,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.cluster import lease_lock
-from pytest_grovescale.cluster.lease_lock import NOBODY, Claim, Observer, Order
+from pytest_grovescale.cluster.lease_lock import EMPTY, Claim, Observer, Order
 
 LASTS_S = 30.0
 
@@ -18,7 +18,7 @@ def claim(name: str, *, alone: bool = False, operator_of: str = "", renewed: str
 
 
 def order_of(*claims: Claim) -> Order:
-    order = NOBODY
+    order = EMPTY
     for one in claims:
         order = lease_lock.stands(order, one)
     return order
@@ -74,7 +74,7 @@ def test_a_claim_unchanged_for_its_time_is_given_up_whatever_its_clock_says() ->
 def test_who_comes_back_is_observed_anew() -> None:
     observer = Observer()
     observer.given_up(order_of(claim("a")), 0.0)
-    observer.given_up(NOBODY, 10.0)
+    observer.given_up(EMPTY, 10.0)
     assert observer.given_up(order_of(claim("a")), 10.0 + LASTS_S) == set()
 
 
@@ -89,7 +89,7 @@ STEPS = st.lists(st.one_of(CLAIMS, st.sampled_from([f"claim-{number}" for number
 
 @given(STEPS)
 def test_nobody_is_excluded_and_nobody_waits_for_nothing(steps: list[Claim | str]) -> None:
-    order = NOBODY
+    order = EMPTY
     stood: dict[str, Claim] = {}
     for step in steps:
         if isinstance(step, str):
