@@ -27,6 +27,8 @@ _PROBE_S = 20.0
 _CACHE = "cache: "
 _BEHIND = "waiting: another run is making the control plane's binaries"
 
+_GO_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
 
 class Binary(msgspec.Struct, frozen=True, kw_only=True):
     """One executable."""
@@ -333,9 +335,6 @@ def _unpack(name: str, kubernetes: str, work: Path, progress: Progress) -> Binar
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-_GO_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 class UnsupportedPlatform(ClusterError):

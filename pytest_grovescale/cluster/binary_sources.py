@@ -1,4 +1,9 @@
-"""Where a missing binary comes from: an official release, a Debian package, or a build from Go modules."""
+"""Where a missing binary comes from: an official release, a Debian package, or a build from Go modules.
+
+Releases are verified against their pinned or published checksum, packages by apt. ``go install`` cannot build
+Kubernetes (its go.mod has replacements), so each version has a small module of its own in ``gomodules/`` that requires
+it and pins every dependency by its go.sum. The build uses a copy in the cache.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,24 @@ _CHUNK = 1 << 18
 _TELL_EVERY_S = 2.0
 _MAX_CHECKSUM_BYTES = 4 << 20
 _HEX = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
+
+_LONGEST_S = 300.0
+
+_MODULES = Path(__file__).parent / "gomodules"
+_REPORT_EVERY_S = 10.0
+
+_PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+    "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+    "kind": "sigs.k8s.io/kind",
+}
+# Without the service discovery of two dozen clouds: targets come from files.
+_TAGS = {"prometheus": "remove_all_sd"}
+# `go build -n` writes this above the commands of each package that the build cache lacks.
+_TO_COMPILE = re.compile(r"^#\n# (\S+)\n#$", re.MULTILINE)
+_DOWNLOADING = "go: downloading "
+_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class DownloadFailed(GrovescaleError):
@@ -155,9 +178,6 @@ def _open(url: str) -> http.client.HTTPResponse:
     return answer
 
 
-_LONGEST_S = 300.0
-
-
 class PackageFailed(GrovescaleError):
     """A package cannot be downloaded, or lacks the expected program."""
 
@@ -202,23 +222,6 @@ def _run_tool(argv: list[str], folder: str) -> None:
     if done.returncode != 0:
         text = " / ".join(line.strip() for line in done.stderr.splitlines() if line.startswith(("E:", "dpkg")))
         raise PackageFailed(f"{' '.join(argv[:3])}: {text or done.stderr.strip()[-300:]}")
-
-
-_MODULES = Path(__file__).parent / "gomodules"
-_REPORT_EVERY_S = 10.0
-
-_PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
-    "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
-    "kind": "sigs.k8s.io/kind",
-}
-# Without the service discovery of two dozen clouds: targets come from files.
-_TAGS = {"prometheus": "remove_all_sd"}
-# `go build -n` writes this above the commands of each package that the build cache lacks.
-_TO_COMPILE = re.compile(r"^#\n# (\S+)\n#$", re.MULTILINE)
-_DOWNLOADING = "go: downloading "
-_STAMPED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class BuildFailed(GrovescaleError):

@@ -11,6 +11,23 @@ from .definition import ClusterDefinition, Kwok
 
 Flat = dict[str, str | int | float | bool]
 
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+AUDIT_MAX_MB = 100_000
+"""Size at which the audit log is rotated, MB: more than any run writes."""
+
+KWOK_CONFIG = "kwok.yaml"
+"""Name of the configuration file in the cluster's folder, the working folder."""
+
+ALL_NODES = ("--manage-all-nodes=true",)
+
+_POD_RANGE = "10.128.0.0/9"
+
 
 def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> Flat:
     """Return the limits of a control plane that grovescale created. ``controllers``: the ones that run."""
@@ -37,25 +54,6 @@ def kwok_limits(definition: ClusterDefinition) -> Flat:
         "kwok_lease_seconds": definition.kwok.lease_seconds,
         "stages": ",".join(Path(stage).stem for stage in definition.stages),
     }
-
-
-AUDIT_POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
-}
-
-AUDIT_MAX_MB = 100_000
-"""Size at which the audit log is rotated, MB: more than any run writes."""
-
-
-KWOK_CONFIG = "kwok.yaml"
-"""Name of the configuration file in the cluster's folder, the working folder."""
-
-ALL_NODES = ("--manage-all-nodes=true",)
-
-_POD_RANGE = "10.128.0.0/9"
 
 
 def nodes_labelled(selector: str) -> tuple[str, ...]:

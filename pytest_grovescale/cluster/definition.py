@@ -43,6 +43,8 @@ _RESERVED_FLAGS = {
     "kubeconfig",
 }
 
+EngineName = Literal["auto", "docker", "podman"]
+
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key: str
@@ -108,9 +110,6 @@ class Kwok(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Duration of node leases, renewed at a quarter of it; 0: no leases on ``local``, which saves their writes, and 40,
     as a kubelet's, where a node-lifecycle controller gives up nodes whose leases run out."""
     extra_args: dict[str, str] = {}
-
-
-EngineName = Literal["auto", "docker", "podman"]
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,10 @@
-"""A lock on a cluster that several machines use: a queue of Leases on its API server."""
+"""The lock on a cluster that other machines use too: a queue in one Lease object on its API server.
+
+All claims are in an annotation of the Lease; its spec is a summary for ``kubectl get lease``. Every change replaces the
+whole object at the resourceVersion that was read, so that of two concurrent changes the API server accepts one, and the
+other is repeated. First come, first served: no claim passes a waiting one that it would delay. Claims are renewed in
+the background; waiting processes drop expired ones.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +28,18 @@ from ..errors import ClusterError, GrovescaleError
 from ..kube.client import Client
 from ..kube.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerUnavailable
 from . import state
+
+Say = Callable[[str], None]
+
+NAMESPACE = "grovescale"
+"""Created if missing; it stays, as the Lease does, without holders."""
+NAME = "turns"
+ANNOTATION = "grovescale.io/turns"
+
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+_REQUEST_S = 10.0
+_AT_ONCE_S = 0.1
+"""Longest delay before a retry after a conflict, s."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,19 +145,6 @@ class Observer:
             renewed, since = before.get(claim.id, (None, now))
             self._seen[claim.id] = (claim.renewed, since if renewed == claim.renewed else now)
         return {claim.id for claim in order.claims if now - self._seen[claim.id][1] > claim.lasts_s}
-
-
-Say = Callable[[str], None]
-
-NAMESPACE = "grovescale"
-"""Created if missing; it stays, as the Lease does, without holders."""
-NAME = "turns"
-ANNOTATION = "grovescale.io/turns"
-
-_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
-_REQUEST_S = 10.0
-_AT_ONCE_S = 0.1
-"""Longest delay before a retry after a conflict, s."""
 
 
 class Rhythm(NamedTuple):

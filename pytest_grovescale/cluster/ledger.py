@@ -1,4 +1,9 @@
-"""The objects of a run on a foreign cluster: their labels, and the file that lists those without a label."""
+"""Ownership of objects on a foreign cluster: owner labels, and a ledger entry before each creation.
+
+A label names an object's owner; an object that two clusters' users need has both labels, and stays until both have
+released it. The ledger, a file in the cluster's folder, lists the objects for the removal, so that no search is needed:
+on a large cluster a search would cost more than the tests.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
-"""Removes what a killed run left on a cluster that stays:
-``python -m pytest_grovescale.cluster.namespace_cleanup DIRECTORY RUN``."""
+"""Removes namespaces of a killed run: ``python -m pytest_grovescale.cluster.namespace_cleanup DIRECTORY RUN [LEASE]``.
+
+With a lease's id as a third argument: only the namespaces created under that lease, by one of the run's workers.
+
+The supervisor starts it after the run's processes have stopped. All namespaces labeled with the run are deleted with
+their content; finalizers of remaining objects are removed, since the operator that would have done so is gone.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ STOPPED_S = 5.0
 _STOPPED_STATES = (b"T", b"t")
 _EVERY_S = 0.25
 
+_CHUNK = 4096
+
 
 class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A process to run under the supervisor."""
@@ -262,9 +264,6 @@ def family(pid: int, *, apart: Collection[int] = ()) -> Iterator[tuple[int, list
         for child in map(int, read_bytes(f"/proc/{pid}/task/{thread}/children").split()):
             if child not in apart:
                 yield from family(child, apart=apart)
-
-
-_CHUNK = 4096
 
 
 def read_bytes(path: str) -> bytes:

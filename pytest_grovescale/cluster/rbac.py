@@ -1,6 +1,9 @@
 """The permissions that the harness needs on a foreign cluster: the rules of ``fixtures/rbac/harness.yaml``.
 
-An administrator applies that file, and the preflight check reads it, so that both always agree."""
+An administrator applies that file, and the preflight check reads it, so that both always agree. The check sends one
+SelfSubjectAccessReview for each permission before anything is created: the answer comes from the cluster's authorizer,
+RBAC or not, and the request changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,9 @@ NEEDED = "grovescale.io/needed"
 WITHOUT = "grovescale.io/without"
 
 REVIEWS_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+_AT_A_TIME = 16
+_WHO_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Right(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,10 +135,6 @@ def _granted(path: Path, document: dict[str, Any]) -> Iterator[Right]:
                         needed=needed,
                         without=without,
                     )
-
-
-_AT_A_TIME = 16
-_WHO_PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Answer(msgspec.Struct, frozen=True):

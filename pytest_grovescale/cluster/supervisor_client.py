@@ -27,6 +27,23 @@ _STATUS_S = 10.0
 _ANSWER_POLL_S = 0.25
 _CHUNK = 1 << 16
 
+T = TypeVar("T")
+
+LOG = "supervisor.log"
+ENDING = "ending: "
+"""Prefix of the line in the supervisor's log with the reason of an orderly end; a killed one has no such line."""
+
+DOWN = "down"
+"""Reason after `ENDING`: a request."""
+
+FAILED = "failed: "
+"""Reason after `ENDING`: a control plane component could not be kept running; its fate follows."""
+
+_TAIL_LINES = 10
+_TRACE_LINES = 60
+_SUPERVISION_POLL_S = 0.1
+_LET_GO_S = 0.3
+
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """Announces a new lease file; the cluster stays for it only if the answer is ok."""
@@ -181,24 +198,6 @@ def _connect(directory: Path, timeout_s: float) -> socket.socket:
     finally:
         os.close(folder)
     return connection
-
-
-T = TypeVar("T")
-
-LOG = "supervisor.log"
-ENDING = "ending: "
-"""Prefix of the line in the supervisor's log with the reason of an orderly end; a killed one has no such line."""
-
-DOWN = "down"
-"""Reason after `ENDING`: a request."""
-
-FAILED = "failed: "
-"""Reason after `ENDING`: a control plane component could not be kept running; its fate follows."""
-
-_TAIL_LINES = 10
-_TRACE_LINES = 60
-_SUPERVISION_POLL_S = 0.1
-_LET_GO_S = 0.3
 
 
 class Supervision:

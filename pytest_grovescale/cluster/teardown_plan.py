@@ -1,4 +1,9 @@
-"""What is done when a cluster ends, after its processes have: a container removed, objects deleted."""
+"""Teardown commands of a cluster, run after its processes have ended.
+
+They delete its container, or remove its objects from a foreign cluster. Each command is stored in the cluster's folder
+before the resource that it removes is created. The supervisor runs them at the end; if it was killed, the next start or
+``grovescale down`` does.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,11 @@ from ...kube import proxy
 from ...kube.access import Access, from_kubeconfig, in_cluster
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Existing, Scheduler
 
+Fail = Callable[..., DefinitionError]
+
+_ITS_MAKERS = {"api_server": ApiServer(), "controller_manager": ControllerManager(), "scheduler": Scheduler()}
+_KEEPS_OFF = ("NoSchedule", "NoExecute")
+
 
 def settled(definition: ClusterDefinition) -> ClusterDefinition:
     """Return the definition with its default kubeconfig and context filled in. Raises ClusterError.
@@ -76,12 +81,6 @@ def on_loopback(access: Access) -> bool:
     return bool(addresses) and all(
         ipaddress.ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in addresses
     )
-
-
-Fail = Callable[..., DefinitionError]
-
-_ITS_MAKERS = {"api_server": ApiServer(), "controller_manager": ControllerManager(), "scheduler": Scheduler()}
-_KEEPS_OFF = ("NoSchedule", "NoExecute")
 
 
 def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:

@@ -1,4 +1,9 @@
-"""What a foreign cluster is: its version, our identity and permissions there, and where its metrics are served."""
+"""What a foreign cluster is: its version, our identity and permissions there, and where its metrics are served.
+
+The API server's metrics are used only if exactly one API server is behind its address: several have counters of their
+own, and alternating scrapes would look like restarts. Each announces itself with a Lease in kube-system
+(https://kubernetes.io/docs/concepts/architecture/leases/#api-server-identity).
+"""
 
 from __future__ import annotations
 
@@ -28,6 +33,13 @@ PATH = "/metrics"
 
 _LEASES = "apiserver.kubernetes.io/identity=kube-apiserver"
 _NAMESPACE = "kube-system"
+
+Progress = Callable[[str], None]
+
+KWOK_ROLE = "grovescale-harness-kwok"
+"""ClusterRole of ``fixtures/rbac/harness.yaml`` that our kwok requires."""
+
+_VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
 async def servers(client: Client) -> int:
@@ -104,14 +116,6 @@ def _metrics(
     if cluster_info.api_metrics:
         known[NAME] = endpoint(folder, access)
     return known
-
-
-Progress = Callable[[str], None]
-
-KWOK_ROLE = "grovescale-harness-kwok"
-"""ClusterRole of ``fixtures/rbac/harness.yaml`` that our kwok requires."""
-
-_VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 
 class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):

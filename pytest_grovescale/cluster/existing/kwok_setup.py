@@ -1,4 +1,9 @@
-"""The kwok that simulates the kubelets of our nodes on a foreign cluster: one that runs there, or ours."""
+"""The kwok that simulates the kubelets of our nodes on a foreign cluster: one that runs there, or ours.
+
+A kwok in the cluster is detected by its effect, wherever it runs and whatever its name: it makes a node with kwok's
+annotation Ready. grovescale's own kwok takes only the nodes with this cluster's label; they lack the annotation, so
+that no second kwok changes them.
+"""
 
 from __future__ import annotations
 

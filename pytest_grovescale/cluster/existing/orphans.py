@@ -1,4 +1,8 @@
-"""Objects on a foreign cluster of a run whose machine is gone, and ``grovescale down NAME --context CONTEXT``."""
+"""Objects on a foreign cluster of a run whose machine is gone, and ``grovescale down NAME --context CONTEXT``.
+
+The ledger is lost, so every kind is listed by the label of the cluster's name. Kinds without list permission are
+reported, since they may have more.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,8 @@ _NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 _LATE = ("CustomResourceDefinition", "Namespace")
 """Kinds that are removed after all others, the first one last."""
+
+Say = Callable[[str], None]
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,9 +193,6 @@ def refuse(cluster: str, who: str) -> ClusterError:
         next_step=f"Stop it where it runs: grovescale down {cluster}. If that machine has just gone, try again in two "
         "minutes: what it held has expired then.",
     )
-
-
-Say = Callable[[str], None]
 
 
 def clear(name: str, *, context: str, dry_run: bool, allowed_contexts: Sequence[str], say: Say, write: Say) -> int:

@@ -29,6 +29,29 @@ _START_S = 180.0
 _LOAD_S = 120.0
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")
 
+NAME = "kwok"
+
+OWN = f"grovescale-kwok:{versions.KWOK}"
+"""Name of an image that was built on this machine."""
+
+PUBLISHED = f"registry.k8s.io/kwok/kwok:v{versions.KWOK}"
+
+_FOLDER = "/etc/kwok"
+_API_IN_NODE = "https://127.0.0.1:6443"
+_METRICS_PORT = 10247
+_NOBODY = 65534
+_READY_S = 180.0
+_NAMESPACE_CHARS = 63
+
+TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+"""kubeadm's own, which kind takes off: the add-ons of a cluster tolerate it, and workloads do not."""
+
+REAL = f"!{POOL_LABEL}"
+"""Label selector of real nodes."""
+
+_EVERY_S = 0.2
+_ATTEMPTS = 10
+
 
 class Bootstrapped(msgspec.Struct, frozen=True, kw_only=True):
     """Result of the bootstrap. Seconds count from the start of the cluster."""
@@ -121,21 +144,6 @@ def load(setup: Bootstrap, image: str, progress: Progress) -> None:
         )
     finally:
         archive.unlink(missing_ok=True)
-
-
-NAME = "kwok"
-
-OWN = f"grovescale-kwok:{versions.KWOK}"
-"""Name of an image that was built on this machine."""
-
-PUBLISHED = f"registry.k8s.io/kwok/kwok:v{versions.KWOK}"
-
-_FOLDER = "/etc/kwok"
-_API_IN_NODE = "https://127.0.0.1:6443"
-_METRICS_PORT = 10247
-_NOBODY = 65534
-_READY_S = 180.0
-_NAMESPACE_CHARS = 63
 
 
 def kwok_image(settings: Kind, engine: Engine) -> str:
@@ -243,16 +251,6 @@ async def _pod_trouble(client: Client, place: str) -> str:
     ]
     reasons = [f"{state.get('reason', '')} {state.get('message', '')}".strip() for state in waiting]
     return "; ".join(reasons) or f"is {status.get('phase', 'unknown')}"
-
-
-TAINT = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
-"""kubeadm's own, which kind takes off: the add-ons of a cluster tolerate it, and workloads do not."""
-
-REAL = f"!{POOL_LABEL}"
-"""Label selector of real nodes."""
-
-_EVERY_S = 0.2
-_ATTEMPTS = 10
 
 
 class _Condition(msgspec.Struct, frozen=True):

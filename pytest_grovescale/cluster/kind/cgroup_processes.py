@@ -1,4 +1,12 @@
-"""Processes in containers, seen from this host: those of a pod's container, and the control plane's in a node."""
+"""Host processes of containers: those of a pod's container, and the control plane's in a kind node.
+
+A container's processes are processes of the host that runs the engine; their cgroup's path contains the container id.
+So their CPU clocks are as exact as those of any other process. If the engine runs in a virtual machine, or this process
+is in a pid namespace of its own, no process is identified, and none is guessed.
+
+The cluster's supervisor runs ``python -m pytest_grovescale.cluster.kind.cgroup_processes FOLDER``: it writes
+``container_processes.json``, in the format of ``processes.json``, and follows restarts of components and of the node.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +44,8 @@ _COMM = 15
 _AGAIN_S = 0.5
 _PATIENCE_S = 30.0
 """Time limit for a component to appear, s; then it counts as missing."""
+
+_TASK = "container_processes_of.json"
 
 
 class HostProcess(msgspec.Struct, frozen=True):
@@ -123,9 +133,6 @@ def spec(folder: Path, container: state.Container, log: Path, more: Collection[s
         log=str(log),
         restart=True,
     )
-
-
-_TASK = "container_processes_of.json"
 
 
 def follow(node: Node, file: Path) -> Iterator[str]:

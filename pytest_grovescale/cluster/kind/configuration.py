@@ -28,6 +28,18 @@ _SECTIONS = {
 }
 _IN_DEFINITION = "Leave it out; limits are set in the cluster definition: api_server, controller_manager, scheduler."
 
+_BARE = ClusterDefinition(name="bare", nodes=[], stages=[])
+"""A minimal definition: the flags set for it are set for every definition."""
+
+API_VERSION = "kind.x-k8s.io/v1alpha4"
+
+_NODES_OF_DEFAULT_SUBNET = 250
+"""kind's default pod network is a /16, and each node gets a /24 of it."""
+
+_WIDE_SUBNET = "10.192.0.0/10"
+_SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
+_LOOPBACK = "127.0.0.1"
+
 
 def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
     """Return the definition with an absolute path of its kind configuration; raises ``fail(…)`` for a wrong value."""
@@ -168,20 +180,6 @@ def _flags(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _reserved(component: str) -> set[str]:
     return set(static_pods.flags(_BARE)[component])
-
-
-_BARE = ClusterDefinition(name="bare", nodes=[], stages=[])
-"""A minimal definition: the flags set for it are set for every definition."""
-
-
-API_VERSION = "kind.x-k8s.io/v1alpha4"
-
-_NODES_OF_DEFAULT_SUBNET = 250
-"""kind's default pod network is a /16, and each node gets a /24 of it."""
-
-_WIDE_SUBNET = "10.192.0.0/10"
-_SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
-_LOOPBACK = "127.0.0.1"
 
 
 class KindCluster(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,11 @@ _WAYS_OUT = (
     "one that you have: kind: {{image: NAME}} in the cluster definition."
 )
 
+_LOAD_S = 300.0
+_BUILD_S = 1800.0
+"""A build may have to download its base images."""
+_TAIL_LINES = 20
+
 
 class NodeImage(msgspec.Struct, frozen=True, kw_only=True):
     """A node image that the engine has."""
@@ -74,12 +79,6 @@ def _pull(engine: Engine, reference: str, kubernetes: str, progress: Progress) -
             f"the node image {reference} is not on this machine and cannot be pulled: {error.message}",
             next_step=_WAYS_OUT.format(own=own(kubernetes)),
         ) from error
-
-
-_LOAD_S = 300.0
-_BUILD_S = 1800.0
-"""A build may have to download its base images."""
-_TAIL_LINES = 20
 
 
 def load(archive: Path, container: Container, *, kubernetes: str, given: Mapping[str, str], progress: Progress) -> None:

@@ -19,6 +19,21 @@ from ..processes import ProcessInfo, ProcessSpec
 from ..supervisor_client import StartProcess, Supervision
 from .container_engine import Engine, environment, environment_with_proxies
 
+Progress = Callable[[str], None]
+
+PROCESS = "kind-create"
+
+_CREATE_S = 900.0
+_EXPORT_S = 60.0
+_DELETE_S = 120.0
+_EVERY_S = 0.1
+_TAIL_LINES = 20
+_STEP = re.compile(r"^ (?P<state>[•✓✗]) (?P<step>[ -~]*[A-Za-z0-9)])", re.MULTILINE)
+_FRAME = re.compile(r"^\S+\n\t\S+:\d+\n?", re.MULTILINE)
+"""A stack frame: a function and, in the next line, its source position."""
+
+_PORT_TAKEN = ("address already in use", "port is already allocated")
+
 
 def call(kind: str, engine: Engine, *arguments: str, timeout_s: float) -> str:
     """Run one command of kind and return its output. Raises ClusterError with kind's error output."""
@@ -43,22 +58,6 @@ def call(kind: str, engine: Engine, *arguments: str, timeout_s: float) -> str:
 
 def _call_failed(argv: list[str], why: str) -> ClusterError:
     return ClusterError(f"kind {' '.join(argv[1:3])} failed: {why}", next_step=f"See: {shlex.join(argv)}")
-
-
-Progress = Callable[[str], None]
-
-PROCESS = "kind-create"
-
-_CREATE_S = 900.0
-_EXPORT_S = 60.0
-_DELETE_S = 120.0
-_EVERY_S = 0.1
-_TAIL_LINES = 20
-_STEP = re.compile(r"^ (?P<state>[•✓✗]) (?P<step>[ -~]*[A-Za-z0-9)])", re.MULTILINE)
-_FRAME = re.compile(r"^\S+\n\t\S+:\d+\n?", re.MULTILINE)
-"""A stack frame: a function and, in the next line, its source position."""
-
-_PORT_TAKEN = ("address already in use", "port is already allocated")
 
 
 def plan_deletion(folder: Path, *, kind: str, engine: Engine, name: str) -> None:

@@ -22,6 +22,27 @@ from ..launch import Plan
 from . import configuration, container_engine, images, kind_command, static_pods
 from .container_engine import CLUSTER_LABEL, Engine, Mount
 
+Progress = Callable[[str], None]
+
+_NAME = re.compile(r"[a-z0-9.-]{1,49}")
+"""kind's own rule, and short enough for a host name with the suffix ``-control-plane``."""
+
+_ROLE_LABEL = "io.x-k8s.kind.role"
+_MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+_ASK_S = 30.0
+
+ROLES = ("harness", "recorder", "kwok")
+"""Roles with client certificates; these are their user names in the audit log."""
+
+COMPONENTS = {
+    "kube-apiserver": "system:apiserver",
+    "kube-controller-manager": "system:kube-controller-manager",
+    "kube-scheduler": "system:kube-scheduler",
+}
+"""Component → user name that kubeadm assigns. The controllers themselves are ServiceAccounts of kube-system."""
+
+_PKI = "/etc/kubernetes/pki"
+
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """A kind cluster without nodes and objects of grovescale."""
@@ -39,12 +60,6 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has kube-proxy and a DNS."""
     made: bool
     """Whether grovescale created it and deletes it at the end."""
-
-
-Progress = Callable[[str], None]
-
-_NAME = re.compile(r"[a-z0-9.-]{1,49}")
-"""kind's own rule, and short enough for a host name with the suffix ``-control-plane``."""
 
 
 def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progress: Progress) -> Ground:
@@ -113,11 +128,6 @@ def _open_log(folder: Path) -> Path:
     log = folder / static_pods.AUDIT_LOG
     log.touch(mode=0o600)
     return log
-
-
-_ROLE_LABEL = "io.x-k8s.kind.role"
-_MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-_ASK_S = 30.0
 
 
 def join(cluster: str, engine: Engine, kind: str) -> Ground:
@@ -206,19 +216,6 @@ def _has_addons(engine: Engine, container: str) -> bool:
         engine, "exec", container, "crictl", "images", "--quiet", "registry.k8s.io/kube-proxy"
     )
     return bool(listed.strip())
-
-
-ROLES = ("harness", "recorder", "kwok")
-"""Roles with client certificates; these are their user names in the audit log."""
-
-COMPONENTS = {
-    "kube-apiserver": "system:apiserver",
-    "kube-controller-manager": "system:kube-controller-manager",
-    "kube-scheduler": "system:kube-scheduler",
-}
-"""Component → user name that kubeadm assigns. The controllers themselves are ServiceAccounts of kube-system."""
-
-_PKI = "/etc/kubernetes/pki"
 
 
 class Authority(msgspec.Struct, frozen=True):

@@ -19,6 +19,10 @@ from .bootstrap import Bootstrap, Bootstrapped
 from .container_engine import Engine
 from .provision import Ground
 
+Progress = Callable[[str], None]
+
+_PORTS = ("kube-apiserver", *static_pods.METRICS_PORTS, "kwok")
+
 
 def facts(
     plan: Plan, setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary], ports: Mapping[str, int]
@@ -105,11 +109,6 @@ def _metrics(keys: Path, setup: Bootstrap, ports: Mapping[str, int]) -> dict[str
     if setup.kwok is not None:
         endpoints["kwok"] = Address(url=f"http://127.0.0.1:{ports['kwok']}/metrics")
     return endpoints
-
-
-Progress = Callable[[str], None]
-
-_PORTS = ("kube-apiserver", *static_pods.METRICS_PORTS, "kwok")
 
 
 def start(plan: Plan, progress: Progress) -> state.Facts:

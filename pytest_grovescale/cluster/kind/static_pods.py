@@ -33,6 +33,17 @@ METRICS_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "etc
 _PKI = "/etc/kubernetes/pki"
 _FILES_VOLUME, _AUDIT_VOLUME, _PKI_VOLUME = "grovescale", "grovescale-audit", "grovescale-pki"
 
+# One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
+_ONE_OF_ITS_KIND = {"leader-elect": "false"}
+
+# Makes its metrics readable from this machine with mutual TLS by the cluster's authority: by default it listens on the
+# node's loopback with a self-signed certificate.
+_SERVING = {
+    "bind-address": "0.0.0.0",
+    "tls-cert-file": f"{_PKI}/apiserver.crt",
+    "tls-private-key-file": f"{_PKI}/apiserver.key",
+}
+
 
 def files(definition: ClusterDefinition) -> dict[str, str]:
     """Return the files in IN_NODE: path below it → content."""
@@ -77,18 +88,6 @@ def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
             "listen-metrics-urls": f"http://0.0.0.0:{METRICS_PORTS['etcd']}",
         },
     }
-
-
-# One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
-_ONE_OF_ITS_KIND = {"leader-elect": "false"}
-
-# Makes its metrics readable from this machine with mutual TLS by the cluster's authority: by default it listens on the
-# node's loopback with a self-signed certificate.
-_SERVING = {
-    "bind-address": "0.0.0.0",
-    "tls-cert-file": f"{_PKI}/apiserver.crt",
-    "tls-private-key-file": f"{_PKI}/apiserver.key",
-}
 
 
 def _patches(definition: ClusterDefinition) -> dict[str, Any]:
