@@ -31,15 +31,15 @@ ELSEWHERE = """
     import asyncio, sys
     from pathlib import Path
 
-    from pytest_grovescale.cluster import shared_turn, state
+    from pytest_grovescale.cluster import lease_lock, state
     from pytest_grovescale.cluster.lease_lock import Rhythm, SharedTurn
     from pytest_grovescale.kube.client import Client
 
     async def main():
-        shared_turn.NAME = sys.argv[2]
+        lease_lock.NAME = sys.argv[2]
         rhythm = Rhythm(lasts=1.5, renew=0.2, look=0.05)
         async with Client(state.access(Path(sys.argv[1]), "harness")) as client:
-            claim = shared_turn.claim(alone=True, operator=True, rhythm=rhythm)
+            claim = lease_lock.claim(alone=True, operator=True, rhythm=rhythm)
             turn = SharedTurn(client, claim, rhythm=rhythm)
             await turn.take(print)
             print("mine", flush=True)

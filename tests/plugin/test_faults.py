@@ -249,12 +249,12 @@ def test_two_runs_at_once_both_pass_one_after_the_other(folder: Path) -> None:
 
 LEAVING = """
 import pytest
-from pytest_grovescale.cluster import at_end
+from pytest_grovescale.cluster import teardown_plan
 
 @pytest.mark.grovescale(nodes=1)
 def test_it(grovescale_cluster):
     log = str(grovescale_cluster.directory.parents[1] / "end.log")
-    at_end.plan(grovescale_cluster.directory, at_end.Command(argv=["/no/such"], env={}, log=log, timeout_s=5))
+    teardown_plan.plan(grovescale_cluster.directory, teardown_plan.Command(argv=["/no/such"], env={}, log=log, timeout_s=5))
 """
 
 
