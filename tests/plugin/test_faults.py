@@ -254,7 +254,8 @@ from pytest_grovescale.cluster import teardown_plan
 @pytest.mark.grovescale(nodes=1)
 def test_it(grovescale_cluster):
     log = str(grovescale_cluster.directory.parents[1] / "end.log")
-    teardown_plan.plan(grovescale_cluster.directory, teardown_plan.Command(argv=["/no/such"], env={}, log=log, timeout_s=5))
+    command = teardown_plan.Command(argv=["/no/such"], env={}, log=log, timeout_s=5)
+    teardown_plan.plan(grovescale_cluster.directory, command)
 """
 
 
