@@ -12,7 +12,7 @@ from ..analysis.result import TestResult
 from ..checks.scaling import left_to_sweep
 from ..cluster import handle
 from ..cluster.definition import ClusterDefinition, load_definition
-from ..cluster.existing import reaching
+from ..cluster.existing import context_policy
 from ..cluster.handle import Cluster
 from ..cluster.machine_lock import MachineLock
 from ..operator.definition import load
@@ -103,7 +103,7 @@ def refuse_unfit(subject: Subject, arms: Iterable[Variant]) -> None:
         return
     definition = cluster_definition(subject)
     if definition.backend == "existing" and definition.existing is not None:
-        reaching.permitted(definition.existing, allowed=subject.allowed_contexts)
+        context_policy.permitted(definition.existing, allowed=subject.allowed_contexts)
     for arm in arms:
         if not arm.revision:
             refuse_where_none_run(load(arm.operator, values=arm.values), definition.backend)

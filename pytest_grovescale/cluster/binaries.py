@@ -1,21 +1,23 @@
-"""Binaries of the control plane, and Prometheus: found on this machine, else downloaded, else built."""
+"""The binaries of a control plane: resolved, cached, or made; the platforms that can run them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..atomic_write import replacing
-from ..errors import BinaryError
-from . import debian, download, gobuild, locks, platforms, versions
+from ..errors import BinaryError, ClusterError
+from . import binary_sources, locks, versions
 from .definition import ClusterDefinition, Kind
 
 Progress = Callable[[str], None]
@@ -24,6 +26,8 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)(?!\.?\d)")
 _PROBE_S = 20.0
 _CACHE = "cache: "
 _BEHIND = "waiting: another run is making the control plane's binaries"
+
+_GO_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 class Binary(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,32 +90,32 @@ def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], pro
     Order: given paths, the environment, the cache, PATH, the official release, Debian's package where there is one, Go
     modules. Raises BinaryError.
     """
-    found: dict[str, Binary] = {}
+    resolved: dict[str, Binary] = {}
     tried: dict[str, list[str]] = {name: [] for name in names}
     for name in names:
         if binary := _present(name, kubernetes, given.get(name, ""), tried[name]):
-            found[name] = binary
+            resolved[name] = binary
         for line in tried[name]:
             if line.startswith(_CACHE):
                 progress(f"{name}: {line}" + ("" if binary else "; it is made again"))
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in resolved]
     if missing:
         # Two starts at once must not both build for seven minutes: the second finds the binary in the cache.
         with locks.held(cache_root() / "making.lock", waiting=lambda: progress(_BEHIND)):
             for name in missing:
                 cached = _cached(name, kubernetes, [])
-                found[name] = cached or _make(name, kubernetes, tried[name], progress)
-    return found
+                resolved[name] = cached or _make(name, kubernetes, tried[name], progress)
+    return resolved
 
 
 def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, optional: Sequence[str] = ()) -> list[Row]:
     """Find, download or build all binaries for a Kubernetes version and return one table row for each."""
-    found = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
+    resolved = find((*versions.NEEDED, *optional), kubernetes, given=given, progress=progress)
     return [
         Row(
             name=name, version=binary.version, source=binary.source, sha256=_sha256(Path(binary.path)), path=binary.path
         )
-        for name, binary in found.items()
+        for name, binary in resolved.items()
     ]
 
 
@@ -161,14 +165,14 @@ def _given(name: str, kubernetes: str, given: str) -> Binary:
 
 def _environment(name: str) -> list[tuple[str, Path]]:
     """Return the paths from environment variables: first those of envtest, then those of kwok."""
-    found = []
+    locations = []
     if folder := os.environ.get("KUBEBUILDER_ASSETS"):
-        found.append(("KUBEBUILDER_ASSETS", Path(folder) / name))
+        locations.append(("KUBEBUILDER_ASSETS", Path(folder) / name))
     # kwok's own command-line tool calls the kwok binary "controller".
     variable = f"KWOK_{'CONTROLLER' if name == 'kwok' else name.upper().replace('-', '_')}_BINARY"
     if path := os.environ.get(variable):
-        found.append((variable, Path(path)))
-    return found
+        locations.append((variable, Path(path)))
+    return locations
 
 
 def probe(path: Path) -> str:
@@ -222,7 +226,7 @@ def _ask_version(path: Path) -> str:
 
 def folder(name: str, version: str) -> Path:
     """Return the cache folder of one binary."""
-    return cache_root() / "binaries" / name / version / f"linux-{platforms.architecture()}"
+    return cache_root() / "binaries" / name / version / f"linux-{architecture()}"
 
 
 def _cached(name: str, kubernetes: str, problems: list[str]) -> Binary | None:
@@ -285,24 +289,24 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
     work = cache_root() / "making"
     work.mkdir(parents=True, exist_ok=True)
     try:
-        made = download.fetch(versions.release(name, version, platforms.architecture()), work / name, progress=progress)
+        made = binary_sources.fetch(versions.release(name, version, architecture()), work / name, progress=progress)
         return store(made, name, version, "official release")
-    except download.DownloadFailed as error:
+    except binary_sources.DownloadFailed as error:
         tried.append(f"download: {error.message}")
         progress(f"{name} {version}: {error.message}")
     if name in versions.DEBIAN:
         try:
             return _unpack(name, kubernetes, work, progress)
-        except debian.PackageFailed as error:
+        except binary_sources.PackageFailed as error:
             tried.append(f"Debian's package: {error.message}")
             progress(f"{name}: {error.message}")
     try:
-        made = gobuild.build(name, version, kubernetes, work, progress=progress)
+        made = binary_sources.build(name, version, kubernetes, work, progress=progress)
         return store(made, name, version, "built from Go modules")
-    except gobuild.BuildFailed as error:
+    except binary_sources.BuildFailed as error:
         tried.append(f"build: {error.message}")
     raise BinaryError(
-        f"{name} {version} was found nowhere:\n" + "\n".join(f"  {line}" for line in tried),
+        f"{name} {version} is not available:\n" + "\n".join(f"  {line}" for line in tried),
         next_step=_ways_out(name, kubernetes),
     )
 
@@ -320,14 +324,39 @@ def _ways_out(name: str, kubernetes: str) -> str:
 
 
 def _unpack(name: str, kubernetes: str, work: Path, progress: Progress) -> Binary:
-    made = debian.fetch(versions.DEBIAN[name], work, progress=progress)
+    made = binary_sources.fetch_package(versions.DEBIAN[name], work, progress=progress)
     version = probe(made)
     if not versions.accepted(name, version, kubernetes):
         made.unlink()
-        raise debian.PackageFailed(f"it holds version {version or 'unknown'}, which is not fit")
+        raise binary_sources.PackageFailed(f"it holds version {version or 'unknown'}, which is not fit")
     return store(made, name, version, "Debian's package")
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class UnsupportedPlatform(ClusterError):
+    """This machine cannot run the requested cluster; tests that need it are skipped."""
+
+
+def require_linux() -> None:
+    """Raise UnsupportedPlatform anywhere but on Linux (process ownership rests on prctl, pidfd and /proc)."""
+    if sys.platform != "linux":
+        raise UnsupportedPlatform(
+            f"a local control plane runs on Linux only, this is {platform.system() or sys.platform}",
+            next_step="Run the tests in a Linux container or virtual machine.",
+        )
+
+
+def architecture() -> str:
+    """Return this machine's architecture as Go and the release pages name it; raises UnsupportedPlatform."""
+    machine = platform.machine().lower()
+    try:
+        return _GO_ARCHITECTURES[machine]
+    except KeyError:
+        raise UnsupportedPlatform(
+            f"no Kubernetes control plane is released for {machine}",
+            next_step="Use an amd64 or arm64 machine.",
+        ) from None

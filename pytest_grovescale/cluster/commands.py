@@ -11,7 +11,7 @@ import msgspec
 from .. import durations
 from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
-from . import binaries, handle, inventory, machine_lock, platforms, versions
+from . import binaries, handle, inventory, machine_lock, versions
 from .definition import ClusterDefinition, load_definition
 from .inventory import ClusterStatus
 
@@ -40,7 +40,7 @@ class KubeconfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def setup(*, kubernetes: str = "", json: bool = False, say: Say, write: Write) -> int:
     """Find, download or build every binary; write a table: name, version, source, sha256."""
-    platforms.require_linux()
+    binaries.require_linux()
     version = versions.kubernetes(kubernetes or versions.DEFAULT_KUBERNETES)
     rows = binaries.setup(version, given={}, progress=say, optional=_wanted_optional(version))
     if json:
@@ -110,9 +110,9 @@ def down(name: str = "", *, everything: bool = False, force: bool = False, say: 
         _stop(inventory.select(inventory.read(), name).name, say, force=force)
         return ExitCode.PASSED
     refused = []
-    for found in inventory.read():
+    for cluster in inventory.read():
         try:
-            _stop(found.name, say, force=force)
+            _stop(cluster.name, say, force=force)
         except UsageError as error:
             refused.append(error)
     handle.clear_stale(progress=say)
@@ -139,9 +139,9 @@ def down_elsewhere(
     `existing.clearing.clear`.
     """
     # Imported late: only this command and a start on an existing cluster need it.
-    from .existing import clearing
+    from .existing import orphans
 
-    return clearing.clear(
+    return orphans.clear(
         name, context=context, dry_run=dry_run, allowed_contexts=allowed_contexts, say=say, write=write
     )
 

@@ -43,6 +43,8 @@ _RESERVED_FLAGS = {
     "kubeconfig",
 }
 
+EngineName = Literal["auto", "docker", "podman"]
+
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key: str
@@ -108,9 +110,6 @@ class Kwok(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Duration of node leases, renewed at a quarter of it; 0: no leases on ``local``, which saves their writes, and 40,
     as a kubelet's, where a node-lifecycle controller gives up nodes whose leases run out."""
     extra_args: dict[str, str] = {}
-
-
-EngineName = Literal["auto", "docker", "podman"]
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,18 +204,18 @@ def load_definition(name: str, *, base: resources.Folders | None = None) -> Clus
     backend, colon, context = name.partition(":")
     of_context = bool(colon) and backend == "existing"
     path = resources.find(KIND, backend if of_context else name, base=base)
-    found = _checked(load(path, ClusterDefinition), path)
-    return _in_context(found, context) if of_context else found
+    definition = _checked(load(path, ClusterDefinition), path)
+    return _in_context(definition, context) if of_context else definition
 
 
-def _in_context(found: ClusterDefinition, context: str) -> ClusterDefinition:
-    settings = found.existing or Existing()
-    if not context or settings.in_cluster or found.backend != "existing":
+def _in_context(definition: ClusterDefinition, context: str) -> ClusterDefinition:
+    settings = definition.existing or Existing()
+    if not context or settings.in_cluster or definition.backend != "existing":
         raise UsageError(
             f"existing:{context} names no context of a kubeconfig",
             next_step="Write existing:CONTEXT, or `existing` for what the definition file says.",
         )
-    return msgspec.structs.replace(found, existing=msgspec.structs.replace(settings, context=context))
+    return msgspec.structs.replace(definition, existing=msgspec.structs.replace(settings, context=context))
 
 
 def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
@@ -261,8 +260,8 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
         _check_numbers(written, fail)
     mistakes.demand_none()
     # Imported here: the check uses this module's classes.
-    from .existing import checking as existing
-    from .kind import checking as kind
+    from .existing import context_policy as existing
+    from .kind import configuration as kind
 
     written = existing.check(written, path, fail)
     written = _with_leases(kind.check(written, path, fail))
@@ -343,7 +342,7 @@ def _binary(path: Path, name: str, given: str, fail: Any) -> str:
     known = (*versions.NEEDED, *versions.OPTIONAL)
     if name not in known:
         raise fail(("binaries", name), "is no binary that is used here", f"Possible: {', '.join(known)}.")
-    found = (path.parent / given).expanduser().resolve()
-    if not found.is_file():
-        raise fail(("binaries", name), f"no such file: {found}")
-    return str(found)
+    file = (path.parent / given).expanduser().resolve()
+    if not file.is_file():
+        raise fail(("binaries", name), f"no such file: {file}")
+    return str(file)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
-from . import at_end, binaries, launch, lease, locks, ownership, platforms, processes, protocol, state, supervision
+from . import binaries, launch, lease, ledger, locks, processes, state, supervisor_client, teardown_plan
+from .binaries import UnsupportedPlatform
 from .definition import ClusterDefinition
 from .lease import Lease
-from .platforms import UnsupportedPlatform
-from .protocol import ProcessInfo, ProcessSpec, SupervisorGone, SupervisorStopped
-from .supervision import Supervision
+from .processes import ProcessInfo, ProcessSpec
+from .supervisor_client import Supervision, SupervisorGone, SupervisorStopped
 
 __all__ = [
     "Cluster",
@@ -53,7 +53,7 @@ class Cluster:
         self.others_use_it = facts.others_use_it
         self.pools = dict(facts.pools)
         self.on_loopback = facts.on_loopback
-        self.owner = ownership.of(directory)
+        self.owner = ledger.of(directory)
         """Owner of the objects that this process creates on it, also for clusters that others use."""
         self.container = facts.container
         self.standing = facts.standing
@@ -85,7 +85,7 @@ class Cluster:
 
         Unless another lease shares it by then (``share_process``).
         """
-        answer = protocol.ask(self.directory, protocol.StartProcess(spec=spec, lease=self._lease.id))
+        answer = supervisor_client.ask(self.directory, supervisor_client.StartProcess(spec=spec, lease=self._lease.id))
         return _process(answer)
 
     def share_process(self, name: str) -> ProcessInfo:
@@ -93,12 +93,16 @@ class Cluster:
 
         Raises ClusterError if it does not run, or is being stopped.
         """
-        return _process(protocol.ask(self.directory, protocol.ShareProcess(name=name, lease=self._lease.id)))
+        return _process(
+            supervisor_client.ask(self.directory, supervisor_client.ShareProcess(name=name, lease=self._lease.id))
+        )
 
     def stop_process(self, name: str) -> ProcessInfo:
         """Stop a process (SIGTERM, its grace, SIGKILL) and return once it has ended. Idempotent."""
         # The grace period of a process is unlimited; the supervisor answers after it.
-        return _process(protocol.ask(self.directory, protocol.StopProcess(name=name), timeout_s=_LONGEST_GRACE_S))
+        return _process(
+            supervisor_client.ask(self.directory, supervisor_client.StopProcess(name=name), timeout_s=_LONGEST_GRACE_S)
+        )
 
     def processes(self) -> dict[str, ProcessInfo]:
         """Return all processes of the cluster by name: its components and processes started on it."""
@@ -111,9 +115,9 @@ class Cluster:
         if self.container is None:
             return ""
         # Only called after an error, and only on kind.
-        from .kind import node_container
+        from .kind import container_engine
 
-        return node_container.trouble(self.container)
+        return container_engine.trouble(self.container)
 
     def ended(self, within_s: float = 0.0) -> str:
         """Return how the cluster has ended, or is ending, while this process holds a lease on it; empty: it runs.
@@ -123,24 +127,24 @@ class Cluster:
         if self._lease.released:
             return ""
         # A supervisor that ends does this first, before it stops anything.
-        stopping = not (self.directory / protocol.SOCKET).exists()
+        stopping = not (self.directory / supervisor_client.SOCKET).exists()
         if not stopping and not self._supervision.has_ended(within_s):
             return ""
-        how = supervision.how_it_ended(self.directory, pid=self._supervision.owner.pid)
+        how = supervisor_client.how_it_ended(self.directory, pid=self._supervision.owner.pid)
         return f"{self._ended_while_used()}: {how}"
 
     def check_running(self, within_s: float = 0.0) -> None:
         """Raise ClusterError, with the end of its supervisor's log, when the cluster has ended, or is ending."""
         if self.ended(within_s):
             pid = self._supervision.owner.pid
-            raise supervision.ended_error(self.directory, self._ended_while_used(), pid=pid)
+            raise supervisor_client.ended_error(self.directory, self._ended_while_used(), pid=pid)
 
     def _ended_while_used(self) -> str:
         return f"cluster {self.name} ended while this session used it"
 
     def keep(self) -> None:
         """Keep the cluster without leases, until ``grovescale down``."""
-        protocol.ask(self.directory, protocol.Keep(on=True))
+        supervisor_client.ask(self.directory, supervisor_client.Keep(on=True))
 
     def release(self, *, keep: bool = False) -> None:
         """Release the lease; returns once the cluster is gone if this was the last lease. Idempotent.
@@ -157,11 +161,11 @@ class Cluster:
 
     def _give_back(self) -> None:
         owner = state.owner(self.directory)
-        patience = _GONE_S + at_end.longest_s(self.directory)
+        patience = _GONE_S + teardown_plan.longest_s(self.directory)
         self._lease.release()
         self._supervision.close()
         try:
-            answer = protocol.ask(self.directory, protocol.Bye(lease=self._lease.id))
+            answer = supervisor_client.ask(self.directory, supervisor_client.Bye(lease=self._lease.id))
         except SupervisorGone:
             # The supervisor was killed, or has seen by itself that no lease is left.
             ending = True
@@ -224,12 +228,12 @@ def acquire(
     used although they are not on this machine. ``standing``: a new cluster belongs to no run (``grovescale up``).
     Raises ClusterError, BinaryError, UsageError.
     """
-    platforms.require_linux()
+    binaries.require_linux()
     chosen = name or f"c-{secrets.token_hex(4)}"
     folder = state.directory(chosen)
     definition = launch.settled(definition)
     # Outside the lock: a build can take seven minutes, and the start has not begun yet.
-    found = binaries.resolve(definition, progress=progress)
+    resolved = binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)
     with locks.held(
         state.start_lock(folder), waiting=lambda: progress(f"cluster {chosen}: another run is starting it")
@@ -240,7 +244,7 @@ def acquire(
                 name=chosen,
                 folder=folder,
                 definition=definition,
-                binaries=found,
+                binaries=resolved,
                 run_id=run_id,
                 allowed_contexts=tuple(allowed_contexts),
                 standing=standing,
@@ -264,7 +268,7 @@ def acquire(
 
 def join(name: str, *, run_id: str = "", progress: Progress) -> Cluster:
     """Return the running cluster of this name; raises ClusterError when there is none."""
-    platforms.require_linux()
+    binaries.require_linux()
     folder = state.directory(name)
     joined = None
     if is_running(name):
@@ -287,7 +291,7 @@ def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
     if owner is not None and facts is not None:
         held = lease.take(folder, run_id=run_id)
         try:
-            protocol.ask(folder, protocol.Hello(lease=held.id))
+            supervisor_client.ask(folder, supervisor_client.Hello(lease=held.id))
             return Cluster(folder, facts, held), facts.definition_digest
         except SupervisorStopped:
             # An existing cluster, perhaps: it may still run.
@@ -344,6 +348,6 @@ def clear_stale(*, progress: Progress) -> None:
         progress(f"left by a killed run: removed {folder}")
 
 
-def _process(answer: protocol.Answer) -> ProcessInfo:
+def _process(answer: supervisor_client.Answer) -> ProcessInfo:
     assert answer.process is not None
     return answer.process

@@ -168,14 +168,14 @@ def refuse_in_use(cluster: ClusterStatus) -> None:
 
 def _users(folder: Path) -> list[User]:
     """Return the users by the age of their runs, whose names begin with their times."""
-    found = []
+    users = []
     for name in lease.names(folder):
         holder = lease.holder(folder, name)
         if holder is not None and lease.is_held(folder, name):
-            found.append(
+            users.append(
                 User(pid=holder.pid, user=holder.user, run=holder.run_id, test=holder.test, command=holder.command)
             )
-    return sorted(found, key=lambda user: (user.run, user.pid))
+    return sorted(users, key=lambda user: (user.run, user.pid))
 
 
 def _processes(folder: Path) -> list[ProcessStatus]:
@@ -196,6 +196,6 @@ def _processes(folder: Path) -> list[ProcessStatus]:
 
 def _container(container: state.Container) -> str:
     # Only a cluster in a container requires a call of the engine.
-    from .kind import node_container
+    from .kind import container_engine
 
-    return node_container.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"
+    return container_engine.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"

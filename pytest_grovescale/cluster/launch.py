@@ -16,12 +16,12 @@ import msgspec
 
 from ..errors import ClusterError, GrovescaleError
 from ..log_files import what_to_do
-from . import at_end, lease, processes, protocol, state, supervision
+from . import lease, processes, state, supervisor_client, teardown_plan
 from .binaries import Binary
 from .definition import ClusterDefinition
 from .lease import Lease
 from .ports import PortTaken
-from .protocol import SupervisorGone, SupervisorStopped
+from .supervisor_client import SupervisorGone, SupervisorStopped
 
 Progress = Callable[[str], None]
 
@@ -58,9 +58,9 @@ caller ends the supervisor, which runs them.
 def settled(definition: ClusterDefinition) -> ClusterDefinition:
     """Return the definition with all defaults of the environment filled in. Raises ClusterError."""
     if definition.backend == "existing":
-        from .existing import reaching
+        from .existing import context_policy
 
-        return reaching.settled(definition)
+        return context_policy.settled(definition)
     return definition
 
 
@@ -130,7 +130,7 @@ def _ended_supervisor(folder: Path, error: BaseException) -> ClusterError | None
     started = (folder / "supervisor.json").exists()
     if not isinstance(error, GrovescaleError) or not started or state.owner(folder) is not None:
         return None
-    return supervision.ended_error(folder, f"cluster {folder.name} ended while it was starting")
+    return supervisor_client.ended_error(folder, f"cluster {folder.name} ended while it was starting")
 
 
 def _kept_logs(folder: Path) -> str:
@@ -154,9 +154,9 @@ def _kept_logs(folder: Path) -> str:
 
 def end(folder: Path, owner: state.Owner) -> None:
     """Make a supervisor stop its cluster, and wait until it is gone."""
-    patience = _GONE_S + at_end.longest_s(folder)
+    patience = _GONE_S + teardown_plan.longest_s(folder)
     try:
-        protocol.ask(folder, protocol.Down())
+        supervisor_client.ask(folder, supervisor_client.Down())
     except SupervisorGone:
         # No answer: it is starting or ending.
         pass
@@ -176,7 +176,7 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
     """
     reading, writing = os.pipe()
     try:
-        log = os.open(folder / supervision.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(folder / supervisor_client.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             # It forks again and daemonizes; the wait below is for the first process only.
             starter = subprocess.Popen(
@@ -196,7 +196,7 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
         finally:
             forked = _forked(starter)
         if not forked or not _says_ready(reading, folder):
-            text = (folder / supervision.LOG).read_text(encoding="utf-8", errors="replace").strip()
+            text = (folder / supervisor_client.LOG).read_text(encoding="utf-8", errors="replace").strip()
             if todo := what_to_do(text):
                 # If the machine denied it a resource, the stack frames add nothing to the error.
                 raise ClusterError(f"the supervisor did not start: {text.splitlines()[-1]}", next_step=todo)

@@ -18,7 +18,7 @@ from ..kube.client import Client
 from ..kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound, ServerUnavailable
 from ..kube.resources import Resource
 from .definition import POOL_LABEL, ClusterDefinition, NodePool
-from .ownership import CLUSTER_LABEL
+from .ledger import CLUSTER_LABEL
 
 T = TypeVar("T")
 
@@ -111,9 +111,9 @@ async def put(client: Client, some: Iterable[Mapping[str, Any]]) -> None:
 
 async def remove(client: Client, selector: str) -> int:
     """Delete the nodes of a label selector, and return their number."""
-    found = await client.list(_NODES, label_selector=selector)
-    await _each([str(item["metadata"]["name"]) for item in found.items], lambda name: _delete(client, name))
-    return len(found.items)
+    listing = await client.list(_NODES, label_selector=selector)
+    await _each([str(item["metadata"]["name"]) for item in listing.items], lambda name: _delete(client, name))
+    return len(listing.items)
 
 
 async def _each(items: Iterable[T], action: Callable[[T], Awaitable[None]]) -> None:
@@ -209,12 +209,12 @@ async def _watched(
                 return
 
 
-def _note(found: _Node, ready: set[str], seen: set[str], *, gone: bool = False) -> None:
-    name = found.metadata.name
+def _note(node: _Node, ready: set[str], seen: set[str], *, gone: bool = False) -> None:
+    name = node.metadata.name
     seen.add(name)
-    is_ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
+    is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     # A node-lifecycle controller, if it runs, removes this taint a moment later; until then no pod is scheduled there.
-    if is_ready and not gone and all(taint.key != _NOT_READY for taint in found.spec.taints):
+    if is_ready and not gone and all(taint.key != _NOT_READY for taint in node.spec.taints):
         ready.add(name)
     else:
         ready.discard(name)

@@ -31,10 +31,10 @@ class PortLease(msgspec.Struct, frozen=True):
 
 def lease(count: int) -> list[PortLease]:
     """Return ``count`` ports on 127.0.0.1 without a listener and without another lease."""
-    found: list[PortLease] = []
+    leases: list[PortLease] = []
     for number in random.sample(RANGE, _ATTEMPTS):
-        if len(found) == count:
-            return found
+        if len(leases) == count:
+            return leases
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             lock.bind(f"\0grovescale-port-{number}")
@@ -42,10 +42,10 @@ def lease(count: int) -> list[PortLease]:
             lock.close()
             continue
         if _is_free(number):
-            found.append(PortLease(number, lock))
+            leases.append(PortLease(number, lock))
         else:
             lock.close()
-    release(found)
+    release(leases)
     raise ClusterError(
         f"fewer than {count} free ports among {_ATTEMPTS} tried in {RANGE.start}-{RANGE.stop - 1}",
         next_step="See what listens there: ss -ltnp.",

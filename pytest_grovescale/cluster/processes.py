@@ -1,4 +1,4 @@
-"""Process identity: pids are reused, pid and start time together are not (until the next boot)."""
+"""Processes of this machine, identified by pid and start time: unlike a pid, the pair is unique until a reboot."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+import msgspec
+
 MARK = "GROVESCALE_CLUSTER_DIRECTORY"
 """Environment variable of all processes that a supervisor starts, so that survivors can be found."""
 
@@ -18,6 +20,42 @@ STOPPED_S = 5.0
 
 _STOPPED_STATES = (b"T", b"t")
 _EVERY_S = 0.25
+
+_CHUNK = 4096
+
+
+class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A process to run under the supervisor."""
+
+    name: str
+    argv: list[str]
+    env: dict[str, str] = {}
+    """The whole environment; empty: a minimal one (PATH, HOME, LANG, TMPDIR)."""
+    cwd: str = ""
+    log: str
+    """File that its output is appended to."""
+    stop_grace_s: float = 10
+    """Seconds between SIGTERM and SIGKILL."""
+    cores: list[int] = []
+    """Cores that it is pinned to; empty: all."""
+    memory_bytes: int = 0
+    """Resident memory above which it is killed, checked five times a second; 0: no limit."""
+    restart: bool = False
+    """Restart it when it ends without a stop request."""
+
+
+class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a process that a supervisor runs."""
+
+    name: str
+    pid: int
+    started_ticks: int
+    """Clock ticks since boot: identifies the process together with its pid."""
+    log: str
+    running: bool
+    exit_code: int | None = None
+    """Negative: killed by that signal. None while it runs."""
+    restarts: int = 0
 
 
 def started_ticks(pid: int) -> int:
@@ -148,8 +186,8 @@ class StoppedFor:
 
 def marked(directory: Path) -> list[tuple[int, int]]:
     """Return (pid, start ticks) of every process of this user that a supervisor of this directory started."""
-    wanted = f"{MARK}={directory}".encode()
-    found = []
+    mark = f"{MARK}={directory}".encode()
+    marked_processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -158,11 +196,11 @@ def marked(directory: Path) -> list[tuple[int, int]]:
         except OSError:
             # Ended meanwhile, or another user's.
             continue
-        if wanted in environment.split(b"\0"):
+        if mark in environment.split(b"\0"):
             pid = int(entry.name)
             if ticks := started_ticks(pid):
-                found.append((pid, ticks))
-    return found
+                marked_processes.append((pid, ticks))
+    return marked_processes
 
 
 def memory_bytes(pid: int) -> int:
@@ -226,9 +264,6 @@ def family(pid: int, *, apart: Collection[int] = ()) -> Iterator[tuple[int, list
         for child in map(int, read_bytes(f"/proc/{pid}/task/{thread}/children").split()):
             if child not in apart:
                 yield from family(child, apart=apart)
-
-
-_CHUNK = 4096
 
 
 def read_bytes(path: str) -> bytes:

@@ -22,8 +22,8 @@ from ..atomic_write import write_private
 from ..endpoints import Address
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
-from . import at_end, locks, processes
-from .protocol import ProcessInfo
+from . import locks, processes, teardown_plan
+from .processes import ProcessInfo
 
 T = TypeVar("T")
 
@@ -130,10 +130,10 @@ def digest(content: bytes) -> str:
 
 def owner(folder: Path) -> Owner | None:
     """Return the supervisor of a cluster if it is alive."""
-    found = _read(folder / "supervisor.json", Owner)
-    if found is None or found.boot_id != processes.boot_id():
+    recorded = _read(folder / "supervisor.json", Owner)
+    if recorded is None or recorded.boot_id != processes.boot_id():
         return None
-    return found if processes.alive(found.pid, found.started_ticks) else None
+    return recorded if processes.alive(recorded.pid, recorded.started_ticks) else None
 
 
 def facts(folder: Path) -> Facts | None:
@@ -228,27 +228,27 @@ def remove(folder: Path) -> None:
 
 
 def clear_stale(folder: Path) -> list[str]:
-    """Kill and remove all that a killed supervisor left; return what was found, as text. Never touches others.
+    """Kill and remove all that a killed supervisor left; return what was done, as text. Never touches others.
 
     Requires the start lock, and a supervisor that has ended.
     """
-    found = []
+    actions = []
     listed = {info.name: (info.pid, info.started_ticks) for info in process_list(folder).values() if info.running}
     left = {*listed.values(), *processes.marked(folder)}
     for pid, ticks in sorted(left):
         if processes.kill(pid, ticks, signal.SIGKILL):
-            found.append(f"killed process {pid}")
+            actions.append(f"killed process {pid}")
             if not processes.wait_gone(pid, ticks, _GONE_S):
                 raise ClusterError(
                     f"process {pid} of a former cluster cannot be killed", next_step="Restart the machine."
                 )
-    if at_end.planned(folder):
-        at_end.run(folder)
-        found.append("cleared up after it")
+    if teardown_plan.planned(folder):
+        teardown_plan.run(folder)
+        actions.append("cleared up after it")
     if folder.exists():
-        found.append(f"removed {folder}")
+        actions.append(f"removed {folder}")
         remove(folder)
-    return found
+    return actions
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

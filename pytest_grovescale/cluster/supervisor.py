@@ -23,8 +23,9 @@ import msgspec
 
 from .. import log_files
 from ..errors import ClusterError
-from . import at_end, lease, processes, protocol, state, supervision
-from .protocol import Answer, ProcessInfo, ProcessSpec
+from . import lease, processes, state, supervisor_client, teardown_plan
+from .processes import ProcessInfo, ProcessSpec
+from .supervisor_client import Answer
 
 _LOOK_S = 0.2
 _WRAPPER = str(Path(__file__).with_name("exec_wrapper.py"))
@@ -48,7 +49,7 @@ class Supervised:
         self.owners = {owner} - {""}
         """Leases; it is stopped when the last of them has ended. Without any, it belongs to the cluster itself."""
         self.rank = rank
-        self.wanted = True
+        self.should_run = True
         self.restarts = 0
         self.ended = asyncio.Event()
         self.popen: subprocess.Popen[bytes] | None = None
@@ -99,13 +100,13 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), _LOOK_S)
         server.close()
-        (self._directory / protocol.SOCKET).unlink(missing_ok=True)
+        (self._directory / supervisor_client.SOCKET).unlink(missing_ok=True)
         await self._stop_all(list(self._table.values()))
 
     def _end(self, why: str) -> None:
         """End in order, and log the reason: a killed supervisor logs none."""
         if not self._ending.is_set():
-            _log(f"{supervision.ENDING}{why}")
+            _log(f"{supervisor_client.ENDING}{why}")
             self._ending.set()
 
     # ---- leases
@@ -150,7 +151,7 @@ class Supervisor:
         which = [run_id, lease_id] if lease_id else [run_id]
         spec = ProcessSpec(
             name="-".join(["sweep", *which]),
-            argv=[sys.executable, "-m", "pytest_grovescale.cluster.sweep", str(self._directory), *which],
+            argv=[sys.executable, "-m", "pytest_grovescale.cluster.namespace_cleanup", str(self._directory), *which],
             # The whole environment: an exec plugin for credentials may need any variable of the user's.
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
             log=str(self._directory / "logs" / "sweep.log"),
@@ -202,7 +203,7 @@ class Supervisor:
         _log(f"{supervised.spec.name} (pid {supervised.pid}) ended: {supervised.exit_code}")
         supervised.ended.set()
         self._publish()
-        if supervised.wanted and supervised.spec.restart:
+        if supervised.should_run and supervised.spec.restart:
             self._spawn_task(self._start_again(supervised))
         elif supervised.spec.name.startswith("sweep-"):
             del self._table[supervised.spec.name]
@@ -212,15 +213,15 @@ class Supervisor:
         calm = time.monotonic() - supervised.started_at > _CALM_S
         supervised.failures = 0 if calm else supervised.failures + 1
         if supervised.failures >= _MOST_FAILURES and not supervised.owners:
-            self._end(f"{supervision.FAILED}{_gave_up(supervised)}")
+            self._end(f"{supervisor_client.FAILED}{_gave_up(supervised)}")
             return
         await asyncio.sleep(_BACKOFF_S[min(supervised.failures, len(_BACKOFF_S) - 1)])
-        if supervised.wanted and not self._ending.is_set():
+        if supervised.should_run and not self._ending.is_set():
             supervised.restarts += 1
             self._start(supervised)
 
     async def _stop(self, supervised: Supervised) -> None:
-        supervised.wanted = False
+        supervised.should_run = False
         if not supervised.running:
             return
         _signal_group(supervised, signal.SIGTERM)
@@ -258,7 +259,7 @@ class Supervisor:
             line = await reader.readline()
             if line:
                 try:
-                    request = msgspec.json.decode(line, type=protocol.Request)
+                    request = msgspec.json.decode(line, type=supervisor_client.Request)
                     answer = await self._answer(request)
                 except (ClusterError, msgspec.MsgspecError) as error:
                     answer = Answer(error=str(error))
@@ -271,42 +272,42 @@ class Supervisor:
         finally:
             writer.close()
 
-    async def _answer(self, request: protocol.Request) -> Answer:
+    async def _answer(self, request: supervisor_client.Request) -> Answer:
         match request:
-            case protocol.StatusWanted():
+            case supervisor_client.StatusWanted():
                 return Answer(status=self._status())
-            case protocol.Bye(name):
+            case supervisor_client.Bye(name):
                 # The file is gone already; check now, so that the answer includes the consequences.
                 self._look_at_leases()
                 return Answer(ending=self._ending.is_set())
-            case protocol.Down():
-                self._end(supervision.DOWN)
+            case supervisor_client.Down():
+                self._end(supervisor_client.DOWN)
                 return Answer(ending=True)
         if self._ending.is_set():
             raise ClusterError("the cluster is being stopped")
         match request:
-            case protocol.Hello(name):
+            case supervisor_client.Hello(name):
                 self._look_at_leases()
                 if name not in self._leases:
                     raise ClusterError(f"there is no lease {name}")
                 return Answer()
-            case protocol.Keep(on):
+            case supervisor_client.Keep(on):
                 kept = self._directory / "kept"
                 kept.touch() if on else kept.unlink(missing_ok=True)
                 return Answer()
-            case protocol.ShareProcess(name, owner):
+            case supervisor_client.ShareProcess(name, owner):
                 return Answer(process=self._share(name, owner))
-            case protocol.StopProcess(name):
+            case supervisor_client.StopProcess(name):
                 if name not in self._table:
                     raise ClusterError(f"there is no process {name!r} on this cluster")
                 await self._stop(self._table[name])
                 return Answer(process=self._table[name].info())
-            case protocol.StartProcess(spec, owner, rank):
+            case supervisor_client.StartProcess(spec, owner, rank):
                 return Answer(process=await self._start_new(spec, owner, rank))
 
     async def _start_new(self, spec: ProcessSpec, owner: str, rank: int) -> ProcessInfo:
         former = self._table.get(spec.name)
-        if former is not None and (former.running or (former.wanted and former.spec.restart)):
+        if former is not None and (former.running or (former.should_run and former.spec.restart)):
             raise ClusterError(f"a process {spec.name!r} runs already (pid {former.pid})")
         if owner and owner not in self._leases:
             raise ClusterError(f"the lease {owner} is gone")
@@ -322,7 +323,7 @@ class Supervisor:
 
     def _share(self, name: str, owner: str) -> ProcessInfo:
         shared = self._table.get(name)
-        if shared is None or not shared.running or not shared.wanted:
+        if shared is None or not shared.running or not shared.should_run:
             raise ClusterError(f"no process {name!r} runs on this cluster")
         if owner not in self._leases:
             raise ClusterError(f"the lease {owner} is gone")
@@ -330,8 +331,8 @@ class Supervisor:
             shared.owners.add(owner)
         return shared.info()
 
-    def _status(self) -> protocol.Status:
-        return protocol.Status(
+    def _status(self) -> supervisor_client.Status:
+        return supervisor_client.Status(
             kept=self._kept(),
             leases=[{"lease": name, **msgspec.to_builtins(holder)} for name, holder in self._leases.items()],
             processes={name: supervised.info() for name, supervised in self._table.items()},
@@ -384,7 +385,7 @@ def main(directory: Path, ready_fd: int) -> None:
     me = state.Owner(pid=os.getpid(), started_ticks=processes.started_ticks(os.getpid()), boot_id=processes.boot_id())
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Relative: an address holds 107 bytes, a folder's path may be longer.
-    listener.bind(protocol.SOCKET)
+    listener.bind(supervisor_client.SOCKET)
     listener.listen(64)
     state.write(directory / "supervisor.json", me)
     os.set_blocking(ready_fd, False)
@@ -397,7 +398,7 @@ def main(directory: Path, ready_fd: int) -> None:
 
     asyncio.run(Supervisor(directory).run(listener, ready))
     try:
-        at_end.run(directory)
+        teardown_plan.run(directory)
     except ClusterError as error:
         # Kept for the next start, or `grovescale down`, which retry and report errors.
         _log(str(error))

@@ -83,12 +83,13 @@ DEBIAN = {"prometheus": DebianPackage("prometheus", "usr/bin/prometheus")}
 """Binaries in Debian; any version within the accepted range."""
 
 
-def kubernetes(wanted: str) -> str:
+def kubernetes(requested: str) -> str:
     """Return the full version for ``1.35``, ``1.35.2`` or ``v1.35.2``; raises UsageError for one not supported."""
-    match = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", wanted.strip())
+    match = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", requested.strip())
     if match is None or match[1] not in KUBERNETES:
         raise UsageError(
-            f"Kubernetes {wanted} is not supported", next_step=with_all(wanted, KUBERNETES.values(), what="Supported")
+            f"Kubernetes {requested} is not supported",
+            next_step=with_all(requested, KUBERNETES.values(), what="Supported"),
         )
     return f"{match[1]}{match[2]}" if match[2] else KUBERNETES[match[1]]
 

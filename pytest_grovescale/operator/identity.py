@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import redaction
 from ..atomic_write import write_private
-from ..cluster.ownership import Owner
+from ..cluster.ledger import Owner
 from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client

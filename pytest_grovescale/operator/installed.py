@@ -12,8 +12,8 @@ import datetime
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 
-from ..cluster import ownership
-from ..cluster.ownership import Owner
+from ..cluster import ledger
+from ..cluster.ledger import Owner
 from ..errors import OperatorError
 from ..kube import contents
 from ..kube.client import Client
@@ -112,7 +112,7 @@ async def _may_have(client: Client, manifest: Manifest, there: Object, owner: Ow
                 next_step="Test on a cluster without it, or install the version that the operator definition names.",
             )
         return False
-    if owner is not None and (others := ownership.others(labels, owner)):
+    if owner is not None and (others := ledger.others(labels, owner)):
         await demand_same(
             client,
             manifest,
@@ -185,7 +185,7 @@ async def of_others(client: Client, crds: Iterable[Object]) -> list[Object]:
 async def _left_to_others(client: Client, resource: Resource, name: str, namespace: str, owner: Owner) -> bool:
     """Return whether an object has other owners; this owner's label is then removed."""
     found = (await client.get(resource, name, namespace))["metadata"]
-    if not ownership.others(found.get("labels") or {}, owner):
+    if not ledger.others(found.get("labels") or {}, owner):
         return False
     await client.patch(resource, name, namespace, body={"metadata": {"labels": {owner.label: None}}})
     return True

@@ -18,7 +18,7 @@ from pathlib import Path
 from .. import durations
 from ..cluster import binaries, ports, processes
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
-from ..cluster.ownership import Owner
+from ..cluster.ledger import Owner
 from ..endpoints import Address
 from ..errors import OperatorError, UsageError
 from ..kube.client import Client

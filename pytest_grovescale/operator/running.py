@@ -13,7 +13,7 @@ import msgspec
 from ..atomic_write import write_private
 from ..cluster import locks
 from ..cluster.handle import Cluster, ProcessSpec
-from ..cluster.protocol import SupervisorGone, SupervisorStopped
+from ..cluster.supervisor_client import SupervisorGone, SupervisorStopped
 from ..errors import ClusterError
 from ..kube.client import Client
 from ..kube.portal import Portal

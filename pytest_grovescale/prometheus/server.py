@@ -19,7 +19,7 @@ from .. import log_files
 from ..cluster import binaries, ports, processes
 from ..cluster.binaries import Binary
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
-from ..cluster.protocol import SupervisorGone, SupervisorStopped
+from ..cluster.supervisor_client import SupervisorGone, SupervisorStopped
 from ..endpoints import Address
 from ..errors import OperatorError, PrometheusError
 from ..operator.readiness import NotReady, answers, wait_until

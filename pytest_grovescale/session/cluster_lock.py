@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from ..cluster import shared_turn
+from ..cluster import lease_lock
 from ..cluster.handle import Cluster
 from ..kube.client import Client
 from ..kube.portal import Portal
@@ -21,7 +21,7 @@ def never_lost() -> str:
 
 @contextlib.contextmanager
 def locked(
-    cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: shared_turn.Say
+    cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: lease_lock.Say
 ) -> Iterator[Lost]:
     """Hold a test's lock on its cluster for the length of the block.
 
@@ -33,7 +33,7 @@ def locked(
     loop = portal()
     client = Client(cluster.access_as("harness"), user_agent="grovescale-turns", connections=2)
     loop.run(client.open())
-    turn = shared_turn.SharedTurn(client, shared_turn.claim(alone=alone, operator=operator, cluster=cluster.name))
+    turn = lease_lock.SharedTurn(client, lease_lock.claim(alone=alone, operator=operator, cluster=cluster.name))
     try:
         loop.run(turn.take(say))
         yield lambda: loop.run(turn.lost())

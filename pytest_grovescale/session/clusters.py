@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..cluster import handle, launch, state
 from ..cluster.definition import ClusterDefinition, load_definition
-from ..cluster.existing import reaching
+from ..cluster.existing import context_policy
 from ..cluster.handle import Cluster
 from ..errors import UsageError
 from ..operator.pods.checking import refuse_where_none_run
@@ -99,7 +99,7 @@ def planned(
     if operator is not None:
         refuse_where_none_run(operator, definition.backend)
     if definition.existing is not None and definition.backend == "existing":
-        reaching.permitted(definition.existing, allowed=settings.allow_context)
+        context_policy.permitted(definition.existing, allowed=settings.allow_context)
     if one_each and definition.backend == "existing":
         raise _one_for_all("a cluster that exists is one: what its workers did there would add up")
     return definition

@@ -13,7 +13,7 @@ import pytest
 from .. import __version__, log_files, options, redaction
 from ..analysis.analyse import RECORDINGS
 from ..cluster.handle import Cluster
-from ..cluster.kind import container_processes
+from ..cluster.kind import cgroup_processes
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.shape import OperatorDefinition
@@ -104,4 +104,4 @@ def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
 
 def _component_files(cluster: Cluster) -> list[Path]:
     """Return the process lists of control plane components that our supervisor did not start: a container's."""
-    return [cluster.directory / container_processes.FILE] if cluster.container is not None else []
+    return [cluster.directory / cgroup_processes.FILE] if cluster.container is not None else []

@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from ..cluster.sweep import LEASE_LABEL
+from ..cluster.namespace_cleanup import LEASE_LABEL
 from ..errors import WorkloadError
 from ..kube import contents
 from ..kube.client import Client

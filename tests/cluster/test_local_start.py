@@ -20,7 +20,7 @@ from pytest_grovescale import resources
 from pytest_grovescale.cluster import handle, ports, processes, state
 from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition
 from pytest_grovescale.cluster.handle import Cluster, ProcessSpec
-from pytest_grovescale.cluster.local import bring_up
+from pytest_grovescale.cluster.local import start
 from pytest_grovescale.cluster.ports import PortLease
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.access import Access, from_kubeconfig
@@ -286,7 +286,7 @@ def test_node_that_the_api_server_refuses_is_shown_with_its_reason(
 def test_stages_without_ready_nodes_are_told_after_the_timeout(
     state_dir: Path, definition: ClusterDefinition, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
-    monkeypatch.setattr(bring_up, "_START_S", 8.0)
+    monkeypatch.setattr(start, "_START_S", 8.0)
     stages = [stage for stage in definition.stages if "node-initialize" not in stage]
     with pytest.raises(ClusterError) as caught:
         handle.acquire(

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from pytest_grovescale import resources
-from pytest_grovescale.cluster import handle, rights
+from pytest_grovescale.cluster import handle
+from pytest_grovescale.cluster import rbac as rights
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import Access, to_kubeconfig

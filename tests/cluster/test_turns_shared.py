@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import shared_turn
+from pytest_grovescale.cluster import lease_lock
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.shared_turn import NAMESPACE, Rhythm, SharedTurn
+from pytest_grovescale.cluster.lease_lock import NAMESPACE, Rhythm, SharedTurn
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
@@ -31,15 +31,15 @@ ELSEWHERE = """
     import asyncio, sys
     from pathlib import Path
 
-    from pytest_grovescale.cluster import shared_turn, state
-    from pytest_grovescale.cluster.shared_turn import Rhythm, SharedTurn
+    from pytest_grovescale.cluster import lease_lock, state
+    from pytest_grovescale.cluster.lease_lock import Rhythm, SharedTurn
     from pytest_grovescale.kube.client import Client
 
     async def main():
-        shared_turn.NAME = sys.argv[2]
+        lease_lock.NAME = sys.argv[2]
         rhythm = Rhythm(lasts=1.5, renew=0.2, look=0.05)
         async with Client(state.access(Path(sys.argv[1]), "harness")) as client:
-            claim = shared_turn.claim(alone=True, operator=True, rhythm=rhythm)
+            claim = lease_lock.claim(alone=True, operator=True, rhythm=rhythm)
             turn = SharedTurn(client, claim, rhythm=rhythm)
             await turn.take(print)
             print("mine", flush=True)
@@ -55,7 +55,7 @@ ELSEWHERE = """
 def lease(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a Lease of this test's own: tests on other workers take turns, too."""
     name = f"turns-{secrets.token_hex(3)}"
-    monkeypatch.setattr(shared_turn, "NAME", name)
+    monkeypatch.setattr(lease_lock, "NAME", name)
     return name
 
 
@@ -70,7 +70,7 @@ class Taken:
 
     def __init__(self, portal: Portal, cluster: Cluster, *, alone: bool, operator: str = "") -> None:
         self.said: list[str] = []
-        claim = shared_turn.claim(alone=alone, operator=False, rhythm=QUICK)
+        claim = lease_lock.claim(alone=alone, operator=False, rhythm=QUICK)
         claim = msgspec.structs.replace(claim, operator_of=operator)
         self.turn = SharedTurn(portal.client(cluster.access), claim, rhythm=QUICK)
         self.taken = portal.submit(self.turn.take(self.said.append))
@@ -151,7 +151,7 @@ def test_turns_alone_never_overlap(cluster: Cluster) -> None:
 
     async def one() -> None:
         async with Client(cluster.access) as client:
-            claim = shared_turn.claim(alone=True, operator=False, rhythm=QUICK)
+            claim = lease_lock.claim(alone=True, operator=False, rhythm=QUICK)
             turn = SharedTurn(client, claim, rhythm=QUICK)
             await turn.take(lambda text: None)
             inside.append(claim.id)
@@ -173,7 +173,7 @@ def test_missing_rights_are_told_with_the_role_that_grants_them(cluster: Cluster
     portal.run(client.apply(account))
     token = portal.run(client.token("nobody", "default"))
     access = msgspec.structs.replace(cluster.access, token=token, client_cert_pem="", client_key_pem="")
-    turn = SharedTurn(portal.client(access), shared_turn.claim(alone=True, operator=False))
+    turn = SharedTurn(portal.client(access), lease_lock.claim(alone=True, operator=False))
     with pytest.raises(ClusterError, match="needs the Lease grovescale/turns") as told:
         portal.run(turn.take(lambda text: None))
     assert "grovescale-harness-turns" in told.value.next_step

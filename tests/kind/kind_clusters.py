@@ -11,8 +11,8 @@ from pytest_grovescale import resources
 from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.kind import engine as engines
-from pytest_grovescale.cluster.kind.engine import Engine
+from pytest_grovescale.cluster.kind import container_engine as engines
+from pytest_grovescale.cluster.kind.container_engine import Engine
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.recording import audit
 from pytest_grovescale.recording.records import Request

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from pytest_grovescale.cluster import platforms, processes
+from pytest_grovescale.cluster import binaries, processes
 from tools.kind import engine as engines
 from tools.kind import image_archive
 from tools.kind.image_archive import ProgramImage
@@ -22,7 +22,7 @@ def main(cache: Path, program: Path) -> dict[str, object]:
     engine, started = engines.ensure(cache, _say)
     again, started_again = engines.ensure(cache, _say)
     try:
-        image_archive.write(cache / "image.tar", [ProgramImage(name=IMAGE, program=program)], platforms.architecture())
+        image_archive.write(cache / "image.tar", [ProgramImage(name=IMAGE, program=program)], binaries.architecture())
         engine.docker("load", "--quiet", "--input", str(cache / "image.tar"))
         said = engine.docker("run", "--rm", "--privileged", IMAGE, "--version")
         engine.docker("create", IMAGE)

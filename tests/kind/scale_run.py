@@ -12,7 +12,7 @@ import msgspec
 
 from pytest_grovescale.analysis.result import PhaseResult, Result, TestResult
 from pytest_grovescale.cluster import processes
-from pytest_grovescale.cluster.kind import engine as engines
+from pytest_grovescale.cluster.kind import container_engine as engines
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN_JOB = ROOT / "tests/scale/test_thousand_pods.py"

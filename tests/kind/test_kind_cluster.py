@@ -13,8 +13,8 @@ import pytest
 
 from pytest_grovescale.cluster import commands, handle, state
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.kind import engine as engines
-from pytest_grovescale.cluster.kind import real_nodes
+from pytest_grovescale.cluster.kind import bootstrap
+from pytest_grovescale.cluster.kind import container_engine as engines
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.portal import Portal
@@ -128,7 +128,7 @@ def test_daemons_are_kept_on_the_real_node(cluster: Cluster, portal: Portal) -> 
         return int(found.get("status", {}).get("desiredNumberScheduled", 0))
 
     wait_until(lambda: scheduled() == NODES + 1, "a pod for each node")
-    assert portal.run(real_nodes.keep_daemons_on(client)) == ["daemon"]
+    assert portal.run(bootstrap.keep_daemons_on(client)) == ["daemon"]
     wait_until(lambda: scheduled() == 1, "a pod for the real node alone")
     portal.run(client.delete(daemons, "daemon", "kube-system", propagation="Foreground"))
     wait_until(lambda: not portal.run(client.exists(daemons, "daemon", "kube-system")), "its end")

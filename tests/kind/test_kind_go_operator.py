@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import Result, TestResult
-from pytest_grovescale.cluster import platforms
+from pytest_grovescale.cluster import binaries
 from tests import goprogram
 from tools.kind import image_archive
 from tools.kind.image_archive import ProgramImage
@@ -74,7 +74,7 @@ def run(folder: Path) -> list[TestResult]:
     image_archive.write(
         folder / "image.tar",
         [ProgramImage(name=IMAGE, program=goprogram.build(folder))],
-        platforms.architecture(),
+        binaries.architecture(),
     )
     for name, text in {"test_work.py": TEST, "operator.yaml": OPERATOR, "manifests.yaml": MANIFESTS}.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import state
-from pytest_grovescale.cluster.protocol import ProcessInfo
+from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ExitCode
 from tests.golden import masked
 from tests.processes import wait_none
@@ -249,12 +249,13 @@ def test_two_runs_at_once_both_pass_one_after_the_other(folder: Path) -> None:
 
 LEAVING = """
 import pytest
-from pytest_grovescale.cluster import at_end
+from pytest_grovescale.cluster import teardown_plan
 
 @pytest.mark.grovescale(nodes=1)
 def test_it(grovescale_cluster):
     log = str(grovescale_cluster.directory.parents[1] / "end.log")
-    at_end.plan(grovescale_cluster.directory, at_end.Command(argv=["/no/such"], env={}, log=log, timeout_s=5))
+    command = teardown_plan.Command(argv=["/no/such"], env={}, log=log, timeout_s=5)
+    teardown_plan.plan(grovescale_cluster.directory, command)
 """
 
 

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.sweep import RUN_LABEL
+from pytest_grovescale.cluster.namespace_cleanup import RUN_LABEL
 from pytest_grovescale.kube.portal import Portal
 from tests.golden import masked
 from tests.waiting import wait_until
@@ -114,7 +114,7 @@ def test_an_operator_outlives_the_worker_that_started_it(
     outcomes: dict[str, int],
 ) -> None:
     test = """
-from pytest_grovescale.cluster import lease, protocol
+from pytest_grovescale.cluster import lease, supervisor_client
 
 
 def leases(cluster):
@@ -135,7 +135,7 @@ def test_shares(grovescale_cluster, request):
     (HERE / "shared").touch()
     wait_until(lambda: len(leases(grovescale_cluster)) < len(before), "the end of the first worker")
     # The supervisor has seen that end, too, when it answers.
-    status = protocol.ask(grovescale_cluster.directory, protocol.StatusWanted()).status
+    status = supervisor_client.ask(grovescale_cluster.directory, supervisor_client.StatusWanted()).status
     assert status.processes["operator"].running
     assert operator.stays()
     assert operator.info().pid == pid

@@ -17,7 +17,7 @@ TEST = """
 import pytest
 
 from pytest_grovescale import conditions
-from pytest_grovescale.cluster.shared_turn import ANNOTATION, NAME, NAMESPACE
+from pytest_grovescale.cluster.lease_lock import ANNOTATION, NAME, NAMESPACE
 
 
 async def give_up(client):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_grovescale.cluster import versions
-from pytest_grovescale.cluster.kind import node_image
+from pytest_grovescale.cluster.kind import images
 
 from . import contents
 from .engine import RECIPE_LABEL, Engine
@@ -18,11 +18,11 @@ def ensure(engine: Engine, kubernetes: str, cache: Path, progress: Progress) -> 
 
     The backend ``kind`` selects the same one by default: it looks for an image built here first.
     """
-    ours = node_image.own(kubernetes)
+    ours = images.own(kubernetes)
     there = engine.label(ours, RECIPE_LABEL)
     if there == recipe(kubernetes):
         return ours
-    published = node_image.published(kubernetes)
+    published = images.published(kubernetes)
     if engine.has(published) or engine.pull(published, progress):
         if there:
             engine.docker("image", "rm", ours)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_grovescale.cluster import binaries, platforms, versions
+from pytest_grovescale.cluster import binaries, versions
 
 from . import contents, image_archive, packages
 from .engine import RECIPE_LABEL, Engine
@@ -93,7 +93,7 @@ def ensure_kwok(engine: Engine, kubernetes: str, cache: Path, progress: Progress
     program = Path(binaries.find(("kwok",), kubernetes, given={}, progress=progress)["kwok"].path)
     with tempfile.TemporaryDirectory(dir=cache) as work:
         written = Path(work) / archive.name
-        image_archive.write(written, [ProgramImage(name=KWOK, program=program)], platforms.architecture())
+        image_archive.write(written, [ProgramImage(name=KWOK, program=program)], binaries.architecture())
         written.replace(archive)
     engine.docker("load", "--quiet", "--input", str(archive))
     return archive
@@ -150,7 +150,7 @@ def _fill(context: Path, image: PodImage) -> None:
     limits = context / "constraints.txt"
     limits.write_text(constraints(LOCK.read_text(encoding="utf-8")), encoding="utf-8")
     options: list[str | Path] = ["--only-binary=:all:", "--python-version", _BASE_PYTHON, "--constraint", limits]
-    options += [word for tag in wheel_platforms(platforms.architecture()) for word in ("--platform", tag)]
+    options += [word for tag in wheel_platforms(binaries.architecture()) for word in ("--platform", tag)]
     wheels = context / image.folder / "wheels"
     pip = [sys.executable, "-m", "pip", "download", "--quiet"]
     run([*pip, *options, "--dest", wheels, *image.requirements], folder=ROOT)

@@ -17,13 +17,12 @@ from ...kube.access import Access, plugin_of, to_kubeconfig
 from ...kube.client import Client
 from ...kube.errors import AlreadyExists, ApiError
 from ...kube.portal import Portal
-from .. import at_end, binaries, launch, nodes, ownership, ports, state, supervision
+from .. import binaries, launch, ledger, nodes, ports, state, supervisor_client, teardown_plan
 from ..definition import Existing
 from ..launch import Plan
-from . import kubelets, reaching, remove, surroundings
-from .facts import facts
-from .kubelets import Players
-from .surroundings import Found
+from . import cleanup, context_policy, discovery, kwok_setup
+from .discovery import ClusterInfo, facts
+from .kwok_setup import Players
 
 Progress = Callable[[str], None]
 
@@ -41,18 +40,18 @@ def start(plan: Plan, progress: Progress) -> state.Facts:
     began = time.monotonic()
     settings = plan.definition.existing or Existing()
     _check_names(plan)
-    access = reaching.access(settings, allowed=plan.allowed_contexts)
+    access = context_policy.access(settings, allowed=plan.allowed_contexts)
     with Portal() as portal:
         client = portal.client(access, user_agent="grovescale-cluster")
-        found = portal.run(surroundings.look(client, access, settings, progress))
+        cluster_info = portal.run(discovery.look(client, access, settings, progress))
         port = _begin(plan, access)
         with _clear_refusals():
-            work = _bring_up(client, plan, settings, found, port, progress)
-            players = portal.run(supervision.while_running(plan.folder, work))
+            work = _bring_up(client, plan, settings, cluster_info, port, progress)
+            players = portal.run(supervisor_client.while_running(plan.folder, work))
     taken_s = time.monotonic() - began
     who = "a kwok that is there" if players == "there" else "our kwok"
     progress(f"cluster {plan.name}: {plan.definition.node_count} nodes Ready after {taken_s:.1f} s, played by {who}")
-    return facts(plan, access, found, players, port=port, taken_s=taken_s)
+    return facts(plan, access, cluster_info, players, port=port, taken_s=taken_s)
 
 
 # ---- before anything is created
@@ -81,48 +80,48 @@ def _begin(plan: Plan, access: Access) -> int:
             plugin = plugin_of(access)
             for role in ("harness", "recorder"):
                 state.write_access(plan.folder, role, access)
-            for name in ("kubeconfig", kubelets.KUBECONFIG):
+            for name in ("kubeconfig", kwok_setup.KUBECONFIG):
                 write_private(plan.folder / name, to_kubeconfig(access, name=plan.name, plugin=plugin))
-            ownership.claimed(plan.folder)
-            at_end.plan(plan.folder, removal(plan.folder, whole_environment=plugin is not None))
+            ledger.claimed(plan.folder)
+            teardown_plan.plan(plan.folder, removal(plan.folder, whole_environment=plugin is not None))
     finally:
         # The supervisor holds the port from here on.
         ports.release(leased)
     return leased[0].number
 
 
-def removal(folder: Path, *, whole_environment: bool) -> at_end.Command:
+def removal(folder: Path, *, whole_environment: bool) -> teardown_plan.Command:
     """Return the teardown command. ``whole_environment``: for an exec plugin that provides the credentials."""
     kept = os.environ if whole_environment else {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return at_end.Command(
-        argv=[sys.executable, "-m", remove.__name__, str(folder)],
+    return teardown_plan.Command(
+        argv=[sys.executable, "-m", cleanup.__name__, str(folder)],
         env={**kept, "PYTHONPATH": str(Path(__file__).parents[3])},
         log=str(folder / "logs" / "removal.log"),
-        timeout_s=remove.TIMEOUT_S,
+        timeout_s=cleanup.TIMEOUT_S,
     )
 
 
 async def _bring_up(
-    client: Client, plan: Plan, settings: Existing, found: Found, port: int, progress: Progress
+    client: Client, plan: Plan, settings: Existing, cluster_info: ClusterInfo, port: int, progress: Progress
 ) -> Players:
     definition = plan.definition
     prefixes = nodes.prefixed(definition, plan.name)
-    labels = ownership.of(plan.folder).labels
+    labels = ledger.of(plan.folder).labels
     first, *rest = (
         _labelled(manifest, labels) for manifest in nodes.manifests(definition, cluster=plan.name, prefixes=prefixes)
     )
-    await _claim(client, plan.name, kubelets.annotated(first, "there" if settings.kwok != "host" else "host"))
+    await _claim(client, plan.name, kwok_setup.annotated(first, "there" if settings.kwok != "host" else "host"))
     players: Players = settings.kwok if settings.kwok != "auto" else "there"
-    if settings.kwok == "auto" and not await kubelets.someone_plays(client, plan.name):
-        _demand_kwok(found)
-        await kubelets.let_alone(client, first["metadata"]["name"])
+    if settings.kwok == "auto" and not await kwok_setup.someone_plays(client, plan.name):
+        _demand_kwok(cluster_info)
+        await kwok_setup.let_alone(client, first["metadata"]["name"])
         players = "host"
     if players == "host":
         progress(f"cluster {plan.name}: our own kwok plays the kubelets")
         _start_kwok(plan, port, progress)
-    await nodes.put(client, [kubelets.annotated(manifest, players) for manifest in rest])
+    await nodes.put(client, [kwok_setup.annotated(manifest, players) for manifest in rest])
     progress(f"cluster {plan.name}: {definition.node_count} nodes created, waiting until they are Ready")
-    await kubelets.wait_ready(client, plan.folder, definition.node_count, players)
+    await kwok_setup.wait_ready(client, plan.folder, definition.node_count, players)
     return players
 
 
@@ -137,17 +136,17 @@ async def _claim(client: Client, cluster: str, first: dict[str, Any]) -> None:
         await client.create(first)
     except AlreadyExists as error:
         raise ClusterError(
-            f"somebody's nodes of a cluster named {cluster!r} are there already ({first['metadata']['name']})",
+            f"nodes of another cluster named {cluster!r} exist already ({first['metadata']['name']})",
             next_step="Choose another --name; if they were left by a machine that is no more: "
             f"kubectl delete nodes -l {nodes.selector(cluster)}",
         ) from error
 
 
-def _demand_kwok(found: Found) -> None:
-    if not found.may_play:
+def _demand_kwok(cluster_info: ClusterInfo) -> None:
+    if not cluster_info.may_play:
         raise ClusterError(
             "no kwok plays our nodes there, and one of ours may not",
-            next_step=f"Bind the ClusterRole {surroundings.KWOK_ROLE} of fixtures/rbac/harness.yaml, or install kwok "
+            next_step=f"Bind the ClusterRole {discovery.KWOK_ROLE} of fixtures/rbac/harness.yaml, or install kwok "
             "there.",
         )
 
@@ -156,7 +155,7 @@ def _start_kwok(plan: Plan, port: int, progress: Progress) -> None:
     definition = plan.definition
     binary = binaries.find(("kwok",), definition.kubernetes, given=definition.binaries, progress=progress)["kwok"]
     access = state.access(plan.folder, "harness")
-    kubelets.start(plan.folder, definition, binary, port=port, whole_environment=plugin_of(access) is not None)
+    kwok_setup.start(plan.folder, definition, binary, port=port, whole_environment=plugin_of(access) is not None)
 
 
 @contextmanager
@@ -167,7 +166,7 @@ def _clear_refusals() -> Iterator[None]:
     except ApiError as error:
         raise ClusterError(
             f"the cluster refused a simulated node: {error.message}",
-            next_step=f"Let {error.admission} of the cluster take nodes with the label {ownership.CLUSTER_LABEL}."
+            next_step=f"Let {error.admission} of the cluster take nodes with the label {ledger.CLUSTER_LABEL}."
             if error.admission
             else "See the API server's answer above, and fixtures/rbac/harness.yaml for what is needed.",
         ) from error

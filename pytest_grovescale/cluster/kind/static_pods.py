@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
+from ..component_config import AUDIT_MAX_MB, AUDIT_POLICY
 from ..definition import ClusterDefinition
 
 IN_NODE = "/etc/grovescale"
@@ -32,6 +32,17 @@ METRICS_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "etc
 
 _PKI = "/etc/kubernetes/pki"
 _FILES_VOLUME, _AUDIT_VOLUME, _PKI_VOLUME = "grovescale", "grovescale-audit", "grovescale-pki"
+
+# One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
+_ONE_OF_ITS_KIND = {"leader-elect": "false"}
+
+# Makes its metrics readable from this machine with mutual TLS by the cluster's authority: by default it listens on the
+# node's loopback with a self-signed certificate.
+_SERVING = {
+    "bind-address": "0.0.0.0",
+    "tls-cert-file": f"{_PKI}/apiserver.crt",
+    "tls-private-key-file": f"{_PKI}/apiserver.key",
+}
 
 
 def files(definition: ClusterDefinition) -> dict[str, str]:
@@ -79,36 +90,24 @@ def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
     }
 
 
-# One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
-_ONE_OF_ITS_KIND = {"leader-elect": "false"}
-
-# Makes its metrics readable from this machine with mutual TLS by the cluster's authority: by default it listens on the
-# node's loopback with a self-signed certificate.
-_SERVING = {
-    "bind-address": "0.0.0.0",
-    "tls-cert-file": f"{_PKI}/apiserver.crt",
-    "tls-private-key-file": f"{_PKI}/apiserver.key",
-}
-
-
 def _patches(definition: ClusterDefinition) -> dict[str, Any]:
     """Return the patches by file name; kubeadm reads target, type and order from the name."""
-    found: dict[str, Any] = {
+    patches: dict[str, Any] = {
         f"{component}0+json.yaml": [
             {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--{flag}={value}"}
             for flag, value in given.items()
         ]
         for component, given in flags(definition).items()
     }
-    found["kube-apiserver1+strategic.yaml"] = _pod(
+    patches["kube-apiserver1+strategic.yaml"] = _pod(
         "kube-apiserver",
         mounts=[(_FILES_VOLUME, IN_NODE, True), (_AUDIT_VOLUME, AUDIT_IN_NODE, False)],
         environment=_environment(definition),
     )
-    found["kube-scheduler1+strategic.yaml"] = _pod(
+    patches["kube-scheduler1+strategic.yaml"] = _pod(
         "kube-scheduler", mounts=[(_FILES_VOLUME, IN_NODE, True), (_PKI_VOLUME, _PKI, True)]
     )
-    return found
+    return patches
 
 
 def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Mapping[str, str] = {}) -> dict[str, Any]:

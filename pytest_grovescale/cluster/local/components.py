@@ -14,10 +14,10 @@ import yaml
 from ...atomic_write import write_private
 from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
-from .. import kwok, pki, state
-from ..audit_policy import AUDIT_MAX_MB, AUDIT_POLICY
+from .. import component_config, pki, state
+from ..component_config import AUDIT_MAX_MB, AUDIT_POLICY
 from ..definition import ClusterDefinition
-from ..protocol import ProcessSpec
+from ..processes import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
 """Users with client certificates; these are their user names in the audit log."""
@@ -63,7 +63,9 @@ def write_files(start: Start) -> None:
     shutil.copy(folder / "pki" / "harness.kubeconfig", folder / "kubeconfig")
     (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY), encoding="utf-8")
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(_scheduler_config(start)), encoding="utf-8")
-    (folder / kwok.CONFIG).write_text(kwok.configuration(definition), encoding="utf-8")
+    (folder / component_config.KWOK_CONFIG).write_text(
+        component_config.kwok_configuration(definition), encoding="utf-8"
+    )
 
 
 def access(folder: Path, port: int, user: str) -> Access:
@@ -103,8 +105,11 @@ def specs(start: Start) -> dict[str, ProcessSpec]:
         "kube-apiserver": _api_server(start),
         "kube-controller-manager": _controller_manager(start),
         "kube-scheduler": _scheduler(start),
-        "kwok": kwok.arguments(
-            start.definition.kwok, kubeconfig="pki/kwok.kubeconfig", port=start.ports["kwok"], nodes=kwok.ALL_NODES
+        "kwok": component_config.kwok_arguments(
+            start.definition.kwok,
+            kubeconfig="pki/kwok.kubeconfig",
+            port=start.ports["kwok"],
+            nodes=component_config.ALL_NODES,
         ),
     }
     return {
@@ -227,12 +232,12 @@ def _scheduler_config(start: Start) -> dict[str, Any]:
 
 def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:
     """Return a minimal environment: the user's proxies, KUBECONFIG and GO… variables do not reach a component."""
-    found = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+    variables = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
     if name == "kube-apiserver" and definition.api_server.gomaxprocs:
-        found["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
+        variables["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
     if name == "kube-apiserver" and definition.api_server.gogc:
-        found["GOGC"] = str(definition.api_server.gogc)
-    return found
+        variables["GOGC"] = str(definition.api_server.gogc)
+    return variables
 
 
 def _extra(arguments: Mapping[str, str]) -> list[str]:

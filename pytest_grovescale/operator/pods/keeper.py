@@ -17,7 +17,7 @@ from typing import BinaryIO
 import msgspec
 
 from ...cluster import state as clusters
-from ...cluster.kind import container_processes
+from ...cluster.kind import cgroup_processes
 from ...kube.client import Client
 from ...kube.errors import ApiError
 from ...kube.leader_election import holds
@@ -194,14 +194,14 @@ class Keeper:
 
     async def _processes(self) -> None:
         """Find the pods' processes on this host, as they start and end."""
-        known: dict[str, container_processes.Found] = {}
+        known: dict[str, cgroup_processes.HostProcess] = {}
         tries = 0
         while True:
             changed = self._changed
             wanted = {replica.container_id: replica for replica in self._told.replicas.values() if replica.running}
             missing = [container_id for container_id in wanted if container_id not in known]
             if missing:
-                known |= await asyncio.to_thread(container_processes.main_processes, missing)
+                known |= await asyncio.to_thread(cgroup_processes.main_processes, missing)
             known = {container_id: found for container_id, found in known.items() if container_id in wanted}
             self._publish({wanted[container_id].pod: found for container_id, found in known.items()})
             if set(wanted) <= set(known):
@@ -213,7 +213,7 @@ class Keeper:
                 await asyncio.sleep(min(_LOOK_S * 2**tries, _LONGEST_LOOK_S))
                 tries += 1
 
-    def _publish(self, found: dict[str, container_processes.Found]) -> None:
+    def _publish(self, found: dict[str, cgroup_processes.HostProcess]) -> None:
         named = {PROCESS if pod == self._told.leader else f"replica/{pod}": process for pod, process in found.items()}
         infos = {name: process.info(name, log=self._task.log) for name, process in named.items()}
         if infos != state.processes(self._folder):

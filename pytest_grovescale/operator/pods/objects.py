@@ -7,7 +7,7 @@ import functools
 import msgspec
 
 from ...cluster.handle import Cluster
-from ...cluster.ownership import Owner
+from ...cluster.ledger import Owner
 from ...errors import DefinitionError, OperatorError
 from ...kube.client import Client
 from ...kube.resources import UnknownResource

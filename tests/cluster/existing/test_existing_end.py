@@ -14,7 +14,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import handle, nodes, processes, state
-from pytest_grovescale.cluster.existing import leavings, remove
+from pytest_grovescale.cluster.existing import cleanup
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.kube.access import Access
@@ -145,8 +145,8 @@ def test_a_cluster_that_is_no_more_is_told_and_can_be_forgotten(
     folder = tmp_path / "gone"
     folder.mkdir()
     state.write_access(folder, "harness", Access(server="https://127.0.0.1:1"))
-    monkeypatch.setattr(remove, "_ANSWER_S", 0.0)
-    assert asyncio.run(remove.main(folder)) == 1
+    monkeypatch.setattr(cleanup, "_ANSWER_S", 0.0)
+    assert asyncio.run(cleanup.main(folder)) == 1
     told = capsys.readouterr().out
     says, advice = told.splitlines()
     # What follows it are the words of the client's library.
@@ -160,12 +160,12 @@ def test_what_two_users_need_stays_until_both_are_done(join: Join, portal: Porta
     first, second = join("first"), join("second")
     for user in (first, second):
         assert len(portal.run(install(admin, user, shared))) == 1
-    portal.run(leavings.remove(admin, first.owner))
+    portal.run(cleanup.remove_objects(admin, first.owner))
     found = portal.run(there(admin, shared))
     assert found is not None
     assert second.owner.label in found["metadata"]["labels"]
     assert first.owner.label not in found["metadata"]["labels"]
-    removal = portal.run(leavings.remove(admin, second.owner))
+    removal = portal.run(cleanup.remove_objects(admin, second.owner))
     assert portal.run(there(admin, shared)) is None
     assert any("widgets" in line for line in removal.removed)
 
@@ -178,7 +178,7 @@ def test_an_operator_that_is_uninstalled_stays_for_others(join: Join, portal: Po
     portal.run(installed.remove(admin, [shared], owner=first.owner))
     assert portal.run(there(admin, shared)) is not None
     portal.run(installed.remove(admin, [shared], owner=second.owner))
-    assert portal.run(leavings.remove(admin, second.owner)).stuck == []
+    assert portal.run(cleanup.remove_objects(admin, second.owner)).stuck == []
     assert portal.run(there(admin, shared)) is None
 
 
@@ -209,7 +209,7 @@ def test_a_crd_that_was_there_is_used_if_it_is_the_same_and_stays(
     assert "test.yaml:1" in caught.value.message
     assert "wanted 'integer'" in caught.value.message
     assert caught.value.next_step
-    portal.run(leavings.remove(admin, ours.owner))
+    portal.run(cleanup.remove_objects(admin, ours.owner))
     assert portal.run(there(admin, theirs)) is not None
     portal.run(delete(admin, theirs))
 
@@ -226,7 +226,7 @@ def test_a_crd_of_ours_stays_for_those_who_use_it_by_then(
         "metadata": {"name": "somebodys", "namespace": "default"},
     }
     portal.run(admin.create(widget))
-    removal = portal.run(leavings.remove(admin, ours.owner))
+    removal = portal.run(cleanup.remove_objects(admin, ours.owner))
     (kept,) = (line for line in removal.kept if "default/somebodys" in line)
     assert masked(kept, {made["metadata"]["name"]: "name"}) == snapshot
     assert portal.run(there(admin, widget)) is not None
@@ -241,7 +241,7 @@ def test_an_object_made_anew_by_somebody_else_is_theirs(join: Join, portal: Port
     portal.run(install(admin, ours, made))
     portal.run(delete(admin, made))
     portal.run(admin.create(made))
-    portal.run(leavings.remove(admin, ours.owner))
+    portal.run(cleanup.remove_objects(admin, ours.owner))
     assert portal.run(there(admin, made)) is not None
     portal.run(delete(admin, made))
 
@@ -270,8 +270,8 @@ def test_a_namespace_that_is_stuck_is_named_with_what_holds_it_and_others_go(
     place = portal.run(namespaces.create(admin, test="stuck", run_id="run-x", labels=ours.owner.labels))
     portal.run(admin.create(api))
     try:
-        monkeypatch.setattr(leavings, "_NAMESPACE_S", 10.0)
-        removal = portal.run(leavings.remove(admin, ours.owner))
+        monkeypatch.setattr(cleanup, "_NAMESPACE_S", 10.0)
+        removal = portal.run(cleanup.remove_objects(admin, ours.owner))
         (told,) = removal.stuck
         assert place in told
         assert "DiscoveryFail" in told
@@ -279,5 +279,5 @@ def test_a_namespace_that_is_stuck_is_named_with_what_holds_it_and_others_go(
         assert portal.run(names(admin, "Node", nodes.selector(ours.name))) == []
     finally:
         portal.run(delete(admin, api))
-    assert portal.run(leavings.remove(admin, ours.owner)).stuck == []
+    assert portal.run(cleanup.remove_objects(admin, ours.owner)).stuck == []
     assert portal.run(left_of(admin, ours)) == []

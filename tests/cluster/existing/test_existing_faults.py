@@ -13,7 +13,7 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import handle, nodes, ownership, state
+from pytest_grovescale.cluster import handle, ledger, nodes, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.access import bearer
@@ -175,7 +175,7 @@ def test_a_webhook_that_refuses_is_told_with_its_name_and_words(
     told = start()
     assert f'webhook "{refusing}" denied' in told
     assert "no toys in here" in told
-    assert f"the label {ownership.CLUSTER_LABEL}" in told
+    assert f"the label {ledger.CLUSTER_LABEL}" in told
     assert masked(told.partition("\n  → ")[2], {refusing: "webhook"}) == snapshot
 
 

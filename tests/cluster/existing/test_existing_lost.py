@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import commands, handle, nodes, processes, shared_turn, state
-from pytest_grovescale.cluster.existing import lost
+from pytest_grovescale.cluster import commands, handle, lease_lock, nodes, processes, state
+from pytest_grovescale.cluster.existing import orphans
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.client import Client, Object
@@ -147,9 +147,9 @@ def test_without_a_name_those_that_are_there_are_told(ours: Cluster, elsewhere: 
 def test_a_cluster_whose_tests_run_is_left_alone(
     ours: Cluster, portal: Portal, admin: Client, elsewhere: Elsewhere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rhythm = shared_turn.Rhythm(lasts=2.0, renew=0.5, look=0.1)
-    turn = shared_turn.SharedTurn(
-        admin, shared_turn.claim(alone=False, operator=False, cluster=ours.name, rhythm=rhythm), rhythm=rhythm
+    rhythm = lease_lock.Rhythm(lasts=2.0, renew=0.5, look=0.1)
+    turn = lease_lock.SharedTurn(
+        admin, lease_lock.claim(alone=False, operator=False, cluster=ours.name, rhythm=rhythm), rhythm=rhythm
     )
     portal.run(turn.take(lambda text: None))
     try:
@@ -164,12 +164,12 @@ def test_a_cluster_whose_tests_run_is_left_alone(
 
 
 def test_a_claim_that_is_renewed_no_longer_is_none(theirs: Cluster, portal: Portal, admin: Client) -> None:
-    rhythm = shared_turn.Rhythm(lasts=1.0, renew=0.2, look=0.1)
-    claim = shared_turn.claim(alone=False, operator=False, cluster=unique("silent"), rhythm=rhythm)
+    rhythm = lease_lock.Rhythm(lasts=1.0, renew=0.2, look=0.1)
+    claim = lease_lock.claim(alone=False, operator=False, cluster=unique("silent"), rhythm=rhythm)
     with Portal() as gone:
-        gone.run(shared_turn.SharedTurn(gone.client(theirs.access), claim, rhythm=rhythm).take(lambda text: None))
-    assert claim.id in [standing.id for standing in portal.run(shared_turn.standing(admin)).claims]
-    assert portal.run(lost.in_use(admin, claim.cluster)) == ""
+        gone.run(lease_lock.SharedTurn(gone.client(theirs.access), claim, rhythm=rhythm).take(lambda text: None))
+    assert claim.id in [standing.id for standing in portal.run(lease_lock.standing(admin)).claims]
+    assert portal.run(orphans.in_use(admin, claim.cluster)) == ""
 
 
 def test_one_whose_own_kwok_plays_its_nodes_is_in_use(
@@ -179,9 +179,9 @@ def test_one_whose_own_kwok_plays_its_nodes_is_in_use(
     file = kubeconfig(tmp_path / "kubeconfig", without_kwok.access)
     ours = handle.acquire(definition(file, kwok="host"), name=unique("played"), progress=lambda text: None)
     try:
-        told = portal.run(lost.in_use(admin, ours.name))
+        told = portal.run(orphans.in_use(admin, ours.name))
         assert ours.name in told
         assert masked(told, {ours.name: "cluster"}) == snapshot
     finally:
         ours.release()
-    assert portal.run(lost.in_use(admin, ours.name)) == ""
+    assert portal.run(orphans.in_use(admin, ours.name)) == ""

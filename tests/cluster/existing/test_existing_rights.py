@@ -9,8 +9,8 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import handle, nodes, ownership, state
-from pytest_grovescale.cluster.existing.surroundings import KWOK_ROLE
+from pytest_grovescale.cluster import handle, ledger, nodes, state
+from pytest_grovescale.cluster.existing.discovery import KWOK_ROLE
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.client import Client, Object
@@ -127,7 +127,7 @@ def test_without_the_rights_of_a_kwok_of_ours_one_must_be_there(
     assert caught.value.message.splitlines()[0] == snapshot
     assert KWOK_ROLE in caught.value.next_step
     own = nodes.selector(without_kwok.name)
-    assert portal.run(names(bare, "Node", ownership.CLUSTER_LABEL)) == portal.run(names(bare, "Node", own))
+    assert portal.run(names(bare, "Node", ledger.CLUSTER_LABEL)) == portal.run(names(bare, "Node", own))
 
 
 def test_nobody_at_all_is_told_what_to_try(theirs: Cluster, own_state: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Co
 # Modules that define errors of their own, and so that their subclasses are known here.
 from pytest_grovescale.bench import answers, measured, outcome, revisions  # noqa: F401
 from pytest_grovescale.bench.outcome import FailOn
-from pytest_grovescale.cluster import debian, download, gobuild, platforms, ports, protocol  # noqa: F401
+from pytest_grovescale.cluster import binary_sources
 from pytest_grovescale.errors import ExitCode, GrovescaleError
 from pytest_grovescale.kube import errors as _api
 from pytest_grovescale.kube import resources
@@ -41,9 +41,9 @@ CODES = {
     errors.RecordingError: ExitCode.INFRASTRUCTURE,
     errors.ExpositionError: ExitCode.INFRASTRUCTURE,
     errors.PrometheusError: ExitCode.INFRASTRUCTURE,
-    gobuild.BuildFailed: ExitCode.INFRASTRUCTURE,
-    download.DownloadFailed: ExitCode.INFRASTRUCTURE,
-    debian.PackageFailed: ExitCode.INFRASTRUCTURE,
+    binary_sources.BuildFailed: ExitCode.INFRASTRUCTURE,
+    binary_sources.DownloadFailed: ExitCode.INFRASTRUCTURE,
+    binary_sources.PackageFailed: ExitCode.INFRASTRUCTURE,
     revisions.BuildError: ExitCode.INFRASTRUCTURE,
     answers.AnswerError: ExitCode.INFRASTRUCTURE,
     files.PageError: ExitCode.INFRASTRUCTURE,

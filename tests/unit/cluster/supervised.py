@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from pytest_grovescale.cluster import launch, lease, processes, protocol, state
-from pytest_grovescale.cluster.protocol import ProcessInfo, ProcessSpec
+from pytest_grovescale.cluster import launch, lease, processes, state, supervisor_client
+from pytest_grovescale.cluster.processes import ProcessInfo, ProcessSpec
 
 
 class Supervised:
@@ -30,12 +30,12 @@ class Supervised:
         return ProcessSpec(name=name, argv=argv, log=str(self.folder / f"{name}.log"), **fields)
 
     def start(self, spec: ProcessSpec, *, lease: str = "", rank: int = 9) -> ProcessInfo:
-        answer = protocol.ask(self.folder, protocol.StartProcess(spec=spec, lease=lease, rank=rank))
+        answer = supervisor_client.ask(self.folder, supervisor_client.StartProcess(spec=spec, lease=lease, rank=rank))
         assert answer.process is not None
         return answer.process
 
     def stop(self, name: str) -> ProcessInfo:
-        answer = protocol.ask(self.folder, protocol.StopProcess(name=name))
+        answer = supervisor_client.ask(self.folder, supervisor_client.StopProcess(name=name))
         assert answer.process is not None
         return answer.process
 

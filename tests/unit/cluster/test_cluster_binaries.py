@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import binaries, download, gobuild, versions
-from pytest_grovescale.cluster.binaries import Binary
-from pytest_grovescale.cluster.platforms import architecture
+from pytest_grovescale.cluster import binaries, binary_sources, versions
+from pytest_grovescale.cluster.binaries import Binary, architecture
 from pytest_grovescale.cluster.versions import Release
 from pytest_grovescale.errors import BinaryError
 from tests.golden import masked
@@ -46,9 +45,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable, raising=False)
 
     def unreachable(release: Release, target: Path, *, progress: Callable[[str], None]) -> Path:
-        raise download.DownloadFailed(f"{release.url}: no route")
+        raise binary_sources.DownloadFailed(f"{release.url}: no route")
 
-    monkeypatch.setattr(download, "fetch", unreachable)
+    monkeypatch.setattr(binary_sources, "fetch", unreachable)
     return tmp_path
 
 
@@ -73,7 +72,7 @@ def downloaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(release.url)
         return program(target.parent, target.name, K8S)
 
-    monkeypatch.setattr(download, "fetch", fetch)
+    monkeypatch.setattr(binary_sources, "fetch", fetch)
     return asked
 
 
@@ -138,7 +137,7 @@ def test_failed_download_says_why_and_goes_on_to_the_build(
     def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Callable[[str], None]) -> Path:
         return program(work, f"{name}.built", version)
 
-    monkeypatch.setattr(gobuild, "build", build)
+    monkeypatch.setattr(binary_sources, "build", build)
     said: list[str] = []
     found = find("etcd", said=said)
     assert found.source == "built from Go modules"
@@ -283,7 +282,7 @@ def go_build(folder: Path, package: str = ".") -> list[str]:
     go = shutil.which("go") or pytest.skip("needs a Go toolchain on PATH")
     said: list[str] = []
     arguments = ["-o", str(folder / "program"), package]
-    gobuild.go_build(go, arguments, folder, "program 1.2", progress=said.append, report_every_s=0.02)
+    binary_sources.go_build(go, arguments, folder, "program 1.2", progress=said.append, report_every_s=0.02)
     return said
 
 
@@ -302,12 +301,12 @@ def test_progress_of_a_build_is_in_packages(go_module: Path) -> None:
 
 def test_a_build_that_fails_says_why(go_module: Path, snapshot: SnapshotAssertion) -> None:
     (go_module / "two" / "text.go").write_text("package two\n\nconst Text = missing\n")
-    with pytest.raises(gobuild.BuildFailed) as caught:
+    with pytest.raises(binary_sources.BuildFailed) as caught:
         go_build(go_module)
     said, _, go_said = str(caught.value).partition(": ")
     assert said == snapshot(name="our part")
     assert "undefined: missing" in go_said
-    with pytest.raises(gobuild.BuildFailed) as caught:
+    with pytest.raises(binary_sources.BuildFailed) as caught:
         go_build(go_module, "example.com/elsewhere")
     said, _, go_said = str(caught.value).partition(": ")
     assert said == snapshot(name="our part, of a package that is not there")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import binaries, debian, download, gobuild, versions
-from pytest_grovescale.cluster.binaries import Binary
-from pytest_grovescale.cluster.platforms import architecture
+from pytest_grovescale.cluster import binaries, binary_sources, versions
+from pytest_grovescale.cluster.binaries import Binary, architecture
 from pytest_grovescale.cluster.versions import DebianPackage, Release
 from pytest_grovescale.errors import BinaryError
 from tests.golden import masked
@@ -42,9 +41,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable, raising=False)
 
     def unreachable(release: Release, target: Path, *, progress: Callable[[str], None]) -> Path:
-        raise download.DownloadFailed(f"{release.url}: no route")
+        raise binary_sources.DownloadFailed(f"{release.url}: no route")
 
-    monkeypatch.setattr(download, "fetch", unreachable)
+    monkeypatch.setattr(binary_sources, "fetch", unreachable)
     return tmp_path
 
 
@@ -66,7 +65,7 @@ def packaged(monkeypatch: pytest.MonkeyPatch, version: str) -> list[str]:
         asked.append(package.name)
         return program(work / "prometheus.unpacked", version)
 
-    monkeypatch.setattr(debian, "fetch", fetch)
+    monkeypatch.setattr(binary_sources, "fetch_package", fetch)
     return asked
 
 
@@ -103,7 +102,7 @@ def test_package_that_is_too_old_is_passed_over(places: Path, monkeypatch: pytes
     def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Callable[[str], None]) -> Path:
         return program(work / "built", version)
 
-    monkeypatch.setattr(gobuild, "build", build)
+    monkeypatch.setattr(binary_sources, "build", build)
     found = find()
     assert (found.version, found.source) == (versions.PROMETHEUS, "built from Go modules")
     assert not (places / "cache/making/prometheus.unpacked").exists()
@@ -135,11 +134,11 @@ def test_package_is_unpacked_and_not_installed(places: Path, snapshot: SnapshotA
     script(places / "path", "dpkg-deb", f"{shell}; mkdir -p $3/usr/bin; printf '#!/bin/sh\\necho 7.7.7' > $3/usr/bin/p")
     work = places / "work"
     work.mkdir()
-    made = debian.fetch(DebianPackage("p", "usr/bin/p"), work, progress=lambda text: None)
+    made = binary_sources.fetch_package(DebianPackage("p", "usr/bin/p"), work, progress=lambda text: None)
     assert made.read_text() == "#!/bin/sh\necho 7.7.7"
     assert [path.name for path in work.iterdir()] == [made.name]
-    with pytest.raises(debian.PackageFailed) as caught:
-        debian.fetch(DebianPackage("p", "usr/bin/q"), work, progress=lambda text: None)
+    with pytest.raises(binary_sources.PackageFailed) as caught:
+        binary_sources.fetch_package(DebianPackage("p", "usr/bin/q"), work, progress=lambda text: None)
     assert masked(str(caught.value), {places: "folder"}) == snapshot
     assert "p_1_amd64.deb" in str(caught.value)
 
@@ -148,7 +147,7 @@ def test_build_has_no_clouds_and_knows_its_version(
     places: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     """What go is called with; that it builds is seen in the cluster tests of a machine without packages."""
-    monkeypatch.setattr(debian, "fetch", _no_package)
+    monkeypatch.setattr(binary_sources, "fetch_package", _no_package)
     arguments = places / "arguments"
     go = f'[ "$1" = env ] && echo go1.26.8 && exit\nprintf "%s\\n" "$@" > "{arguments}"\necho no >&2; exit 1'
     script(places / "path", "go", go)
@@ -162,8 +161,8 @@ def test_build_has_no_clouds_and_knows_its_version(
 
 
 def _no_package(package: DebianPackage, work: Path, *, progress: Callable[[str], None]) -> Path:
-    raise debian.PackageFailed("none here")
+    raise binary_sources.PackageFailed("none here")
 
 
 def test_module_to_build_from_is_there() -> None:
-    assert gobuild.module("prometheus", versions.PROMETHEUS) in gobuild.modules()
+    assert binary_sources.module("prometheus", versions.PROMETHEUS) in binary_sources.modules()

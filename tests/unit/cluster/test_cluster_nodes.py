@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from pytest_grovescale.cluster import kwok, nodes, ownership
+from pytest_grovescale.cluster import component_config, ledger, nodes
 from pytest_grovescale.cluster.definition import (
     POOL_LABEL,
     ApiServer,
@@ -34,7 +34,7 @@ def test_pool_stands_over_the_template() -> None:
     made = nodes.node(TEMPLATE, pool, 1, cluster="mine")
     assert made["metadata"]["name"] == "gpu-1"
     assert made["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
-    own = {"kubernetes.io/hostname": "gpu-1", POOL_LABEL: "gpu", ownership.CLUSTER_LABEL: "mine"}
+    own = {"kubernetes.io/hostname": "gpu-1", POOL_LABEL: "gpu", ledger.CLUSTER_LABEL: "mine"}
     assert made["metadata"]["labels"] == {"a": "template", "b": "pool", **own}
     assert made["spec"]["taints"] == [{"key": "t", "value": "", "effect": "NoSchedule"}]
     assert made["status"]["capacity"] == {"cpu": "64", "pods": "110", "nvidia.com/gpu": "8"}
@@ -94,7 +94,7 @@ def test_limits_of_the_definition_reach_the_components() -> None:
     assert "GOMAXPROCS" not in plan["etcd"].env
     assert "--node-lease-duration-seconds=40" in plan["kwok"].argv
     assert {"--kube-api-qps=5000", "--kube-api-burst=10000"} <= set(plan["kube-controller-manager"].argv)
-    configuration = next(yaml.safe_load_all(kwok.configuration(definition)))
+    configuration = next(yaml.safe_load_all(component_config.kwok_configuration(definition)))
     assert configuration["options"]["podPlayStageParallelism"] == 3
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_grovescale.cluster import processes, protocol
-from pytest_grovescale.cluster.protocol import ProcessInfo
+from pytest_grovescale.cluster import processes, supervisor_client
+from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ClusterError
 
 from .supervised import Supervised
@@ -32,7 +32,7 @@ def alive(info: ProcessInfo) -> bool:
 
 
 def share(supervised: Supervised, name: str, lease_id: str) -> ProcessInfo:
-    answer = protocol.ask(supervised.folder, protocol.ShareProcess(name=name, lease=lease_id))
+    answer = supervisor_client.ask(supervised.folder, supervisor_client.ShareProcess(name=name, lease=lease_id))
     assert answer.process is not None
     return answer.process
 
@@ -41,7 +41,7 @@ def held_elsewhere(supervised: Supervised, python: Python) -> tuple[subprocess.P
     holder = python(HOLDER, supervised.folder)
     assert holder.stdout is not None
     lease_id = holder.stdout.readline().strip()
-    protocol.ask(supervised.folder, protocol.Hello(lease=lease_id))
+    supervisor_client.ask(supervised.folder, supervisor_client.Hello(lease=lease_id))
     return holder, lease_id
 
 
@@ -51,7 +51,7 @@ def kill(holder: subprocess.Popen[str]) -> None:
 
 
 def leases(supervised: Supervised) -> list[str]:
-    status = protocol.ask(supervised.folder, protocol.StatusWanted()).status
+    status = supervisor_client.ask(supervised.folder, supervisor_client.StatusWanted()).status
     assert status is not None
     return [str(one["lease"]) for one in status.leases]
 

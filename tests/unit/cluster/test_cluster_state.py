@@ -12,8 +12,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import handle, lease, locks, ports, processes, state
-from pytest_grovescale.cluster.platforms import UnsupportedPlatform, architecture, require_linux
-from pytest_grovescale.cluster.protocol import ProcessInfo
+from pytest_grovescale.cluster.binaries import UnsupportedPlatform, architecture, require_linux
+from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import UsageError
 from tests.golden import masked
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import lease, processes, protocol, state
-from pytest_grovescale.cluster.protocol import ProcessInfo, ProcessSpec
+from pytest_grovescale.cluster import lease, processes, state, supervisor_client
+from pytest_grovescale.cluster.processes import ProcessInfo, ProcessSpec
 from pytest_grovescale.errors import ClusterError
 from tests.golden import masked
 
@@ -185,7 +185,7 @@ def test_death_of_the_last_holder_ends_all(python: Python, supervised: Supervise
     holder = python(HOLDER, supervised.folder)
     assert holder.stdout is not None
     name = holder.stdout.readline().strip()
-    protocol.ask(supervised.folder, protocol.Hello(lease=name))
+    supervisor_client.ask(supervised.folder, supervisor_client.Hello(lease=name))
     supervised.lease.release()
     mine = supervised.start(supervised.spec("one", WAIT))
     assert alive(mine)
@@ -199,7 +199,7 @@ def test_second_holder_keeps_the_cluster(python: Python, supervised: Supervised,
     holder = python(HOLDER, supervised.folder)
     assert holder.stdout is not None
     name = holder.stdout.readline().strip()
-    protocol.ask(supervised.folder, protocol.Hello(lease=name))
+    supervisor_client.ask(supervised.folder, supervisor_client.Hello(lease=name))
     theirs = supervised.start(supervised.spec("theirs", WAIT), lease=name)
     mine = supervised.start(supervised.spec("mine", WAIT), lease=supervised.lease.id)
     holder.kill()
@@ -212,21 +212,21 @@ def test_second_holder_keeps_the_cluster(python: Python, supervised: Supervised,
 def test_last_release_ends_the_supervisor_and_its_folder(supervised: Supervised) -> None:
     info = supervised.start(supervised.spec("one", WAIT))
     supervised.lease.release()
-    protocol.ask(supervised.folder, protocol.Bye(lease=supervised.lease.id))
+    supervisor_client.ask(supervised.folder, supervisor_client.Bye(lease=supervised.lease.id))
     assert supervised.gone()
     assert not alive(info)
     assert not supervised.folder.exists()
 
 
 def test_kept_cluster_stays_without_a_lease(supervised: Supervised) -> None:
-    protocol.ask(supervised.folder, protocol.Keep(on=True))
+    supervisor_client.ask(supervised.folder, supervisor_client.Keep(on=True))
     supervised.lease.release()
-    answer = protocol.ask(supervised.folder, protocol.Bye(lease=supervised.lease.id))
+    answer = supervisor_client.ask(supervised.folder, supervisor_client.Bye(lease=supervised.lease.id))
     assert not answer.ending
-    status = protocol.ask(supervised.folder, protocol.StatusWanted()).status
+    status = supervisor_client.ask(supervised.folder, supervisor_client.StatusWanted()).status
     assert status is not None
     assert (status.kept, status.leases) == (True, [])
-    protocol.ask(supervised.folder, protocol.Down())
+    supervisor_client.ask(supervised.folder, supervisor_client.Down())
     assert supervised.gone()
     assert not supervised.folder.exists()
 
@@ -248,7 +248,7 @@ def test_processes_stop_in_order_of_rank(supervised: Supervised, eventually: Eve
         text = code.replace("NAME_OF_FILE", repr(str(order))).replace("NAME", repr(name))
         info = supervised.start(supervised.spec(name, text), rank=rank)
         eventually(partial(says_ready, info), "its first line")
-    protocol.ask(supervised.folder, protocol.Down())
+    supervisor_client.ask(supervised.folder, supervisor_client.Down())
     assert supervised.gone()
     assert order.read_text() == "cba"
 
@@ -259,8 +259,8 @@ def test_nothing_outlives_a_killed_supervisor(supervised: Supervised, eventually
     for info in infos:
         eventually(partial(dead, info), "the end of what it started")
     assert state.owner(supervised.folder) is None
-    with pytest.raises(protocol.SupervisorGone, match="does not answer"):
-        protocol.ask(supervised.folder, protocol.StatusWanted())
+    with pytest.raises(supervisor_client.SupervisorGone, match="does not answer"):
+        supervisor_client.ask(supervised.folder, supervisor_client.StatusWanted())
 
 
 def test_sigterm_ends_the_supervisor_in_order(supervised: Supervised) -> None:
@@ -281,23 +281,23 @@ def test_an_ending_supervisor_takes_nobody_in(supervised: Supervised, eventually
     """
     info = supervised.start(supervised.spec("slow", code, stop_grace_s=1))
     eventually(lambda: "ready" in log_of(info), "its first line")
-    protocol.ask(supervised.folder, protocol.Down())
+    supervisor_client.ask(supervised.folder, supervisor_client.Down())
     late = lease.take(supervised.folder)
     with pytest.raises(ClusterError):
-        protocol.ask(supervised.folder, protocol.Hello(lease=late.id))
+        supervisor_client.ask(supervised.folder, supervisor_client.Hello(lease=late.id))
     late.release()
     assert supervised.gone()
 
 
 def test_a_lease_that_is_not_there_owns_nothing(supervised: Supervised) -> None:
     with pytest.raises(ClusterError, match="there is no lease nobody"):
-        protocol.ask(supervised.folder, protocol.Hello(lease="nobody"))
+        supervisor_client.ask(supervised.folder, supervisor_client.Hello(lease="nobody"))
     with pytest.raises(ClusterError, match="the lease nobody is gone"):
         supervised.start(supervised.spec("one", WAIT), lease="nobody")
 
 
 def test_nonsense_on_the_socket_is_refused_and_survived(supervised: Supervised) -> None:
-    with protocol._connect(supervised.folder, 10) as connection:
+    with supervisor_client._connect(supervised.folder, 10) as connection:
         connection.sendall(b'{"type": "explode"}\n')
         assert b"explode" in connection.makefile("rb").readline()
-    assert protocol.ask(supervised.folder, protocol.StatusWanted()).status is not None
+    assert supervisor_client.ask(supervised.folder, supervisor_client.StatusWanted()).status is not None

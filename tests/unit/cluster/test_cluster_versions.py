@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import gobuild, versions
+from pytest_grovescale.cluster import binary_sources, versions
 from pytest_grovescale.errors import UsageError
 
 
@@ -43,9 +43,9 @@ def test_versions_of_binaries_that_the_user_has(name: str, version: str, fit: bo
 def test_every_pinned_version_has_a_module_to_build_it_from() -> None:
     for kubernetes in versions.KUBERNETES.values():
         for name in (*versions.NEEDED, *versions.OPTIONAL):
-            module = gobuild.module(name, versions.pinned(name, kubernetes))
-            assert module in gobuild.modules()
-            text = (gobuild._MODULES / module / "go.mod").read_text()
+            module = binary_sources.module(name, versions.pinned(name, kubernetes))
+            assert module in binary_sources.modules()
+            text = (binary_sources._MODULES / module / "go.mod").read_text()
             go = tuple(map(int, text.partition("\ngo ")[2].split("\n")[0].split(".")[:2]))
             assert go == versions.go_needed(name, kubernetes)
 

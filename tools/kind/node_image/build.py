@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_grovescale.cluster import binaries, platforms
+from pytest_grovescale.cluster import binaries
 
 from .. import image_archive, packages
 from ..engine import RECIPE_LABEL, Engine, EngineMissing
@@ -84,5 +84,5 @@ def _control_plane(programs: Mapping[str, Path], kubernetes: str, work: Path) ->
     wanted = {**component_images(listed.splitlines()), "pause": _SANDBOX}
     images = [ProgramImage(name=image, program=programs[component]) for component, image in wanted.items()]
     archive = work / "control-plane.tar"
-    image_archive.write(archive, images, platforms.architecture())
+    image_archive.write(archive, images, binaries.architecture())
     return archive

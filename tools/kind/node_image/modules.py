@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_grovescale.cluster import gobuild, versions
+from pytest_grovescale.cluster import binary_sources, versions
 
 from ..processes import CommandFailed, Progress, run
 
@@ -44,7 +44,7 @@ def kind_files() -> Path:
     From the module that kind itself is built from, with its checksum verified.
     """
     module = f"sigs.k8s.io/kind@v{versions.KIND}"
-    source = Path(gobuild.__file__).parent / "gomodules" / gobuild.module("kind", versions.KIND)
+    source = Path(binary_sources.__file__).parent / "gomodules" / binary_sources.module("kind", versions.KIND)
     answer = run(["go", "mod", "download", "-json", module], folder=source, environment=_FLAGS)
     files = Path(msgspec.json.decode(answer, type=_Download).dir) / "images" / "base" / "files"
     if not files.is_dir():
