@@ -20,7 +20,7 @@ from pytest_grovescale.cluster import binaries, ports
 from pytest_grovescale.cluster.versions import DEFAULT_KUBERNETES
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import PrometheusError
-from pytest_grovescale.prometheus import configuration, server
+from pytest_grovescale.prometheus import server
 from pytest_grovescale.prometheus.answers import Vector
 from pytest_grovescale.prometheus.api import Api
 from pytest_grovescale.prometheus.statistics import Value, asked_for, query_text
@@ -114,7 +114,7 @@ def _prometheus() -> Iterator[str]:
     url = f"http://127.0.0.1:{lease.number}"
     with tempfile.TemporaryDirectory() as folder:
         targets = {"itself": Address(url=f"{url}/metrics")}
-        file = configuration.write(targets, Path(folder), interval_s=1.0, version=binary.version)
+        file = server.write(targets, Path(folder), interval_s=1.0, version=binary.version)
         argv = server.command(binary.path, file, Path(folder) / "data", lease.number)
         process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

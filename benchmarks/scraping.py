@@ -25,10 +25,10 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.processes import Identity, started_ticks, usage
+from pytest_grovescale.recording.process_table import Identity, started_ticks, usage
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Opened, Scraped, SourceFailed, TargetSeen
-from pytest_grovescale.recording.scraping.cadence import due, offset
+from pytest_grovescale.recording.scraping.target import due, offset
 from pytest_grovescale.recording.scraping.targets import AtUrl, OfProcess
 
 from .rows import Row, at_most, reported

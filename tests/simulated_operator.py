@@ -9,7 +9,7 @@ import msgspec
 from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.shape import OperatorDefinition
+from pytest_grovescale.operator.schema import OperatorDefinition
 
 NAMESPACE = "robots"
 MANIFESTS = """\

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ..exposition.series import parse
+from ..exposition.families import parse
 from ..recording.records import ObjectRef, Request
 from .audit_times import qualified
 from .metrics.counters import growth_within, process_lifetimes

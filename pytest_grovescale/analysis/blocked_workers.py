@@ -19,9 +19,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ..recording.workers.history import WorkerHistory
-from ..recording.workers.readings import Reading
-from ..recording.workers.windows import MIN_SCRAPES, spells, window
+from ..recording.worker_history import MIN_SCRAPES, Reading, WorkerHistory, spells, window
 from .libraries import GO_LIBRARIES, GO_STANDARD
 from .reconciles import LIBRARY_QUEUES
 from .result import BlockedSpell, StackGroup, WorkerRow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..exposition.series import parse
+from ..exposition.families import parse
 from .recording_index import Contents, PhaseSpan, Snapshot
 from .result import NO_OPERATOR, OPERATOR, ReconcileRow, ReconcileSource
 

@@ -12,7 +12,7 @@ from ..analysis.verdict import last
 from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
 from ..report import backends_table as report
-from ..report import jsonfile
+from ..report import result_file
 
 
 class BackendsWanted(NamedTuple):
@@ -31,7 +31,7 @@ class BackendsWanted(NamedTuple):
 def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: bool) -> int:
     """Write the table; return 1 when counts that must be equal are not. Raises UsageError, RecordingError."""
     named = [_named(text) for text in wanted.runs]
-    runs = [jsonfile.read(path).tests for _, path in named]
+    runs = [result_file.read(path).tests for _, path in named]
     test = _common(wanted.test, runs, [str(path) for _, path in named])
     floors = dict(_floor(text) for text in wanted.floors)
     found = backends_table([_of(tests, test) for tests in runs], [name for name, _ in named], floors=floors)
@@ -53,7 +53,7 @@ def _named(text: str) -> tuple[str, Path]:
     path = Path(text) if Path(text).exists() or not rest else Path(rest)
     if not path.exists():
         raise UsageError(f"{text}: no such run", next_step="Write it as RUN or NAME=RUN, as kind=reports/latest.")
-    return ("" if path == Path(text) else name), path / jsonfile.NAME if path.is_dir() else path
+    return ("" if path == Path(text) else name), path / result_file.NAME if path.is_dir() else path
 
 
 def _floor(text: str) -> tuple[str, TestResult]:
@@ -61,7 +61,7 @@ def _floor(text: str) -> tuple[str, TestResult]:
     name, path = _named(text)
     if not name:
         raise UsageError(f"--floor {text}: not for any column", next_step="Write it as --floor kind=reports/bare.")
-    tests = _usable(jsonfile.read(path).tests)
+    tests = _usable(result_file.read(path).tests)
     if len(tests) != 1:
         found = ", ".join(short(test.test) for test in tests) or "none"
         raise UsageError(f"{path} has not one test that was measured: {found}", next_step="Run one test alone.")

@@ -14,7 +14,7 @@ from ..analysis.result import Result
 from ..atomic_write import json_document, read_document
 from ..errors import UsageError
 from ..recording.machine import machine
-from .whole_files import told
+from .stored_files import named_errors
 
 FOLDER = Path(".grovescale") / "baselines"
 
@@ -108,7 +108,7 @@ class Baselines:
     def _write(self, baseline: Baseline) -> Path:
         folder = self._folder / baseline.machine.fingerprint
         content = json_document(baseline)
-        with told(folder):
+        with named_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             temporary = folder / f".{baseline.run}.{os.getpid()}"
             try:

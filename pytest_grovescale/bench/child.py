@@ -14,8 +14,7 @@ from pathlib import Path
 
 from .. import log_files, redaction
 from ..cluster import machine_lock
-from ..scenario import barrier as barriers
-from ..scenario import windows
+from ..scenario import driver_protocol
 
 DRIVER = "GROVESCALE_DRIVER_FD"
 """Environment variable: number of the descriptor that reaches EOF when the driver ends."""
@@ -99,7 +98,7 @@ def running(
     """
     theirs, ours = os.pipe()
     handed_on = {DRIVER: theirs, machine_lock.INHERITED: lock}
-    for variable, connection in ((windows.CONNECTION, line), (barriers.CONNECTION, barrier)):
+    for variable, connection in ((driver_protocol.CONNECTION, line), (driver_protocol.BARRIER, barrier)):
         if connection is not None:
             handed_on[variable] = connection.fileno()
     try:

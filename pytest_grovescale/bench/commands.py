@@ -20,15 +20,14 @@ from ..errors import RecordingError, UsageError
 from ..operator.definition import load
 from ..report import comparison_table, scaling_table
 from ..report.html.background import Background
-from . import background, compare, outcome, profiled_runs, recorded, revisions, subject, sweep, sweep_checks, variant
-from .outcome import ComparisonFile, FailOn, SweepFile
-from .schedule import PAIRS, TYPICAL_S
+from . import compare, from_results, output, profiled_runs, run_context, sweep, target_test, variant
+from .output import ComparisonFile, FailOn, SweepFile
 from .screen import Screen
-from .store import Plan, Store, WindowPlan
-from .subject import Subject
-from .sweep_checks import SweepFailOn
+from .store import PAIRS, TYPICAL_S, Plan, Store, WindowPlan
+from .stored_files import named_errors
+from .sweep import SweepFailOn
+from .target_test import Subject
 from .variant import Pairing
-from .whole_files import told
 
 Write = Callable[[str], None]
 """Receives the command's output."""
@@ -52,7 +51,7 @@ class Environment(NamedTuple):
     @property
     def options(self) -> list[str]:
         """The same settings as options of pytest."""
-        return subject.cluster_options(
+        return target_test.cluster_options(
             self.cluster, kubernetes=self.kubernetes, nodes=self.nodes, allowed_contexts=self.allowed_contexts
         )
 
@@ -102,7 +101,7 @@ def run_compare(
 ) -> int:
     """Compare two variants, or two folders of finished runs; return the exit code. ``json``: write JSON, no tables."""
     names, test = _split(wanted.names)
-    if len(names) == 2 and all(recorded.is_folder_of_runs(name) for name in names):
+    if len(names) == 2 and all(from_results.is_folder_of_runs(name) for name in names):
         return _compare_recorded(
             Path(names[0]),
             Path(names[1]),
@@ -130,7 +129,7 @@ def _show_plan(plan: Plan, reports: Path, write: Write, *, other: str) -> int:
     earlier = _earlier(plan, reports)
     sizes = {name: len(plan.part(name)) for name in dict.fromkeys(slot.part for slot in plan.slots)}
     seconds = {name: number * earlier.get(name, TYPICAL_S[name]) for name, number in sizes.items()}
-    labels = list(dict.fromkeys(variant.label for variant in plan.arms.values()))
+    labels = list(dict.fromkeys(arm.label for arm in plan.arms.values()))
     subject = plan.subject
     where = f"cluster {subject.cluster}" + (f", {subject.nodes} nodes" if subject.nodes else "")
     basis = "earlier runs of this test here" if earlier else "1000 pods on two cores; other machines differ"
@@ -175,16 +174,18 @@ def _rounded(seconds: float) -> float:
 def _compare_recorded(
     a: Path, b: Path, wanted: CompareWanted, reports: Path, *, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
-    pairs = recorded.pairs_in(a, b)
+    pairs = from_results.pairs_in(a, b)
     if not wanted.allow_different:
-        recorded.refuse_different(pairs)
-    found = recorded.compare_recorded(a, b, pairs, gated=wanted.gated, max_contention=limit_of(wanted.max_contention))
+        from_results.refuse_different(pairs)
+    found = from_results.compare_recorded(
+        a, b, pairs, gated=wanted.gated, max_contention=limit_of(wanted.max_contention)
+    )
     folder = reports / f"compared-{a.resolve().name}-{b.resolve().name}"
-    with told(folder):
+    with named_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    page = outcome.page_of(folder)
+    page = output.page_of(folder)
     profiled = profiled_runs.of_recordings(pairs, (str(a), str(b)), page=page)
-    behind = background.of_recordings(pairs, (str(a), str(b)), profiled, page=page)
+    behind = run_context.of_recordings(pairs, (str(a), str(b)), profiled, page=page)
     written = ComparisonFile(
         verdict=found.verdict, parts=(found,), profiles=profiled.compared, in_force=behind.in_force
     )
@@ -211,9 +212,9 @@ def _compare(
         parts, missing = compare.run(store, plan, screen)
     finally:
         screen.close()
-    page = outcome.page_of(store.folder)
+    page = output.page_of(store.folder)
     profiled = profiled_runs.of_comparison(store, plan, missing, page=page)
-    behind = background.of_comparison(store, plan, profiled, page=page)
+    behind = run_context.of_comparison(store, plan, profiled, page=page)
     found = ComparisonFile(
         verdict=overall(parts),
         subject=plan.subject,
@@ -238,8 +239,8 @@ def _tell(
 ) -> int:
     """Show a comparison, write its files into a folder, and return the exit code."""
     write(json_text(found) if json else comparison_table.render(found.parts, found.profiles, color=color))
-    _say_files(screen, outcome.write_comparison(folder, found, behind))
-    return outcome.exit_code(found.parts, fail_on)
+    _say_files(screen, output.write_comparison(folder, found, behind))
+    return output.exit_code(found.parts, fail_on)
 
 
 def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:
@@ -295,8 +296,8 @@ def _pairing(wanted: CompareWanted, names: Sequence[str], parameters: dict[str, 
             "--git needs the operator's definition, which both revisions have",
             next_step="Name its file: grovescale compare operators/mine.yaml --git main HEAD.",
         )
-    top = revisions.repository()
-    commits = [revisions.commit(top, revision) for revision in wanted.git]
+    top = variant.repository()
+    commits = [variant.commit(top, revision) for revision in wanted.git]
     return variant.of_revisions(
         top,
         first,
@@ -331,7 +332,7 @@ def run_sweep(
     wanted: SweepWanted, environment: Environment, *, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
     """Run a test at several sizes; return the exit code. ``json``: write JSON, no tables."""
-    checks = [sweep_checks.of_option(text) for text in wanted.checks]
+    checks = [sweep.of_option(text) for text in wanted.checks]
     names, test = _split(wanted.names)
     if len(names) > 1:
         raise UsageError(f"a sweep is of one operator, not of {' and '.join(names)}", next_step="Name one definition.")
@@ -365,7 +366,7 @@ def resume_sweep(
     color: bool,
 ) -> int:
     """Continue an interrupted sweep: the one in ``folder``, or the newest."""
-    wanted = [sweep_checks.of_option(text) for text in checks]
+    wanted = [sweep.of_option(text) for text in checks]
     store = Store(Path(folder)) if folder else Store.latest(reports, "sweep")
     return _sweep(store, store.plan(), wanted, fail_on=fail_on, json=json, stream=stream, write=write, color=color)
 
@@ -389,12 +390,12 @@ def _sweep(
         found = sweep.run(store, plan, screen)
     finally:
         screen.close()
-    judged = sweep_checks.judged(found, store.samples().values(), checks)
+    judged = sweep.judged(found, store.samples().values(), checks)
     content = SweepFile(subject=plan.subject, sweep=found, checks=judged)
     write(json_text(content) if json else scaling_table.render(found, judged, color=color))
-    written = outcome.write_sweep(store.folder, content)
+    written = output.write_sweep(store.folder, content)
     _say_files(screen, written)
-    return sweep_checks.exit_code(judged, fail_on)
+    return sweep.exit_code(judged, fail_on)
 
 
 def _say_files(screen: Screen, files: Sequence[Path]) -> None:
@@ -416,4 +417,4 @@ def _split(names: Sequence[str]) -> tuple[list[str], str]:
 def _found(test: str, environment: Environment, parameters: Mapping[str, str]) -> Subject:
     """Return the requested test, which reads these parameters."""
     given = [f"--grovescale-param={name}={value}" for name, value in parameters.items()]
-    return subject.find(test, [*environment.options, *given])
+    return target_test.find(test, [*environment.options, *given])

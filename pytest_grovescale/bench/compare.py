@@ -15,19 +15,17 @@ from ..analysis.profiles.comparison import NotProfiled
 from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, machine_lock
 from ..errors import UsageError
-from ..report.wording import percent
-from . import revisions
-from .bench import Bench, cluster_definition, refuse_unfit
-from .in_turn import InTurn
+from ..report.format import percent
+from .deploy_runs import InTurn, SideBySide
+from .driver import Bench, cluster_definition, refuse_unfit
 from .noop_windows import Windows
-from .parts import fewest_to_come, is_over, so_far, to_come, to_discard
 from .profiled_runs import run_profiled
-from .schedule import ALPHA, DEPLOY, NOOP, PAIRS, PROFILE, Slot, interleaved, left, looks
 from .screen import Screen, time_left
-from .side_by_side import SideBySide
-from .store import Plan, Sample, Store, WindowPlan
-from .subject import Subject
+from .stages import fewest_to_come, is_over, so_far, to_come, to_discard
+from .store import ALPHA, DEPLOY, NOOP, PAIRS, PROFILE, Plan, Sample, Slot, Store, WindowPlan, interleaved, left, looks
+from .target_test import Subject
 from .variant import Pairing
+from .variant import built as built_revision
 
 PARTS = (NOOP, DEPLOY)
 
@@ -159,11 +157,11 @@ def checkouts(store: Store, plan: Plan, screen: Screen) -> Iterator[dict[str, Pa
     """Check out and build every arm that is a revision for the duration of the block; yields their folders."""
     with contextlib.ExitStack() as stack:
         folders = {}
-        for arm, variant in plan.arms.items():
-            if variant.revision:
+        for arm, one in plan.arms.items():
+            if one.revision:
                 folder = store.folder / "revisions" / arm
-                built = revisions.built(Path(plan.repository), variant.revision, variant.build, folder, say=screen.say)
-                folders[arm] = stack.enter_context(built)
+                checkout = built_revision(Path(plan.repository), one.revision, one.build, folder, say=screen.say)
+                folders[arm] = stack.enter_context(checkout)
         yield folders
 
 

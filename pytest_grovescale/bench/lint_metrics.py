@@ -19,9 +19,9 @@ from ..checks.metrics.lint import LintRules, lint
 from ..checks.run import unknown
 from ..endpoints import Credentials
 from ..errors import ExitCode, ExpositionError, UsageError
-from ..recording.scraping.changes import Redaction
+from ..recording.scraping.target import Redaction
 from ..report import lint as report
-from .answers import STDIN, AnswerError, answer_of
+from .fetch import STDIN, AnswerError, answer_of
 
 
 class LintWanted(msgspec.Struct, frozen=True, kw_only=True):

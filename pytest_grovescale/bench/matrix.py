@@ -1,4 +1,4 @@
-"""The expected result of every check for every defect, written down before a run, and the actual results.
+"""The defect matrix: which check must say what about which defect, each run judged by every check, and its table.
 
 Checks and defects verify each other: a check that no defect trips proves nothing when it passes, and a defect that no
 check detects is a gap.
@@ -6,19 +6,23 @@ check detects is a gap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..analysis.result import CheckVerdict
+from ..analysis.metrics.history import MetricsHistory
+from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..analysis.scaling import Sweep
 from ..checks import Scales, SimulatedNodesOnly
-from ..checks.check import kinds
+from ..checks.check import Check, decode, kinds
+from ..checks.judge import judge
+from ..checks.run import Run
 from ..checks.scaling import SCALES
 from ..definitions import load, where
-from ..errors import DefinitionError
+from ..errors import DefinitionError, NotMeasuredError
 
 EXPECTED = Path(__file__).with_name("defect_matrix.yaml")
 CLEAN = "clean"
@@ -213,3 +217,101 @@ def _wrong_defects(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
             yield ("defects", name, "caught_by"), f"{defect.caught_by} neither fires nor is undecided"
         if not defect.caught_by and not defect.elsewhere:
             yield ("defects", name), "no check catches it, and nothing else is named"
+
+
+_BEYOND_ALL = 10**15
+"""A bound that no figure exceeds; used to obtain the figure."""
+
+OPERATOR_SOURCE = Path(__file__).parents[1] / "reference_operator"
+
+_WORST_FIRST = ("fail", "inconclusive", "pass")
+
+
+class Measured(NamedTuple):
+    """One finished run."""
+
+    test: TestResult
+    metrics: Callable[[], MetricsHistory]
+
+
+class _Relative(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    times_clean: float
+
+
+class Asked(NamedTuple):
+    """A check as the matrix invokes it."""
+
+    kind: str
+    arguments: Mapping[str, Any]
+    relative: Mapping[str, float] = {}
+    """Argument → multiple of the clean operator's figure."""
+
+    def bounded(self, clean: Measured) -> Check:
+        """Return the check with all its bounds. Raises NotMeasuredError where the clean run lacks the figure."""
+        if not self.relative:
+            return decode({"check": self.kind, **self.arguments})
+        beyond = decode({"check": self.kind, **self.arguments, **dict.fromkeys(self.relative, _BEYOND_ALL)})
+        found = judge(beyond, Run(clean.test, metrics=clean.metrics))
+        if found.figure is None:
+            raise NotMeasuredError(
+                f"{found.check}: the operator without a defect was not measured: {found.text}",
+                next_step="Run the selftest again on a machine with less else to do.",
+            )
+        bounds = {name: _rounded(found.figure * factor) for name, factor in self.relative.items()}
+        return decode({"check": self.kind, **self.arguments, **bounds})
+
+
+def asked(matrix: Matrix) -> dict[str, list[Asked]]:
+    """Return check → all of its invocations. Raises DefinitionError for invalid arguments."""
+    return {kind: [_asked(kind, arguments) for arguments in times] for kind, times in matrix.checks.items()}
+
+
+def _asked(kind: str, arguments: Mapping[str, Any]) -> Asked:
+    relative = {}
+    for name, value in arguments.items():
+        if isinstance(value, dict) and "times_clean" in value:
+            try:
+                relative[name] = msgspec.convert(value, _Relative).times_clean
+            except msgspec.ValidationError as error:
+                raise DefinitionError(f"defect matrix: {kind}({name}): {error}") from None
+    plain = {name: _placed(value) for name, value in arguments.items() if name not in relative}
+    found = Asked(kind, plain, relative)
+    decode({"check": kind, **found.arguments, **dict.fromkeys(relative, _BEYOND_ALL)})
+    return found
+
+
+def _placed(value: Any) -> Any:
+    return str(OPERATOR_SOURCE) if value == "{operator_source}" else value
+
+
+def bounded(wanted: Mapping[str, Sequence[Asked]], clean: Measured) -> dict[str, list[Check]]:
+    """Return check → all of its invocations, with bounds."""
+    return {kind: [one.bounded(clean) for one in times] for kind, times in wanted.items()}
+
+
+def cells(matrix: Matrix, checks: Mapping[str, Sequence[Check]], defect: str, measured: Measured) -> Iterator[Cell]:
+    """Yield a cell for each check; of several invocations the worst result counts."""
+    for kind, times in checks.items():
+        answers = [judge(check, Run(measured.test, metrics=measured.metrics)) for check in times]
+        yield cell(matrix, defect, kind, min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict)))
+
+
+def cell(matrix: Matrix, defect: str, kind: str, said: CheckResult) -> Cell:
+    """Return the actual and the expected result of a check for a defect."""
+    expected, why = matrix.expected(defect, kind)
+    return Cell(
+        defect=defect,
+        check=kind,
+        expected=expected,
+        why=why,
+        said=said.verdict,
+        asked=said.check,
+        text=f"in {said.phase}: {said.text}" if said.phase else said.text,
+        evidence=said.evidence,
+    )
+
+
+def _rounded(bound: float) -> float:
+    """Return a bound rounded to three significant digits, or whole bytes."""
+    digits = 2 - math.floor(math.log10(bound)) if bound > 0 else 0
+    return round(bound, digits) if digits > 0 else int(round(bound, digits))

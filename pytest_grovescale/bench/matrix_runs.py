@@ -1,4 +1,4 @@
-"""The selftest's operator, run clean and with each defect, sequentially on one cluster."""
+"""The runs of the defect matrix: the operator clean and with each defect, and sweeps for checks that judge growth."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from typing import NamedTuple
 import msgspec
 
 from ..analysis.metrics.history import histories_in
+from ..analysis.result import CheckResult
+from ..checks import scaling
+from ..checks.check import text_of
 from ..cluster import handle, locks, machine_lock
 from ..cluster.handle import Cluster
 from ..cluster.machine_lock import MachineLock
 from ..errors import UsageError
-from . import child, measured
-from .bench import RUN_OPTIONS, cluster_definition
-from .matrix import Matrix
-from .matrix_checks import Measured
+from . import child, measured, sweep, target_test
+from .driver import RUN_OPTIONS, cluster_definition
+from .matrix import CLEAN, Cell, Matrix, Measured, cell
 from .screen import Screen
-from .subject import Subject
-from .whole_files import told, write_json
+from .store import Plan, Store
+from .stored_files import named_errors, write_json
+from .target_test import Subject
 
 OPERATOR = "reference"
 SCENARIO = "test_defects.py"
@@ -73,7 +76,7 @@ class Runs(NamedTuple):
 
     def forget(self, name: str) -> None:
         """Discard a defect's run, so that it is measured again."""
-        with told(self.folder):
+        with named_errors(self.folder):
             (self.reports(name) / _DONE).unlink(missing_ok=True)
             shutil.rmtree(self.sweeps(name), ignore_errors=True)
 
@@ -81,7 +84,7 @@ class Runs(NamedTuple):
         """Make one run. Raises NothingMeasured for a run that ended before its first phase, or was cut short."""
         began = time.monotonic()
         reports = self.reports(name)
-        with told(reports):
+        with named_errors(reports):
             reports.mkdir(parents=True, exist_ok=True)
             for old in (measured.LATEST, _DONE):
                 (reports / old).unlink(missing_ok=True)
@@ -141,7 +144,7 @@ def folder_of(reports: Path, resume: str | None) -> Path:
 
 def make(runs: Runs, names: Sequence[str], screen: Screen) -> Generator[tuple[str, Measured]]:
     """Yield each run, in order; existing ones are reused. The cluster ends with the iterator."""
-    with told(runs.folder):
+    with named_errors(runs.folder):
         runs.folder.mkdir(parents=True, exist_ok=True)
     own = locks.take(runs.folder / ".lock", wait=False)
     if own is None:
@@ -162,3 +165,44 @@ def make(runs: Runs, names: Sequence[str], screen: Screen) -> Generator[tuple[st
                     place[1].yield_to_waiting()
                 found = runs.run(name, *place, screen)
             yield name, found
+
+
+def growth_cell(runs: Runs, defect: str, screen: Screen) -> Cell:
+    """Return the result of `scales` for a defect; undecided where the matrix requests no runs of several sizes.
+
+    Reuses existing runs.
+    """
+    matrix = runs.matrix
+    if defect in matrix.growth.of:
+        store = _store(matrix, defect, runs.sweeps(defect))
+        said = matrix.growth.check.judge_sweep(sweep.run(store, store.plan(), screen, enough=matrix.growth.decided))
+        screen.say(f"{defect}: {said.text}")
+    else:
+        text = text_of(matrix.growth.check)
+        said = CheckResult(check=text, verdict="inconclusive", text=matrix.growth.why)
+    return cell(matrix, defect, scaling.SCALES, said)
+
+
+def _store(matrix: Matrix, defect: str, reports: Path) -> Store:
+    """Return the existing sweep with the same plan, or a new one."""
+    growth = matrix.growth
+    plan = sweep.plan_of(
+        OPERATOR,
+        target_test.find(""),
+        values={} if defect == CLEAN else {"defect": matrix.arguments(defect)[0]},
+        parameters={
+            **{name: str(value) for name, value in growth.parameters.items()},
+            "replicas": ",".join(str(size) for size in growth.replicas),
+        },
+        repeats=growth.most_repeats,
+        hold_s=growth.hold_s,
+    )
+    try:
+        begun = Store.latest(reports, plan.command)
+    except UsageError:
+        return Store.create(reports, plan)
+    return begun if _alike(begun.plan(), plan) else Store.create(reports, plan)
+
+
+def _alike(one: Plan, other: Plan) -> bool:
+    return (one.subject, one.arms, one.slots) == (other.subject, other.arms, other.slots)

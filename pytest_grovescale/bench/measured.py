@@ -16,9 +16,9 @@ from ..analysis.run_metrics import metrics_of, phase_of, saturated_phases, windo
 from ..analysis.verdict import last
 from ..errors import ClusterError, RecordingError
 from ..recording import journal
-from ..report import jsonfile
+from ..report import result_file
 from .child import Child
-from .subject import Subject
+from .target_test import Subject
 
 LATEST = "latest"
 """Link in a folder of reports to the most recently started run."""
@@ -30,10 +30,10 @@ class NothingMeasured(RecordingError):
 
 def result_in(reports: Path, subject: Subject) -> TestResult | None:
     """Return the result of the target test's newest run in a folder of reports; None where there is none."""
-    file = reports / LATEST / jsonfile.NAME
+    file = reports / LATEST / result_file.NAME
     if not file.is_file():
         return None
-    return next((test for test in last(jsonfile.read(file).tests) if test.test == subject.nodeid), None)
+    return next((test for test in last(result_file.read(file).tests) if test.test == subject.nodeid), None)
 
 
 def broken(test: TestResult) -> str:

@@ -20,8 +20,7 @@ from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import window_name
 from ..errors import UsageError
-from ..scenario.phase import idle_twin_name
-from ..scenario.windows import (
+from ..scenario.driver_protocol import (
     AnyAnswer,
     AnyOrder,
     Begin,
@@ -37,10 +36,11 @@ from ..scenario.windows import (
     Rested,
     Trigger,
 )
+from ..scenario.phase import idle_twin_name
 from . import child, measured
-from .bench import Bench, own_cluster_arguments
 from .child import Child
-from .schedule import Slot
+from .driver import Bench, own_cluster_arguments
+from .store import Slot
 
 _LOOK_S = 0.25
 _LEAST_S = 5.0

@@ -11,15 +11,14 @@ from ..analysis.profiles.comparison import NotProfiled, ProfilesCompared, alone,
 from ..analysis.profiles.functions import TOP
 from ..analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched, with_whole_table
 from ..errors import GrovescaleError, RecordingError
-from ..report import jsonfile
+from ..report import result_file
 from ..report.html import files as pages
 from ..report.html.profiles import ProfilePair
 from . import measured
-from .bench import Bench
-from .in_turn import InTurn
-from .recorded import RecordedPair
-from .schedule import PROFILE, left
-from .store import Plan, Store
+from .deploy_runs import InTurn
+from .driver import Bench
+from .from_results import RecordedPair
+from .store import PROFILE, Plan, Store, left
 
 
 class Profiled(NamedTuple):
@@ -97,7 +96,7 @@ def of_runs(runs: Sequence[ProfiledRun], missing: Sequence[NotProfiled] = (), *,
 def _read(run: ProfiledRun) -> tuple[tuple[PhaseProfile, ...], tuple[NotProfiled, ...]]:
     """Return a run's CPU profiles with all their functions, and its recordings' records of other profiles."""
     try:
-        result = jsonfile.read(run.folder / jsonfile.NAME)
+        result = result_file.read(run.folder / result_file.NAME)
     except RecordingError as error:
         return (), (NotProfiled(variant=run.variant, why=error.message, next_step=error.next_step),)
     profiles = tuple(with_whole_table(run.folder, one) for one in every_cpu_profile(result))

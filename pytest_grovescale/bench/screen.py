@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from .. import durations
-from .schedule import Slot
+from .store import Slot
 
 
 class Screen:

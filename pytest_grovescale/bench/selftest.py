@@ -12,11 +12,24 @@ from ..analysis.pair_contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
 from ..atomic_write import json_text
 from ..errors import ExitCode
+from ..report.format import count, percent
 from ..report.tables import Column, Sheet
-from ..report.wording import count, percent
-from . import noise
-from .noise import NoiseBlock
-from .power import COMPARISONS, SEED, Drawn, PartPower, Power, Share, power
+from .power import (
+    COMPARISONS,
+    RECORDED,
+    SEED,
+    Drawn,
+    Noise,
+    NoiseBlock,
+    PartPower,
+    Power,
+    Share,
+    from_comparisons,
+    power,
+    read,
+    spread,
+)
+from .power import write as write_noise
 
 Write = Callable[[str], None]
 
@@ -51,7 +64,7 @@ def selftest_power(
     max_contention: str = "",
 ) -> int:
     """Print the shares; return PASSED when all recorded ones meet their bounds, else FAILED."""
-    recorded = noise.read(path or noise.RECORDED)
+    recorded = read(path or RECORDED)
     found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs, max_contention=limit_of(max_contention))
     document = PowerFile(holds=good_enough(found), power=found)
     write(json_text(document) if json else text(found, recorded).rstrip("\n"))
@@ -60,8 +73,8 @@ def selftest_power(
 
 def selftest_noise(folders: Sequence[Path], path: Path, *, how: str, write: Write) -> int:
     """Collect the pairs of finished comparisons into one file."""
-    gathered = noise.from_comparisons(folders, how=how)
-    noise.write(gathered, path)
+    gathered = from_comparisons(folders, how=how)
+    write_noise(gathered, path)
     write(f"wrote {path}: {len(gathered.blocks)} comparisons, {sum(len(b.pairs) for b in gathered.blocks)} pairs")
     return ExitCode.PASSED
 
@@ -73,7 +86,7 @@ def good_enough(found: Power) -> bool:
     return quiet and bool(slower) and all(slower)
 
 
-def text(found: Power, recorded: noise.Noise, *, width: int = 100) -> str:
+def text(found: Power, recorded: Noise, *, width: int = 100) -> str:
     """Return the shares as tables, and the source of the noise."""
     sheet = Sheet(width=width, color=False)
     sheet.line(f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed})")
@@ -127,7 +140,7 @@ def _contended(sheet: Sheet, part: PartPower) -> None:
 def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> None:
     """Return how much the CPU times behind the shares vary."""
     timed = [key for key in part.gated if units_of(key) not in COUNTS]
-    found = [one for key in timed if (one := noise.spread(blocks, key)) is not None]
+    found = [one for key in timed if (one := spread(blocks, key)) is not None]
     columns = [
         Column("noise recorded"),
         Column("runs of one variant (CV)", figures=True),

@@ -62,7 +62,7 @@ def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Pat
     import msgspec
 
     from ..cluster.definition import ClusterDefinition
-    from ..operator.shape import OperatorFile
+    from ..operator.schema import OperatorFile
     from ..suggestions import near_names
 
     kinds: dict[str, tuple[tuple[str, ...], Callable[[Path], str]]] = {

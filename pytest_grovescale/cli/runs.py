@@ -102,7 +102,7 @@ def _analyse(options: argparse.Namespace) -> int:
     from ..analysis.profiles.phase_profiles import profiles_in
     from ..checks.judge import judge_run
     from ..recording.journal import wait_closed
-    from ..report import jsonfile
+    from ..report import result_file
     from ..report.html import files
     from ..session.run_folder import is_open
 
@@ -114,7 +114,7 @@ def _analyse(options: argparse.Namespace) -> int:
     _recordings(options.folder)
     run = analyse_run_over_time(options.folder)
     result = judge_run(run.result, _baselines(), run.metrics_of, profiles_in(options.folder))
-    jsonfile.write(result, options.folder / "result.json")
+    result_file.write(result, options.folder / "result.json")
     say(f"wrote {options.folder / 'result.json'}")
     say(f"wrote {files.write_run(options.folder, result, run.timelines)}")
     return ExitCode.PASSED
@@ -137,7 +137,7 @@ def _profile(options: argparse.Namespace) -> int:
     from ..analysis.profiles.comparison import ProfilesFile, functions_compared
     from ..analysis.profiles.selection import paired, with_first
     from ..atomic_write import json_text
-    from ..report import function_difference, function_table
+    from ..report import function_table
 
     if options.after is None:
         render = function_table.tables_markdown if options.markdown else function_table.tables_text
@@ -148,7 +148,7 @@ def _profile(options: argparse.Namespace) -> int:
             return ExitCode.PASSED
         write(render(profiles, top=options.top, trunk=bool(options.module)))
         return ExitCode.PASSED
-    compare = function_difference.differences_markdown if options.markdown else function_difference.differences_text
+    compare = function_table.differences_markdown if options.markdown else function_table.differences_text
     pairs = paired(_profiles(options, options.folder), _profiles(options, options.after))
     if options.json:
         write(json_text(ProfilesFile(compared=functions_compared(pairs, module=options.module, top=options.top))))

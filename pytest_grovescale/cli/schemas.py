@@ -60,7 +60,7 @@ def documents() -> dict[str, Document]:
     from ..analysis.profiles.comparison import ProfilesFile
     from ..analysis.result import Result
     from ..bench.matrix_table import MatrixFile
-    from ..bench.outcome import ComparisonFile, SweepFile
+    from ..bench.output import ComparisonFile, SweepFile
     from ..bench.selftest import PowerFile
     from ..cluster.commands import BinariesFile, KubeconfigFile
     from ..cluster.inventory import StatusFile

@@ -50,9 +50,9 @@ def _selftest_power(options: argparse.Namespace) -> int:
 
 
 def _selftest_defects(options: argparse.Namespace) -> int:
-    from ..bench import defects
+    from ..bench import matrix_table
 
-    return defects.selftest_defects(
+    return matrix_table.selftest_defects(
         options.reports.absolute(),
         only=options.only,
         resume=options.resume,

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from .. import resources as bundled
+from .. import resources
 from ..errors import ClusterError, DefinitionError
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
@@ -77,7 +77,7 @@ def rights(file: Path | None = None) -> list[Right]:
     ``file`` None: the bundled one. Raises DefinitionError for a file without ClusterRoles, and for a role whose
     annotations lack whether it is required or the effect of its absence.
     """
-    path = file or bundled.find(FOLDER, FILE)
+    path = file or resources.find(FOLDER, FILE)
     documents = yaml.safe_load_all(path.read_text(encoding="utf-8"))
     roles = [document for document in documents if document and document.get("kind") == "ClusterRole"]
     if not roles:

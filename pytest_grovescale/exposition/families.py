@@ -1,13 +1,19 @@
-"""One exposition, in any format: families, and series with their values.
+"""The content of one exposition: families, series and their identifiers, and which families common libraries serve.
 
 A family has its name in the text format 0.0.4: a counter's ends in ``_total`` where its samples do. So
 ``go_memstats_alloc_bytes``, a gauge, and ``go_memstats_alloc_bytes_total``, a counter, stay two families, which
 OpenMetrics writes under one name.
+
+A name that the classic format cannot represent is quoted among the labels: ``{"name with spaces",a="1"}``, as in
+https://prometheus.io/docs/instrumenting/escaping_schemes/.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import functools
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -54,3 +60,94 @@ class Exposition(msgspec.Struct, frozen=True, kw_only=True):
     """Series (for a histogram or summary, without suffix) → its creation time, s since the epoch."""
     retyped: dict[str, tuple[MetricType, ...]] = {}
     """Families with several TYPE lines → the types, in order; the last one applies."""
+
+
+CLASSIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+CLASSIC_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+_QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
+_PART = re.compile(rf"(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_QUOTED})(?:={_QUOTED})?,?", re.DOTALL)
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+_UNESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+_SUFFIXES = {
+    "histogram": ("_bucket", "_sum", "_count", "_created"),
+    "gaugehistogram": ("_bucket", "_gsum", "_gcount"),
+    "summary": ("_sum", "_count", "_created"),
+    "counter": ("_created",),
+    "info": ("_info",),
+}
+
+
+class Series(NamedTuple):
+    """A series in its parts. Shared: do not modify it."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+def text(name: str, labels: Mapping[str, str]) -> str:
+    """Return the text of a series."""
+    inside = [f"{_label_name(key)}={_quoted(labels[key])}" for key in sorted(labels)]
+    if CLASSIC_NAME.fullmatch(name):
+        return f"{name}{{{','.join(inside)}}}" if inside else name
+    return "{" + ",".join([_quoted(name), *inside]) + "}"
+
+
+def name_text(name: str) -> str:
+    """Return a metric's name in the form of a HELP or TYPE line."""
+    return name if CLASSIC_NAME.fullmatch(name) else _quoted(name)
+
+
+@functools.lru_cache(maxsize=100_000)
+def parse(series: str) -> Series:
+    """Return the parts of a series' text, as written by `text`."""
+    name, brace, inside = series.partition("{")
+    labels: dict[str, str] = {}
+    for match in _PART.finditer(inside[:-1]) if brace else ():
+        classic, quoted, value = match.groups()
+        if value is None:
+            name = unescaped(quoted or "")
+        else:
+            labels[classic if classic is not None else unescaped(quoted)] = unescaped(value)
+    return Series(name, labels)
+
+
+def family_of(name: str, families: Mapping[str, Family]) -> str:
+    """Return the family that a sample's name belongs to; its own name where no family matches."""
+    if name in families:
+        return name
+    for suffix in ("_bucket", "_sum", "_count", "_created", "_gsum", "_gcount", "_info"):
+        stem = name.removesuffix(suffix)
+        for candidate in (stem, f"{stem}_total") if stem != name else ():
+            family = families.get(candidate)
+            if family is not None and suffix in _SUFFIXES.get(family.type, ()):
+                return candidate
+    return name
+
+
+def _label_name(name: str) -> str:
+    return name if CLASSIC_LABEL.fullmatch(name) else _quoted(name)
+
+
+def _quoted(value: str) -> str:
+    return '"' + re.sub(r'[\\"\n]', lambda match: _ESCAPES[match[0]], value) + '"'
+
+
+def unescaped(value: str) -> str:
+    """Return a quoted text unescaped. Unknown escapes are kept."""
+    return re.sub(r'\\[\\"n]', lambda match: _UNESCAPES[match[0]], value) if "\\" in value else value
+
+
+LIBRARIES = (
+    "certwatcher_",
+    "controller_runtime_",
+    "go_",
+    "leader_election_",
+    "process_",
+    "promhttp_",
+    "python_",
+    "rest_client_",
+    "workqueue_",
+)
+"""Prefixes of the families of libraries: Go's and Python's clients, client-go, controller-runtime. All other families
+are the program's own, whichever version of a library it was built with."""

@@ -13,11 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, get_args
 
 from ..errors import ExpositionError
-from .families import Exposition, Family, MetricType
-from .limits import Limits
-from .lines import QUOTED, SampleLines, whole_lines, wrong, wrong_comment
-from .numbers import NUMBER
-from .series import CLASSIC_LABEL, CLASSIC_NAME, family_of, parse, text, unescaped
+from .body import Limits
+from .families import CLASSIC_LABEL, CLASSIC_NAME, Exposition, Family, MetricType, family_of, parse, text, unescaped
+from .sample_lines import NUMBER, QUOTED, SampleLines, whole_lines, wrong, wrong_comment
 
 _TIME = r"-?[0-9]++(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]{1,3})?"
 _LABEL = rf'(?:{CLASSIC_LABEL.pattern}|"(?:[^"\\]++|\\.)*+")="(?:[^"\\]++|\\.)*+"'

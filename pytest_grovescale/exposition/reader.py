@@ -6,9 +6,8 @@ import re
 from typing import Literal
 
 from ..errors import ExpositionError, ExpositionLineError
-from .body import too_large
+from .body import Limits, too_large
 from .families import Exposition
-from .limits import Limits
 from .openmetrics import OpenMetricsReader
 from .protobuf import ProtobufReader
 from .text import TextReader

@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from .families import Exposition, Family, MetricType
-from .limits import Limits
-from .lines import QUOTED, SampleLines, whole_lines, wrong_comment
-from .numbers import NUMBER
-from .series import CLASSIC_NAME, unescaped
+from .body import Limits
+from .families import CLASSIC_NAME, Exposition, Family, MetricType, unescaped
+from .sample_lines import NUMBER, QUOTED, SampleLines, whole_lines, wrong_comment
 
 _AFTER = rf"(?:(?<=\}})[ \t]*+|[ \t]++)(?P<value>{NUMBER})(?:[ \t]++(?P<timestamp>-?[0-9]{{1,19}}))?"
 _DESCRIBED = re.compile(r"#[ \t]++(?:HELP[ \t]++[^ \t\r]|TYPE(?:[ \t\r]|$))")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from .families import Exposition, MetricType
-from .series import family_of, name_text, parse
+from .families import Exposition, MetricType, family_of, name_text, parse
 
 _TYPES: dict[MetricType, str] = {
     "unknown": "untyped",

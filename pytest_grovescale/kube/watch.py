@@ -1,11 +1,12 @@
-"""One watch request as a stream of undecoded events.
+"""One watch request as a stream of undecoded events; and any GET with an endless response.
 
 The caller resumes a disconnected watch: callers differ in what they log or list again.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
 from typing import Literal
 
 import aiohttp
@@ -13,7 +14,39 @@ import msgspec
 
 from .client import Client, selectors
 from .errors import Status, from_response, from_status, no_answer
-from .streaming import opened
+
+_CONNECT_S = 10.0
+_BLOCK = 1 << 20
+
+
+async def open_stream(
+    client: Client, path: str, params: Mapping[str, str], *, accept: str = "application/json", silence_s: float | None
+) -> aiohttp.ClientResponse:
+    """Return the response, whatever its status; after a 401, that of a second attempt with new credentials.
+
+    ``silence_s``: longest time between two chunks, s; None: unlimited.
+    """
+    used = client.access
+    response = await _asked(client, path, params, accept, silence_s)
+    if response.status != HTTPStatus.UNAUTHORIZED or not used.renewable:
+        return response
+    response.close()
+    await client.renew(used)
+    return await _asked(client, path, params, accept, silence_s)
+
+
+async def _asked(
+    client: Client, path: str, params: Mapping[str, str], accept: str, silence_s: float | None
+) -> aiohttp.ClientResponse:
+    return await client.session().get(
+        path,
+        params=params,
+        headers={**client.headers(), "Accept": accept},
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s),
+        read_bufsize=_BLOCK,
+        server_hostname=client.access.tls_server_name or None,
+    )
+
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial events (KEP-3157)."""
@@ -82,7 +115,7 @@ async def stream(
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     label = f"WATCH {path}"
     try:
-        async with await opened(client, path, params, silence_s=_SILENCE_S) as response:
+        async with await open_stream(client, path, params, silence_s=_SILENCE_S) as response:
             if response.status >= 400:
                 raise from_response(response.status, await response.read(), request=label)
             try:

@@ -1,7 +1,8 @@
-"""`Launch`: argument list, environment, files and URLs of one start, from a definition with filled placeholders."""
+"""A definition and the places of one run, put together: argument list, environment, files, URLs, cores."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,9 +11,29 @@ import msgspec
 
 from ..atomic_write import write_private
 from ..endpoints import Address, addressed
-from .admission import credentials
+from ..errors import UsageError
+from .endpoints import credentials
 from .placeholders import BINARIES, PORTS, fill, names
-from .shape import Endpoint, OperatorDefinition, Repeated, texts, urls
+from .schema import Endpoint, OperatorDefinition, Repeated, texts, urls
+
+
+def core_numbers(cores: int | list[int] | None, available: set[int] | None = None) -> list[int]:
+    """Return the cores to pin to; empty: no pinning.
+
+    A number means the first that many of ``available`` (default: those that this process may use). Raises UsageError
+    for more cores, or others, than available.
+    """
+    if cores is None:
+        return []
+    usable = sorted(os.sched_getaffinity(0) if available is None else available)
+    wanted = usable[:cores] if isinstance(cores, int) else sorted(set(cores))
+    if (isinstance(cores, int) and cores > len(usable)) or not set(wanted) <= set(usable):
+        raise UsageError(
+            f"limits.cores asks for {cores}, this machine lets us use {usable}",
+            next_step="Lower limits.cores in the operator definition.",
+        )
+    return wanted
+
 
 _INHERITED = (
     "PATH",

@@ -14,9 +14,9 @@ from .. import definitions, durations, redaction, resources
 from ..errors import DefinitionError, UsageError
 from ..quantity import memory_bytes
 from ..suggestions import with_all
-from . import endpoint_checking, manifest_checks, manifests, placeholders, rbac
-from .pods import checking as pods
-from .shape import (
+from . import endpoints, manifest_checks, manifests, placeholders, rbac
+from .pods import definition as pods
+from .schema import (
     NAME,
     NAME_RULE,
     OperatorDefinition,
@@ -218,7 +218,7 @@ def _check_urls(written: OperatorFile, fail: Fail) -> None:
                     f"{{{name}}} is asked here, but the operator is never told this port",
                     f"Pass {{{name}}} in the command, the environment or a file of `files:`.",
                 )
-    endpoint_checking.check(written, fail)
+    endpoints.check(written, fail)
     if written.webhooks and "webhook_port" not in told:
         raise fail(
             ("webhooks",),
@@ -273,7 +273,7 @@ def _resolve_paths(written: OperatorFile, absolute: Absolute, workdir: Path, fai
     if isinstance(rules, str):
         rules = absolute(("rbac",), rules)
     runs_in = absolute(("workdir",), written.workdir) if written.workdir else str(workdir)
-    of_pods = pods.resolved(endpoint_checking.with_files(written, absolute), absolute, fail)
+    of_pods = pods.resolved(endpoints.with_files(written, absolute), absolute, fail)
     return msgspec.structs.replace(of_pods, **lists, rbac=rules, workdir=runs_in)
 
 

@@ -11,9 +11,9 @@ from .. import durations, log_files, redaction
 from ..cluster.handle import Cluster, ProcessInfo
 from ..endpoints import Address, Credentials
 from ..kube.portal import Portal
-from . import admission, identity, installed
-from .running import PROCESS, AnyRunning, Hold, known, shared, stop, transition
-from .shape import Admitted, Served
+from . import endpoints, identity, install
+from .operator_state import PROCESS, AnyRunning, Hold, known, shared, stop, transition
+from .schema import Admitted, Served
 
 TAIL_LINES = 30
 
@@ -56,7 +56,7 @@ class Operator(ABC):
 
     def credentials(self, part: Admitted) -> Credentials:
         """Return the credentials for an endpoint of its definition."""
-        return admission.credentials(part, self.values)
+        return endpoints.credentials(part, self.values)
 
     @abstractmethod
     def info(self) -> ProcessInfo | None:
@@ -120,7 +120,7 @@ class Operator(ABC):
         """
         with Portal() as portal:
             client = portal.client(self._cluster.access_as("harness"))
-            portal.run(installed.remove(client, self._started.ours, owner=self._cluster.owner))
+            portal.run(install.remove(client, self._started.ours, owner=self._cluster.owner))
 
 
 def last_lines(running: AnyRunning, lines: int = TAIL_LINES) -> list[str]:

@@ -17,9 +17,9 @@ from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from . import rbac
-from .installed import install
+from .install import install
 from .manifests import Manifest, Object
-from .shape import OperatorDefinition
+from .schema import OperatorDefinition
 
 TOKEN_SECONDS = 24 * 3600
 """Requested token lifetime, s; a server may grant less. Renewed at each start of the operator."""

@@ -16,7 +16,7 @@ from ..errors import DefinitionError
 from ..suggestions import did_you_mean, with_all
 from . import manifests, placeholders
 from .manifests import Keys, Manifest, Object
-from .shape import PolicyRule
+from .schema import PolicyRule
 
 CRD = "CustomResourceDefinition"
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

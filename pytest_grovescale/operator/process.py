@@ -24,15 +24,15 @@ from ..errors import OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..quantity import memory_bytes
-from . import certificates, command, identity, installed, manifests, webhooks
+from . import command, identity, install, manifests, webhooks
+from .command import core_numbers
 from .handle import Operator, Progress, new_log, tail_text
-from .limits import core_numbers
 from .manifests import Manifest, Object
+from .operator_state import PROCESS, Hold, RunningProcess, stop
+from .operator_state import write as write_state
 from .placeholders import BINARIES
 from .readiness import NotReady, answers, listens, stranger, wait_until
-from .running import PROCESS, Hold, RunningProcess, stop
-from .running import write as write_state
-from .shape import OperatorDefinition, texts
+from .schema import OperatorDefinition, texts
 
 __all__ = ["OperatorProcess", "bring_up"]
 
@@ -138,7 +138,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         command.write_files(running.launch, folder)
         _start_and_wait(cluster, running, progress)
         # Last: most of that time has passed while the operator started.
-        portal.run(installed.wait_settled(client, [crd.object for crd in crds]))
+        portal.run(install.wait_settled(client, [crd.object for crd in crds]))
         cluster.owner.note(found.object for found in configurations)
         portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
         undo.pop_all()
@@ -149,11 +149,11 @@ async def _prepare(
     client: Client, definition: OperatorDefinition, crds: list[Manifest], owner: Owner, progress: Progress
 ) -> list[Object]:
     """Create CRDs, manifests and identity in the cluster; return the objects to remove later."""
-    ours = await installed.install(client, crds, operator=definition.name, owner=owner, progress=progress)
-    await installed.wait_established(client, [crd.object for crd in crds])
+    ours = await install.install(client, crds, operator=definition.name, owner=owner, progress=progress)
+    await install.wait_established(client, [crd.object for crd in crds])
     ours += await identity.establish(client, definition, owner=owner, progress=progress)
     others = manifests.read(definition.manifests)
-    ours += await installed.install(client, others, operator=definition.name, owner=owner, progress=progress)
+    ours += await install.install(client, others, operator=definition.name, owner=owner, progress=progress)
     return ours
 
 
@@ -177,11 +177,11 @@ def _webhooks(
             "it cannot call a process here",
             next_step="Run the operator as pods there (`pod:`), or test its webhooks on a local cluster.",
         )
-    certificate = certificates.issue("127.0.0.1")
-    certificates.write(certificate, folder)
+    certificate = webhooks.issue("127.0.0.1")
+    webhooks.write(certificate, folder)
     ca_bundle = base64.b64encode(certificate.ca_pem.encode()).decode()
     return [
-        Manifest(installed.labelled(found.object, definition.name, cluster.owner), found.source)
+        Manifest(install.labelled(found.object, definition.name, cluster.owner), found.source)
         for found in (
             webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in manifests.read(definition.webhooks)
         )

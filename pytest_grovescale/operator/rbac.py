@@ -12,7 +12,7 @@ from ..errors import DefinitionError
 from ..suggestions import with_all
 from . import manifest_checks, manifests
 from .manifests import Keys, Manifest, Object
-from .shape import OperatorDefinition, PolicyRule
+from .schema import OperatorDefinition, PolicyRule
 
 RBAC = "rbac.authorization.k8s.io"
 

@@ -7,13 +7,10 @@ from pathlib import Path
 from ..cluster.handle import Cluster
 from ..errors import OperatorError
 from ..kube.portal import Portal
-from . import installed, process
+from . import install, process
 from .handle import Operator, Others, Progress
 from .manifests import Object, title
-from .pods.bring_up import bring_up as bring_up_pods
-from .pods.checking import refuse_where_none_run
-from .pods.operator import OperatorPods
-from .running import (
+from .operator_state import (
     AnyRunning,
     Hold,
     RunningPods,
@@ -25,7 +22,10 @@ from .running import (
     stop,
     transition,
 )
-from .shape import OperatorDefinition
+from .pods.definition import refuse_where_none_run
+from .pods.operator import OperatorPods
+from .pods.operator import bring_up as bring_up_pods
+from .schema import OperatorDefinition
 
 __all__ = ["Others", "clear", "join", "start", "uninstall"]
 
@@ -97,11 +97,11 @@ def uninstall(cluster: Cluster, share: Hold, *, progress: Progress) -> list[Obje
             return []
         client = portal.client(cluster.access_as("harness"))
         crds = [obj for obj in left if obj["kind"] == "CustomResourceDefinition"]
-        used = portal.run(installed.of_others(client, crds))
+        used = portal.run(install.of_others(client, crds))
         for crd in used:
             progress(f"{title(crd)} stays on cluster {cluster.name}: there are objects of that kind")
         removed = [obj for obj in left if obj not in used]
-        portal.run(installed.remove(client, removed, owner=cluster.owner))
+        portal.run(install.remove(client, removed, owner=cluster.owner))
         forget_objects(cluster, removed)
         return removed
 

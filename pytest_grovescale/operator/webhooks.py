@@ -1,4 +1,6 @@
-"""Admission webhooks served by a process on this host.
+"""Admission webhooks served by a process on this host, and their server certificate.
+
+Each start of an operator has a CA of its own: the API server trusts it only for this operator's webhooks.
 
 A configuration file may use ``clientConfig.service`` or ``url`` with ``{webhook_port}``: both are redirected to the
 operator's port, with the CA of its certificate.
@@ -9,16 +11,41 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ..atomic_write import write_private
+from ..cluster import pki
 from ..errors import DefinitionError, OperatorError
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from .manifest_checks import WEBHOOKS
 from .manifests import Manifest, Object, title
 from .placeholders import fill
+
+
+class ServerCertificate(msgspec.Struct, frozen=True):
+    """A server's certificate and its CA. ``pair`` contains a secret."""
+
+    ca_pem: str
+    pair: pki.Pair
+
+
+def issue(address: str) -> ServerCertificate:
+    """Return a new CA and a server certificate for an IP address, localhost and 127.0.0.1."""
+    made = pki.create((), service_ip=address)
+    return ServerCertificate(made.ca_pem, made.server)
+
+
+def write(certificate: ServerCertificate, folder: Path) -> None:
+    """Write ``tls.crt``, ``tls.key`` and ``ca.crt``, 0600 in a 0700 folder: the names that webhook servers expect."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(folder / "tls.crt", certificate.pair.cert_pem)
+    write_private(folder / "tls.key", certificate.pair.key_pem)
+    write_private(folder / "ca.crt", certificate.ca_pem)
+
 
 _PROBE_LABEL = "grovescale.io/webhook-probe"
 # No process listens there: a call fails, which the probe detects.

@@ -16,6 +16,7 @@ import msgspec
 
 from ..errors import RecordingError
 from .conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec
+from .object_cache import Counter, ObjectKey, Store, Truth, covers
 from .records import (
     AnyRecord,
     MilestoneDeclared,
@@ -29,7 +30,6 @@ from .records import (
     WatchLive,
     WatchOpened,
 )
-from .stores import Counter, ObjectKey, Store, Truth, covers
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The followed pods of a program: their events are journaled as they happen, and their leader is known.
+"""Pods and other objects that are followed for a whole recording: their events are journaled as they happen.
 
 Container restarts, pods that appear and disappear, and the Lease that replicas elect their leader by; each from a
 watch with a selector.
@@ -8,19 +8,53 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import msgspec
 
 from .. import redaction
 from ..kube.client import Client
+from ..kube.errors import ApiError
 from ..kube.leader_election import holder_host, holds
 from ..kube.resources import Resource
-from ..operator.following import Change, Followed
-from .following import Following
-from .ledger import Ledger
+from ..operator.informer import Change, Followed, follow
 from .protocol import IncidentSeen, PodsToFollow
+from .record_writer import Ledger
 from .records import Incident, IncidentKind
+
+_REFUSED_S = 5.0
+"""Delay before a refused watch is retried, s."""
+
+
+class Following:
+    """Follows objects until cancelled; journals a refusal once, as a failure of ``source``."""
+
+    def __init__(self, client: Client, ledger: Ledger, source: str) -> None:
+        self.answered = asyncio.Event()
+        """Set when all existing objects were reported, or following was refused."""
+        self._client = client
+        self._ledger = ledger
+        self._source = source
+
+    async def run(self, resource: Resource, namespace: str, take: Callable[[Change], None], **selection: Any) -> None:
+        """Pass each change to ``take``. ``selection``: selectors and shape, as for `operator.following.follow`."""
+        told = ""
+        while True:
+            try:
+                async with aclosing(follow(self._client, resource, namespace, **selection)) as changes:
+                    async for change in changes:
+                        take(change)
+                        if change.kind == "live":
+                            self.answered.set()
+            except ApiError as error:
+                self.answered.set()
+                if error.message != told:
+                    told = error.message
+                    self._ledger.failed(self._source, f"{resource.plural} cannot be followed: {told}")
+            await asyncio.sleep(_REFUSED_S)
+
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True)

@@ -9,16 +9,15 @@ import msgspec
 
 from ..errors import UsageError
 from ..kube.client import Client
-from . import late
-from .auditing import AuditLog
-from .conditions import Condition, WatchSpec, watches
+from . import timeout_diagnosis
+from .audit_log import AuditLog
+from .conditions import Condition, WatchSpec, compile_predicate, watches
 from .evaluation import count_leaves
-from .ledger import Ledger
-from .predicates import compile_predicate
+from .process_table import Roster
 from .profiling.captures import Captures
 from .protocol import BeginPhase, EndPhase, MilestoneReached, PhaseComplete, Progress
+from .record_writer import Ledger
 from .records import LateObject, MilestoneDeclared, MilestoneMet, PhaseEnded, PhaseStarted
-from .roster import Roster
 from .scraping.scrapers import Scrapers
 from .watches import Watches
 
@@ -127,8 +126,8 @@ class Phases:
         if wanted.outcome == "timeout":
             await self._captures.dump_all()
             now = self._ledger.now()
-            shortfalls = self._ledger.engine.shortfalls(wanted.phase, now, late.LIMIT)
-            objects = await late.account(shortfalls, self._client, phase=wanted.phase, at=now)
+            shortfalls = self._ledger.engine.shortfalls(wanted.phase, now, timeout_diagnosis.LIMIT)
+            objects = await timeout_diagnosis.account(shortfalls, self._client, phase=wanted.phase, at=now)
             objects = [self._journal_late(found) for found in objects]
         edge = f"end:{wanted.phase}"
         self._roster.read(edge)

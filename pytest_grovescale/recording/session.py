@@ -15,19 +15,17 @@ import msgspec
 from .. import redaction
 from ..kube.client import Client
 from . import protocol
-from .auditing import AuditLog
-from .blocked import BlockedWorkers
-from .clock import RecorderClock
+from .audit_log import AuditLog
 from .followed_pods import PodFollowers
 from .journal import Writer
-from .ledger import Ledger
 from .phases import Phases
-from .processes import Identity, started_ticks
+from .process_table import Identity, Roster, started_ticks
 from .profiling.captures import Captures
-from .profiling.reach import at_leader
+from .profiling.profiler_endpoint import at_leader
+from .profiling.stacks import BlockedWorkers
 from .protocol import Answer, RecorderConfig
+from .record_writer import Ledger, RecorderClock
 from .records import AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
-from .roster import Roster
 from .scraping.scrapers import Scrapers
 from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches

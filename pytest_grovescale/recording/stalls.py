@@ -17,9 +17,9 @@ from typing import NamedTuple
 from ..cluster.processes import read_bytes
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from .ledger import Ledger
-from .processes import Identity
+from .process_table import Identity
 from .protocol import StallSeen
+from .record_writer import Ledger
 from .records import AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
 
 LATE_NS = 1_000_000_000

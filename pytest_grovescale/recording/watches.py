@@ -1,21 +1,326 @@
-"""All watches of a recording: opened when a condition first needs them, kept open until the end."""
+"""All watches of a recording: opened on demand, resumed after each disconnect, relisted on 410 Gone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
+from typing import Any, Literal, cast
 
 import msgspec
 
 from .. import redaction
 from ..errors import RecordingError, UsageError
-from ..kube.client import Client
-from ..kube.errors import BadRequest, Forbidden, Invalid, NotFound, Unauthorized
+from ..kube.client import Client, selectors
+from ..kube.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerUnavailable,
+    TooManyRequests,
+    Unauthorized,
+)
+from ..kube.watch import WatchEvent, bookmark, stream
 from .conditions import WatchSpec
-from .fieldpath import Key, parse
-from .ledger import Ledger
-from .stores import covers
-from .watching import Watch
+from .fieldpath import Key, Projection, parse
+from .object_cache import ObjectKey, covers
+from .record_writer import Ledger
+from .records import ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
+
+OUTAGE_NS = 1_000_000_000
+"""Disconnects longer than this are journaled as a failure of the source while they last, ns."""
+
+_PAGE = 500
+_BACKOFF_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
+_REFUSED_BACKOFF_S = 5.0
+_QUIET_S = 1.0
+
+_META = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion")
+_CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {
+    "ADDED": "added",
+    "MODIFIED": "modified",
+    "DELETED": "deleted",
+}
+
+
+class _Seen(msgspec.Struct, frozen=True, gc=False):
+    """The kept fields of one object."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    fields: dict[str, Any]
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_decode_page = msgspec.json.Decoder(_Page).decode
+
+
+class Watch:
+    """One watch from its opening to the recorder's end; `run` is its task.
+
+    ``live`` is set when the initial events are complete. ``refused`` holds the API's answer when the watch cannot be
+    opened at all; then `run` has ended.
+    """
+
+    def __init__(self, watch: str, spec: WatchSpec, client: Client, ledger: Ledger) -> None:
+        self.watch = watch
+        self.spec = spec
+        self.live = asyncio.Event()
+        self.refused: ApiError | None = None
+        self.trouble: ApiError | None = None
+        """Why the latest attempt to open the stream failed; None while it is open."""
+        self._client = client
+        self._ledger = ledger
+        self._project = Projection((*spec.fields, *_META))
+        self._mode: Literal["stream", "list"] = "stream"
+        self._opened = False
+        self._version = ""
+        self._known: dict[ObjectKey, _Seen] = {}
+        self._listing: dict[ObjectKey, _Seen] | None = {}
+        """Objects of a list in progress; None when the list is complete."""
+        self._direct = True
+        """Whether that list is the first, so that its objects are journaled as they arrive."""
+        self._gap: tuple[str, int] | None = None
+        """Reason and last activity of a gap, until the list that closes it is complete; ``_cut`` likewise."""
+        self._cut: tuple[str, int] | None = None
+        self._sign = 0
+        """When the stream was last active, recorder's clock."""
+        self._tries = 0
+        self._outage = False
+
+    async def run(self) -> None:
+        """Keep the watch open until cancelled, or refused before it was ever live."""
+        while True:
+            reason = "ended by the server"
+            try:
+                await self._once()
+            except Gone as error:
+                self._lost(error.message)
+                reason = error.message
+            except (Invalid, BadRequest) as error:
+                if self._listing is None or self._mode == "list":
+                    if self._refuse(error):
+                        return
+                else:
+                    # Before 1.32, or with its feature gate off, the server supports no initial events.
+                    self._mode = "list"
+                    continue
+            except (NotFound, Forbidden, Unauthorized) as error:
+                if self._refuse(error):
+                    return
+                reason = error.message
+            except (ServerUnavailable, TooManyRequests) as error:
+                self.trouble = error
+                reason = error.message
+            except ApiError as error:
+                if self._refuse(error):
+                    return
+                reason = error.message
+            self._ended(reason)
+            await asyncio.sleep(self._backoff())
+
+    # ---- one stream
+
+    async def _once(self) -> None:
+        """List if necessary, then follow one stream to its end."""
+        if self._listing is not None:
+            self._listing = {}
+            self._direct = not self._known
+            if self._mode == "list":
+                await self._list()
+        initial = self._listing is not None
+        events = stream(
+            self._client,
+            self.spec.path,
+            resource_version="" if initial else self._version,
+            label_selector=self.spec.label_selector,
+            field_selector=self.spec.field_selector,
+            initial_events=initial,
+        )
+        # It is an async generator; its signature only promises an iterator.
+        async with aclosing(cast("AsyncGenerator[WatchEvent, None]", events)):
+            await self._follow(events)
+
+    async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
+        first = asyncio.ensure_future(_next(events))
+        try:
+            await asyncio.wait({first}, timeout=_QUIET_S)
+            if not first.done():
+                # Silent for so long: the stream is open, or it would have failed by now.
+                self._is_open()
+            event = await first
+        finally:
+            first.cancel()
+            # The generator cannot be closed while it runs.
+            await asyncio.wait({first})
+        if event is None:
+            return
+        self._is_open()
+        self._take(event)
+        async for event in events:
+            self._take(event)
+
+    def _is_open(self) -> None:
+        """Note that the stream answers, and how long it did not."""
+        self.trouble = None
+        self._outage = False
+        if not self._opened:
+            self._opened = True
+            self._ledger.add(WatchOpened(at=self._ledger.now(), watch=self.watch, spec=self.spec, mode=self._mode))
+        if self._cut is not None and self._listing is None:
+            reason, since = self._cut
+            at = self._ledger.now()
+            version = self._version
+            self._ledger.add(
+                WatchCut(at=at, watch=self.watch, reason=reason, resource_version=version, length_ns=at - since)
+            )
+            self._cut = None
+
+    def _take(self, event: WatchEvent) -> None:
+        self._tries = 0
+        if event.type == "BOOKMARK":
+            said = bookmark(event)
+            self._version = said.resource_version
+            self._sign = self._ledger.now()
+            if said.initial_events_end and self._listing is not None:
+                self._list_complete()
+            return
+        seen = self._seen(event.object)
+        self._version = seen.resource_version
+        if self._listing is None:
+            self._emit(_CHANGES[event.type], seen)
+        elif event.type == "DELETED":
+            self._listing.pop((seen.namespace, seen.name), None)
+        else:
+            self._listed(seen)
+
+    def _seen(self, data: msgspec.Raw) -> _Seen:
+        values = self._project(data)
+        return _Seen(
+            name=values.get("metadata.name", ""),
+            namespace=values.get("metadata.namespace", ""),
+            uid=values.get("metadata.uid", ""),
+            resource_version=values.get("metadata.resourceVersion", ""),
+            fields={path: redaction.value(values[path], path) for path in self.spec.fields if path in values},
+        )
+
+    # ---- lists
+
+    async def _list(self) -> None:
+        """LIST, for servers without initial events; paginated, so that no response is large."""
+        params = {"limit": str(_PAGE)} | selectors(self.spec.label_selector, self.spec.field_selector)
+        while True:
+            page = _decode_page(await self._client.request("GET", self.spec.path, params=params))
+            self._is_open()
+            for item in page.items or []:
+                self._listed(self._seen(item))
+            if not page.metadata.continue_:
+                break
+            params["continue"] = page.metadata.continue_
+        self._version = page.metadata.resource_version
+        self._list_complete()
+
+    def _listed(self, seen: _Seen) -> None:
+        assert self._listing is not None  # callers look
+        key = (seen.namespace, seen.name)
+        self._listing[key] = seen
+        if self._direct:
+            self._emit("added", seen, initial=True)
+
+    def _list_complete(self) -> None:
+        """Process a complete list: journal the difference to the known objects as events."""
+        assert self._listing is not None  # callers look
+        listing, self._listing = self._listing, None
+        if self._gap is not None:
+            reason, since = self._gap
+            at = self._ledger.now()
+            self._ledger.add(WatchGap(at=at, watch=self.watch, reason=reason, length_ns=at - since))
+            self._gap = self._cut = None
+        for key, known in list(self._known.items()):
+            # Another object of the same name: the first was deleted in between.
+            if key not in listing or listing[key].uid != known.uid:
+                self._emit("deleted", known, initial=True)
+        for key, seen in listing.items():
+            if key not in self._known:
+                self._emit("added", seen, initial=True)
+            elif self._known[key].resource_version != seen.resource_version:
+                self._emit("modified", seen, initial=True)
+        self._sign = self._ledger.now()
+        self._ledger.add(
+            WatchLive(at=self._sign, watch=self.watch, objects=len(self._known), resource_version=self._version)
+        )
+        self.live.set()
+
+    def _emit(self, change: Literal["added", "modified", "deleted"], seen: _Seen, *, initial: bool = False) -> None:
+        self._sign = self._ledger.now()
+        key = (seen.namespace, seen.name)
+        if change == "deleted":
+            self._known.pop(key, None)
+        else:
+            self._known[key] = seen
+        self._ledger.add(
+            ObjectSeen(
+                at=self._sign,
+                watch=self.watch,
+                change=change,
+                name=seen.name,
+                namespace=seen.namespace,
+                uid=seen.uid,
+                resource_version=seen.resource_version,
+                initial=initial,
+                fields=seen.fields,
+            )
+        )
+
+    # ---- endings
+
+    def _lost(self, reason: str) -> None:
+        """Relist: the resourceVersion is gone."""
+        self._listing = {}
+        if self.live.is_set():
+            since = self._cut[1] if self._cut else self._sign
+            self._gap = self._gap or (redaction.text(reason), since)
+
+    def _ended(self, reason: str) -> None:
+        if not self.live.is_set():
+            return
+        self._cut = self._cut or (redaction.text(reason), self._sign)
+        lasts = self._ledger.now() - self._cut[1]
+        if self._tries and lasts > OUTAGE_NS and not self._outage:
+            self._outage = True
+            self._ledger.failed(f"watch:{self.watch}", f"{self.spec.path}: {reason}; trying on")
+
+    def _refuse(self, error: ApiError) -> bool:
+        """Return whether to give up: yes before the watch was ever live, no afterwards (a CRD may come back)."""
+        self.trouble = error
+        if not self.live.is_set():
+            self.refused = error
+            return True
+        return False
+
+    def _backoff(self) -> float:
+        refused = self.trouble is not None and not isinstance(self.trouble, ServerUnavailable | TooManyRequests)
+        delay = _REFUSED_BACKOFF_S if refused else _BACKOFF_S[min(self._tries, len(_BACKOFF_S) - 1)]
+        self._tries += 1
+        return delay
+
+
+async def _next(events: AsyncIterator[WatchEvent]) -> WatchEvent | None:
+    return await anext(events, None)
 
 
 class Watches:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ..analysis.backends import BackendRow, BackendsTable, Figure
+from .format import NONE, bytes_, count, escape, seconds, three
 from .tables import Column, Sheet
-from .wording import NONE, bytes_, count, escape, seconds, three
 
 _VERDICT_STYLE = {"equal": "green", "unequal": "bold red", "not-told": "yellow"}
 _DIFFERENT = "≠"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ..analysis.baseline import Baseline, BaselineRow
 from ..analysis.run_metrics import Unit
-from .comparison_rows import value
+from .comparison_table import value
+from .format import NONE, three
 from .tables import Column, Sheet
-from .wording import NONE, three
 
 SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` tells them from noise."
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis.bottlenecks.attribution import ACROSS
 from ..analysis.result import BottleneckRow, PhaseResult, Suspect
+from .format import NONE, escape, percent, seconds
 from .tables import Column, Sheet
-from .wording import NONE, escape, percent, seconds
 
 NAMES: Mapping[Suspect, str] = {
     "operator-cpu": "operator, CPU used",

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..checks import scaling
+from .format import NONE
 from .tables import Column, Sheet
-from .wording import NONE
 
 _STYLE: dict[CheckVerdict, str] = {"pass": "", "fail": "bold red", "inconclusive": "yellow", "not enforced": "dim"}
 _SUMMED: dict[CheckVerdict, str] = {

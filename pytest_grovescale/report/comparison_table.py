@@ -1,26 +1,303 @@
-"""A comparison as tables: in the terminal, and as Markdown for a pull request. The first line is the summary."""
+"""A comparison in words and as tables, for the terminal and as Markdown. The first line is the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from ..analysis.comparability import InForce
-from ..analysis.comparison import Comparison, overall
-from ..analysis.profiles.comparison import ProfilesCompared
-from .comparison_rows import (
-    SECTIONS,
-    WORK_HEADING,
-    Row,
-    answer,
-    contention_limits,
-    legend,
-    rows,
-    work_columns,
-    work_rows,
+from ..analysis.comparability import ARMS, InForce
+from ..analysis.comparison import (
+    Comparison,
+    ComparisonPlan,
+    ComparisonVerdict,
+    MetricComparison,
+    MetricVerdict,
+    overall,
 )
-from .function_difference import differences_markdown, not_profiled, write_differences
+from ..analysis.profiles.comparison import ProfilesCompared
+from ..analysis.run_metrics import COUNTS, Unit, describe
+from .format import NONE, bytes_, escape, fact_values, percent, seconds, three
+from .function_table import differences_markdown, not_profiled, write_differences
 from .tables import Column, Sheet
-from .wording import bytes_, escape, fact_values
+
+_NAMED = 3
+"""Metrics that the summary names: the most significant."""
+
+SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Wall clock", ("wall", "milestone")),
+    ("CPU and memory of the operator", ("cpu", "rss")),
+    ("No-op reconciles", ("noop_cpu", "noop_cpu_per_reconcile", "noop_writes", "noop_requests", "noop_reconciles")),
+    ("Requests and reconciles", ("api", "client_requests", "writes", "reconciles", "series")),
+)
+"""Heading of each table, and the kinds of metrics in it."""
+
+_VERDICTS: dict[MetricVerdict, str] = {
+    "regression": "slower",
+    "improvement": "better",
+    "ok": "ok",
+    "inconclusive": "can't tell",
+    "not-measured": "not measured",
+}
+
+
+_MORE: dict[MetricVerdict, str] = {"regression": "more", "improvement": "less"}
+_COUNTED: dict[MetricVerdict, str] = {"regression": "more", "improvement": "fewer"}
+"""The same for sizes and counts, which are more or fewer, not slower."""
+
+
+class Row(NamedTuple):
+    what: str
+    a: str
+    b: str
+    change: str
+    interval: str
+    verdict: str
+    metric: MetricComparison
+
+
+def rows(comparisons: Sequence[Comparison], kinds: Iterable[str]) -> list[Row]:
+    """Return the rows of some kinds of metrics. Of a metric in several comparisons, the gated one, or the first."""
+    found: dict[str, MetricComparison] = {}
+    for comparison in comparisons:
+        for metric in comparison.metrics:
+            if metric.key not in found or (metric.gated and not found[metric.key].gated):
+                found[metric.key] = metric
+    wanted = list(kinds)
+    chosen = [metric for metric in found.values() if metric.key.partition(":")[0] in wanted]
+    return [_row(metric) for metric in sorted(chosen, key=lambda m: (_phase_order(m.key), wanted.index(_kind(m.key))))]
+
+
+class Section(NamedTuple):
+    """Rows of one table, which share an axis."""
+
+    heading: str
+    rows: list[Row]
+    gated: bool
+
+
+def sections(comparisons: Sequence[Comparison]) -> list[Section]:
+    """Return the tables with the deciding one first: the gated metrics of all kinds, then the others by `SECTIONS`."""
+    kinds = [(heading, rows(comparisons, kinds)) for heading, kinds in SECTIONS]
+    gated = [row for _, found in kinds for row in found if row.metric.gated]
+    found = [Section("Gated metrics", gated, gated=True)]
+    found += [Section(heading, [row for row in all_ if not row.metric.gated], gated=False) for heading, all_ in kinds]
+    return [section for section in found if section.rows]
+
+
+class WorkRow(NamedTuple):
+    """A count of both variants, each in parallel with the other and alone."""
+
+    what: str
+    a: str
+    a_alone: str
+    a_change: str
+    b: str
+    b_alone: str
+    b_change: str
+
+
+WORK_HEADING = "Requests and reconciles in parallel and alone"
+
+
+def work_rows(comparisons: Sequence[Comparison]) -> list[WorkRow]:
+    """Return the counts of the pairs' runs beside those of the runs that had the machine to themselves."""
+    found = {(row.key, row.arm): row for comparison in comparisons for row in comparison.alone}
+    rows_ = []
+    for key in sorted(dict.fromkeys(key for key, _ in found), key=lambda key: (_phase_order(key), key)):
+        cells = []
+        each = ""
+        for arm in ARMS:
+            row = found.get((key, arm))
+            cells += [NONE] * 3 if row is None else [three(row.parallel), three(row.alone), _work_change(row.ratio)]
+            each = " for each object" if row is not None and row.objects else each
+        rows_.append(WorkRow(f"{describe(key)}{each}", *cells))
+    return rows_
+
+
+def work_columns(plan: ComparisonPlan) -> list[str]:
+    """Return the headings of `work_rows`."""
+    return ["metric", plan.a, "alone", "Δ", plan.b, "alone", "Δ"]
+
+
+def _work_change(of: float | None) -> str:
+    return NONE if of is None else ratio(of)
+
+
+def _kind(key: str) -> str:
+    return key.partition(":")[0]
+
+
+def _phase_order(key: str) -> tuple[int, str]:
+    """Order phases as they usually run, so that the first one is at the top."""
+    phase = key.partition(":")[2].partition("/")[0]
+    known = ("deploy", "steady-state", "delete")
+    return (known.index(phase) if phase in known else len(known), phase)
+
+
+def _row(metric: MetricComparison) -> Row:
+    return Row(
+        what=describe(metric.key),
+        a=value(metric.a, metric.unit),
+        b=value(metric.b, metric.unit),
+        change=change(metric),
+        interval=interval(metric),
+        verdict=verdict(metric),
+        metric=metric,
+    )
+
+
+def value(figure: float | None, unit: Unit) -> str:
+    """Return a figure with its unit where it has one: ``4.31 s``, ``96.4 MB``, ``1,003``."""
+    if figure is None:
+        return NONE
+    if unit == "s":
+        return seconds(figure)
+    return bytes_(figure) if unit == "bytes" else three(figure)
+
+
+def change(metric: MetricComparison) -> str:
+    """Return B's difference from A: ``−24 %``, ``× 12.3``, ``+ 500``; the latter where A's figure is 0."""
+    if metric.ratio is not None:
+        return ratio(metric.ratio)
+    return NONE if metric.difference is None else _signed(metric.difference, metric.unit)
+
+
+def ratio(of: float) -> str:
+    """Return a ratio as a change: ``−24.1 %``; from three times on as a multiple."""
+    if of == 1:
+        return "0 %"
+    if of >= 3:
+        return f"× {three(of)}"
+    return f"{(of - 1) * 100:+.1f} %".replace("-", "−")
+
+
+def _signed(figure: float, unit: Unit) -> str:
+    sign = "−" if figure < 0 else "+"
+    return f"{sign} {value(abs(figure), unit)}"
+
+
+def interval(metric: MetricComparison) -> str:
+    """Return the interval of the change, the one that its verdict is made from."""
+    if metric.exact:
+        return "always so"
+    if metric.low is not None and metric.high is not None:
+        return f"{ratio(metric.low)} to {ratio(metric.high)}"
+    if metric.difference_low is not None and metric.difference_high is not None:
+        return f"{_signed(metric.difference_low, metric.unit)} to {_signed(metric.difference_high, metric.unit)}"
+    return NONE
+
+
+def verdict(metric: MetricComparison) -> str:
+    """Return a metric's verdict in a word or two; in brackets where it is not gated."""
+    words = {} if metric.unit == "s" else _COUNTED if metric.unit in COUNTS else _MORE
+    text = words.get(metric.verdict, _VERDICTS[metric.verdict])
+    if metric.verdict == "inconclusive" and metric.gated and metric.more_pairs:
+        text += f", {metric.more_pairs} more pair{'s' if metric.more_pairs > 1 else ''}"
+    return text if metric.gated else f"({text})"
+
+
+def legend(plan: ComparisonPlan) -> str:
+    """Return the legend of the rows."""
+    return (
+        f"Slower, more: the whole interval lies above {ratio(plan.regression)}; better, fewer, less: below"
+        f" {ratio(1 / plan.regression)};"
+        f" ok: it ends below {ratio(plan.ok)}. Each interval is the one that decided: {percent(1 - plan.alpha)} over"
+        " all looks, adjusted over the gated metrics (Holm), but for an upper end that decides ok: all must be ok, so"
+        " that end is not adjusted. Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the"
+        f" geometric mean of B / A ({plan.b} / {plan.a}); less is better."
+    )
+
+
+def contention_limits(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return the rule for contended pairs, and their number, in one line; empty for plans without the rule."""
+    planned = [one for one in comparisons if one.plan.max_contention is not None and one.plan.repeats]
+    if not planned:
+        return []
+    plan = planned[0].plan
+    found = [pair for one in planned for pair in one.contention]
+    again = sum(pair.discarded for pair in found)
+    stay = sum(pair.contended and not pair.discarded for pair in found)
+    counted = f"{again} discarded, {stay} contended pairs kept" if again or stay else "none was contended"
+    return [
+        f"a pair is discarded and made again when programs outside the comparison and steal take more than"
+        f" {percent(plan.max_contention or 0.0)} of the cores, at most"
+        f" {' + '.join(str(one.plan.repeats) for one in planned)} times: {counted}"
+    ]
+
+
+def answer(comparisons: Sequence[Comparison]) -> str:
+    """Return the summary in one line."""
+    found, plan = overall(comparisons), comparisons[0].plan
+    slower, better = _comparatives(comparisons, found)
+    texts: dict[ComparisonVerdict, str] = {
+        "broken": _broken(comparisons),
+        "regression": f"{plan.b} {slower} than {plan.a}: {_named(comparisons, 'regression')}",
+        "improvement": f"No regression: {plan.b} {better} than {plan.a}: {_named(comparisons, 'improvement')}",
+        "ok": f"No regression: {plan.b} is not slower than {plan.a}{_bounded(comparisons)}",
+        "inconclusive": f"Can't tell whether {plan.b} is slower than {plan.a}: {_undecided(comparisons)}",
+    }
+    return texts[found]
+
+
+def _comparatives(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> tuple[str, str]:
+    """Return the words for B being worse and better than A: counts and sizes are not slow."""
+    units = {metric.unit for metric in _gated(comparisons) if metric.verdict == found}
+    if units and "s" not in units:
+        return "needs more", "needs less"
+    return "is slower", "is better"
+
+
+def _gated(comparisons: Sequence[Comparison]) -> list[MetricComparison]:
+    return [metric for comparison in comparisons for metric in comparison.metrics if metric.gated]
+
+
+def _named(comparisons: Sequence[Comparison], verdict: MetricVerdict) -> str:
+    found = [metric for metric in _gated(comparisons) if metric.verdict == verdict]
+    texts = [f"{describe(metric.key)} {change(metric)}" for metric in found[:_NAMED]]
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return "; ".join(texts) + more
+
+
+def _bounded(comparisons: Sequence[Comparison]) -> str:
+    gated = _gated(comparisons)
+    metrics = "1 gated metric" if len(gated) == 1 else f"{len(gated)} gated metrics"
+    return f" ({metrics}, each less than {ratio(comparisons[0].plan.ok)})"
+
+
+def _undecided(comparisons: Sequence[Comparison]) -> str:
+    open_ = [metric for metric in _gated(comparisons) if metric.verdict in ("inconclusive", "not-measured")]
+    texts = [
+        f"{describe(metric.key)} "
+        + ("was not measured" if metric.verdict == "not-measured" else f"{change(metric)} ({interval(metric)})")
+        for metric in open_[:_NAMED]
+    ]
+    more = max((metric.more_pairs or 0 for metric in open_), default=0)
+    if more:
+        texts.append(f"{more} more pair{'s' if more > 1 else ''} would most likely tell{_again(comparisons)}")
+    return "; ".join(texts)
+
+
+def _again(comparisons: Sequence[Comparison]) -> str:
+    """Return the option that adds pairs to an inconclusive comparison; empty for finished runs."""
+    if any(comparison.weaker for comparison in comparisons):
+        return ""
+    pairs = max(
+        comparison.pairs + (metric.more_pairs or 0)
+        for comparison in comparisons
+        for metric in comparison.metrics
+        if metric.gated and metric.verdict == "inconclusive"
+    )
+    return f": --pairs {pairs}"
+
+
+def _broken(comparisons: Sequence[Comparison]) -> str:
+    texts = dict.fromkeys(
+        f"{broken.name} is broken ({broken.runs} of {comparison.pairs} runs): {broken.why}"
+        for comparison in comparisons
+        for broken in comparison.broken
+    )
+    return "; ".join(texts) + ". A broken operator is not a fast one: nothing is said about speed"
+
 
 _HEADING = "bold"
 _ANSWER = {
@@ -130,12 +407,14 @@ def _settings(comparisons: Sequence[Comparison], settings: InForce) -> Iterator[
     """Yield the settings that both variants share, and those in which they differ, a line each."""
     plan = comparisons[0].plan
     for name, (a, b) in settings.differing.items():
-        yield f"{_named(name)}: {plan.a} {fact_values(a) or 'none'}, {plan.b} {fact_values(b) or 'none'}"
-    if shared := [f"{_named(name)} {text}" for name, found in settings.shared.items() if (text := fact_values(found))]:
+        yield f"{_by_verdict(name)}: {plan.a} {fact_values(a) or 'none'}, {plan.b} {fact_values(b) or 'none'}"
+    if shared := [
+        f"{_by_verdict(name)} {text}" for name, found in settings.shared.items() if (text := fact_values(found))
+    ]:
         yield f"the same in both: {', '.join(shared)}"
 
 
-def _named(setting: str) -> str:
+def _by_verdict(setting: str) -> str:
     return setting.replace("_", " ")
 
 

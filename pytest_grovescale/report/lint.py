@@ -12,7 +12,7 @@ from ..checks.metrics.families import line
 from ..checks.metrics.lint import Lint
 from ..checks.snapshot_checks import OneScrape
 from .checks_table import by_verdict, sums
-from .wording import count, plain
+from .format import count, plain
 
 SCHEMA_VERSION = 1
 

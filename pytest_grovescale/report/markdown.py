@@ -10,12 +10,12 @@ from ..analysis.result import CheckResult, MilestoneResult, PhaseResult, Result,
 from ..errors import NotMeasuredError
 from .bottleneck_table import bottlenecks_markdown
 from .checks_table import by_verdict, left_to_sweep
+from .format import NONE, count, escape, seconds
 from .function_table import profiles_markdown
 from .metric_table import metrics_markdown
-from .sources import incident
 from .summary import caveats, operator_cpu, reasons, reconciles, uncertain, verdict_line
 from .terminal import how_far
-from .wording import NONE, count, escape, seconds
+from .validity_notes import incident
 
 
 def summary(result: Result) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import FamilySummary, FamilyVerdict, TargetSummary
+from .format import NONE, count, escape, milliseconds, percent
 from .tables import Column, Sheet
-from .wording import NONE, count, escape, milliseconds, percent
 
 OPERATOR = "operator"
 

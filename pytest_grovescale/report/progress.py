@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import durations, redaction
-from .wording import count, plain, seconds, three
+from .format import count, plain, seconds, three
 
 PLAIN_EVERY_S = 5.0
 """Without a terminal: at most one line in this time, except for milestones and phases."""

@@ -9,9 +9,9 @@ from ..analysis.result import CheckResult
 from ..analysis.run_metrics import describe
 from ..analysis.scaling import ScalingFit, Sweep
 from .checks_table import by_verdict
-from .comparison_rows import value
+from .comparison_table import value
+from .format import NONE, escape
 from .tables import Column, Sheet
-from .wording import NONE, escape
 
 _HEADING = "bold"
 _CHECK = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}

@@ -10,9 +10,8 @@ from ..analysis.idle_baseline import over_idle
 from ..analysis.result import WHOLE_PHASE, PhaseResult, Scalar, TestResult
 from ..checks.outcome import headline
 from ..errors import NotMeasuredError
-from .sources import cpu_cell, reservation
-from .standing import after, validity
-from .wording import NONE, bytes_, count, percent, seconds, three
+from .format import NONE, bytes_, count, percent, seconds, three
+from .validity_notes import after, cpu_cell, reservation, validity
 
 _FEW = 3
 _LATE_SHOWN = 2

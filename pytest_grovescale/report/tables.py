@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .wording import plain
+from .format import plain
 
 
 class Column(NamedTuple):

@@ -8,12 +8,12 @@ from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
 from . import summary
 from .bottleneck_table import write_answers, write_bottlenecks
 from .checks_table import write_checks
+from .format import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
 from .function_table import write_profiles
 from .metric_table import write_metrics
-from .sources import cpu_cell, incident, scraped_note
 from .tables import Column, Sheet
 from .traffic_table import write_per_object, write_traffic
-from .wording import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
+from .validity_notes import cpu_cell, incident, scraped_note
 from .worker_table import heading, stack_lines, write_workers
 
 _STYLE = {

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.result import ApiRow, PhaseResult, TestResult
-from .sources import OWN_COUNT, OWN_COUNT_HOLDS
+from .format import NONE, count, milliseconds, percent, three
 from .tables import Column, Sheet
-from .wording import NONE, count, milliseconds, percent, three
+from .validity_notes import OWN_COUNT, OWN_COUNT_HOLDS
 
 OPERATOR = "operator"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import Evidence, PhaseResult, StackGroup, WorkerRow
+from .format import NONE, count, percent, seconds, three
 from .tables import Column, Sheet
-from .wording import NONE, count, percent, seconds, three
 
 _BUSY_SHARE = 0.5
 """Rows with less are on the page only."""

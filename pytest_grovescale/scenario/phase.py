@@ -5,27 +5,55 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from .. import durations
 from ..analysis import figures
 from ..analysis.contention import WAIT_QUIET
 from ..analysis.result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
+from ..recording.profiling.captures import Profiler
 from ..recording.protocol import (
     JOURNAL,
     IncidentSeen,
     MilestoneReached,
     PhaseComplete,
     ProcessExited,
+    ProfileTarget,
     Progress,
     SourceBroke,
     StallSeen,
     Update,
 )
-from . import repeating
+from . import quiescence
 from .conditions import Declared
-from .profilers import Asked, profiler_of
+
+Asked = bool | Profiler
+"""``True``: the run's option or the test's marker decides; ``False`` is ``off``."""
+
+Aim = Callable[[Profiler | None], ProfileTarget | str]
+"""Returns how the operator is profiled, or why it cannot be; None: as the run or the test's marker says."""
+
+
+def no_operator(asked: Profiler | None) -> str:
+    """Return that there is no operator: the aim of a test without one."""
+    return "the test runs without an operator"
+
+
+def profiler_of(phase: str, asked: object) -> Profiler | None:
+    """Return the profiler that a phase requests; None where it leaves that open. Raises UsageError for anything else.
+
+    Values other than bools and names are rejected: a 0, or a name in another case, would be misunderstood.
+    """
+    if isinstance(asked, bool):
+        return None if asked else "off"
+    for name in get_args(Profiler):
+        if asked == name:
+            found: Profiler = name
+            return found
+    names = ", ".join(repr(name) for name in get_args(Profiler))
+    raise UsageError(f"phase {phase!r}: profile={asked!r} is no profiler", next_step=f"Use {names}, True or False.")
+
 
 if TYPE_CHECKING:
     from .scale import Scale
@@ -305,8 +333,8 @@ class Phase:
     def _repeat_triggers(self, hold: float) -> None:
         if self._scale.operator is None or self._allowance is None:
             return
-        limit = repeating.limit_s(hold, self._allowance.left())
-        repeating.repeat_triggers(self, self._scale.operator, limit=limit, progress=self._scale.progress)
+        limit = quiescence.limit_s(hold, self._allowance.left())
+        quiescence.repeat_triggers(self, self._scale.operator, limit=limit, progress=self._scale.progress)
 
     def _time_out(self) -> None:
         missing = {name: have for name, have in self._counts.items() if have[0] != have[1]}

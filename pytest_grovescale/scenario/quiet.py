@@ -15,7 +15,7 @@ from .. import durations
 from ..analysis.bottlenecks.cpu_clocks import API_SERVER
 from ..analysis.contention import OTHERS_LIMIT
 from ..recording.machine import MachineReader
-from ..recording.processes import Identity, ProcessesFile, identity, usage
+from ..recording.process_table import Identity, ProcessesFile, identity, usage
 
 _STEP_S = 1.0
 _OVER = 3

@@ -34,20 +34,18 @@ from ..prometheus.live import Live
 from ..prometheus.statistics import Statistics
 from ..recording.conditions import Condition
 from ..recording.journal import read
-from ..recording.profiling.plan import Profiler
+from ..recording.profiling.captures import Profiler
 from ..recording.recorder import Recorder
 from ..recording.records import StallKind
 from ..workload.template import render
-from . import untracked
-from .barrier import Barrier
+from . import tracking_free_pass
 from .budget import NO_BUDGET, TEST, Budget
 from .conditions import Declared, kinds, resolve
-from .phase import Phase
-from .profilers import Aim, Asked, no_operator
+from .driver_protocol import AnyOrder, Barrier, Line, serve
+from .phase import Aim, Asked, Phase, no_operator
+from .quiescence import idle_cores
 from .quiet import Quietness, QuietWait
-from .scope import confined
-from .settling import idle_cores
-from .windows import AnyOrder, Line, serve
+from .selector_guard import confined
 from .workloads import WorkloadHandle
 
 T = TypeVar("T")
@@ -316,7 +314,7 @@ class Scale:
             )
         if not self._untracked and not self.profiled:
             self._untracked = True
-            untracked.measure(self)
+            tracking_free_pass.measure(self)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses ``client``; an open phase is monitored during the run.

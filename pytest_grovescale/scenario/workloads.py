@@ -12,7 +12,7 @@ from ..recording.conditions import FieldTest
 from ..workload import actions
 from ..workload.template import Rendered
 from .conditions import ObjectName, Scalar, Wanted, of_object
-from .repeating import trigger_until_done
+from .quiescence import trigger_until_done
 
 if TYPE_CHECKING:
     from .scale import Scale

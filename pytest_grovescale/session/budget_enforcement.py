@@ -22,7 +22,7 @@ from ..errors import (
 from ..recording.conditions import WatchSpec
 from ..recording.recorder import Recorder
 from ..recording.records import TestOutcome
-from ..report import junit
+from ..report import result_file
 from ..scenario.budget import TEST
 from ..scenario.scale import Scale
 from .error_translation import is_infrastructure, translated_errors
@@ -111,7 +111,7 @@ def note_unprofiled(item: pytest.Item, scale: Scale) -> None:
 
 def give_figures(item: pytest.Item, scale: Scale) -> None:
     """Add a test's figures as properties, replacing those of an earlier run if this is its rerun."""
-    figures = junit.properties(scale.judged())
+    figures = result_file.properties(scale.judged())
     before = item.stash.get(_FIGURES, [])
     item.user_properties[:] = [*(one for one in item.user_properties if one not in before), *figures]
     item.stash[_FIGURES] = figures

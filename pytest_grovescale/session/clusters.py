@@ -13,8 +13,8 @@ from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.existing import context_policy
 from ..cluster.handle import Cluster
 from ..errors import UsageError
-from ..operator.pods.checking import refuse_where_none_run
-from ..operator.shape import OperatorDefinition
+from ..operator.pods.definition import refuse_where_none_run
+from ..operator.schema import OperatorDefinition
 from ..options import Settings
 from ..resources import Folders
 from .test_config import ItemConfig

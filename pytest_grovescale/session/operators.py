@@ -9,8 +9,8 @@ from ..cluster.handle import Cluster
 from ..kube.portal import Portal
 from ..operator import start
 from ..operator.handle import Operator
-from ..operator.running import OBJECTS, Hold
-from ..operator.shape import OperatorDefinition
+from ..operator.operator_state import OBJECTS, Hold
+from ..operator.schema import OperatorDefinition
 from ..workload import namespace
 
 Say = Callable[[str], None]

@@ -16,8 +16,8 @@ from ..analysis.result import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
 from ..errors import ClusterError, DefinitionError, UsageError
-from ..operator import limits
-from ..operator.shape import OperatorDefinition
+from ..operator import command
+from ..operator.schema import OperatorDefinition
 from ..options import Settings
 from ..scenario.phase import idle_twin_name
 from ..storage import MB
@@ -169,7 +169,7 @@ def _resolved(
     try:
         operator = wanted.definition(item) if uses_operator else None
         if operator is not None and operator.pod is None:
-            limits.core_numbers(operator.limits.cores)
+            command.core_numbers(operator.limits.cores)
     except DefinitionError as error:
         yield _located(error, item, settings, "operator")
     except UsageError as error:

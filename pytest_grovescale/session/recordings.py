@@ -16,10 +16,10 @@ from ..cluster.handle import Cluster
 from ..cluster.kind import cgroup_processes
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
-from ..operator.shape import OperatorDefinition
+from ..operator.schema import OperatorDefinition
 from ..recording import records
 from ..recording.machine import machine
-from ..recording.processes import started_ticks
+from ..recording.process_table import started_ticks
 from ..recording.recorder import Recorder, RecorderConfig
 from .run_folder import RunFolder, is_open, recorder_log
 from .test_config import measured, node_id, operator_parameters

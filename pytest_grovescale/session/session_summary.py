@@ -19,7 +19,7 @@ from ..checks.judge import judge_run
 from ..errors import GrovescaleError, RecordingError
 from ..options import Settings
 from ..recording.journal import wait_closed
-from ..report import jsonfile, markdown, terminal
+from ..report import markdown, result_file, terminal
 from ..report.tables import terminal_width
 from ..storage import explained
 
@@ -87,7 +87,7 @@ def _files_of(
     """Yield a writer for each file of a finished run, the most important first; it returns the message to show."""
 
     def write_result() -> str:
-        jsonfile.write(result, folder / jsonfile.NAME)
+        result_file.write(result, folder / result_file.NAME)
         return f"recordings, logs and result.json are in {_shown(folder)}"
 
     def save() -> str:

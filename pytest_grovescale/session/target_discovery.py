@@ -10,22 +10,30 @@ from .. import durations
 from ..cluster import state
 from ..cluster.handle import Cluster
 from ..endpoints import Address, addressed
-from ..kube import access_files
+from ..kube import access
 from ..kube.errors import NotFound, ServerUnavailable
 from ..kube.portal import Portal
-from ..operator.following import Followed
 from ..operator.handle import Operator
+from ..operator.informer import Followed
 from ..operator.pods.operator import OperatorPods
-from ..operator.shape import Served
+from ..operator.schema import Served
 from ..prometheus.opening import Target
 from ..recording.followed_pods import PODS
-from ..recording.profiling.plan import Profiler, plan
+from ..recording.profiling.captures import Profiler, plan
 from ..recording.protocol import PodsToFollow
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
 from ..recording.scraping.connections import Where
-from ..recording.scraping.objects import SERVICES, ServiceObject, pod_where, service_address, service_where
-from ..recording.scraping.of_operator import followed, place_of, place_of_further
-from ..recording.scraping.places import url_where
+from ..recording.scraping.locators import (
+    SERVICES,
+    ServiceObject,
+    followed,
+    place_of,
+    place_of_further,
+    pod_where,
+    service_address,
+    service_where,
+    url_where,
+)
 from ..recording.scraping.targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService
 
 
@@ -174,7 +182,7 @@ def _renewal(cluster: Cluster, address: Address) -> Callable[[], None] | None:
     """Return a function that renews the credential files of an API server's address; None for other addresses."""
     if not address.url.startswith(f"{cluster.server}/"):
         return None
-    return access_files.renewal(cluster.access, state.access_files(cluster.directory))
+    return access.renewal(cluster.access, state.access_files(cluster.directory))
 
 
 class FoundTargets:
@@ -187,7 +195,7 @@ class FoundTargets:
     def __init__(self, cluster: Cluster, portal: Portal, wanted: Sequence[ScrapeTarget]) -> None:
         self._access = cluster.access_as("harness")
         self._files = state.access_files(cluster.directory)
-        access_files.write(self._access, self._files)
+        access.write_files(self._access, self._files)
         self._server = self._access.server.rstrip("/")
         self._portal = portal
         self._client = portal.client(self._access)
@@ -202,7 +210,7 @@ class FoundTargets:
             return self._told
         if self._client.access is not self._access:
             self._access = self._client.access
-            access_files.write(self._access, self._files)
+            access.write_files(self._access, self._files)
         self._told = {name: self._address(where) for name, where in found.items()}
         return self._told
 
@@ -236,7 +244,7 @@ class FoundTargets:
 
     def _address(self, where: Where) -> Address:
         if where.credentials is None:
-            return access_files.address(self._access, self._files, where.url.removeprefix(self._server))
+            return access.address_by_files(self._access, self._files, where.url.removeprefix(self._server))
         if isinstance(where.credentials, Address):
             return where.credentials
         return addressed(where.url, where.credentials)

@@ -11,12 +11,12 @@ import pytest
 
 from .. import durations
 from ..analysis.result import NO_OPERATOR
-from ..bench.subject import Subject
+from ..bench.target_test import Subject
 from ..cluster.definition import ClusterDefinition
 from ..errors import UsageError
 from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
-from ..recording.profiling.plan import Profiler
+from ..recording.profiling.captures import Profiler
 
 
 class ItemConfig(NamedTuple):

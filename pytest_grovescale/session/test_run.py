@@ -17,12 +17,12 @@ from ..kube.client import Client
 from ..kube.portal import Portal
 from ..operator.handle import Operator
 from ..operator.manifests import Object
-from ..operator.shape import OperatorDefinition
+from ..operator.schema import OperatorDefinition
 from ..prometheus.live import Live
-from ..recording.profiling.plan import Profiler
+from ..recording.profiling.captures import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
-from ..scenario import barrier, windows
+from ..scenario import driver_protocol
 from ..scenario.budget import Budget, held_to
 from ..scenario.quiet import Quietness
 from ..scenario.scale import Scale
@@ -211,8 +211,8 @@ class MeasuredTest:
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
             wait_quiet_s=settings.wait_quiet_s,
             quietness=Quietness(processes_files(cluster, operator)),
-            driver=windows.inherited(),
-            barrier=barrier.inherited(),
+            driver=driver_protocol.inherited_line(),
+            barrier=driver_protocol.inherited_barrier(),
             profiled=self._profiled,
             profilers_follow=has_profiled_pass(item),
             profiler_aim=functools.partial(self._profile_target, operator),

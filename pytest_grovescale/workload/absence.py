@@ -11,10 +11,9 @@ import msgspec
 from ..errors import WorkloadError
 from ..kube.client import Client
 from ..kube.resources import Resource
-from ..operator.following import Followed, follow
+from ..operator.informer import Followed, follow
 from ..operator.manifests import Object
-from .actions import resources_of
-from .pace import Pace, in_parallel
+from .actions import Pace, in_parallel, resources_of
 
 _SHOWN = 10
 _WATCHES = 20

@@ -17,12 +17,11 @@ from ..kube import contents
 from ..kube.client import Client
 from ..kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
 from ..kube.resources import Resource
-from ..operator.following import Followed, follow
-from ..operator.installed import MANAGED
+from ..operator.informer import Followed, follow
+from ..operator.install import MANAGED
 from ..operator.manifests import Object
 from .absence import account, shortened, wait_gone
-from .actions import CONCURRENCY, delete
-from .pace import Pace, in_parallel
+from .actions import CONCURRENCY, Pace, delete, in_parallel
 from .template import RUN_LABEL
 
 TEST_ANNOTATION = "grovescale.io/test"

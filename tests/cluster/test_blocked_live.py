@@ -19,7 +19,7 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.recording.profiling import pprof
-from pytest_grovescale.recording.workers.windows import spells
+from pytest_grovescale.recording.worker_history import spells
 from pytest_grovescale.reference_operator.podcliqueset import waiting
 from tests.waiting import wait_until
 

@@ -17,9 +17,9 @@ import yaml
 
 from pytest_grovescale import resources
 from pytest_grovescale.analysis.comparison import MetricComparison
-from pytest_grovescale.bench.outcome import ComparisonFile
+from pytest_grovescale.bench.output import ComparisonFile
 from pytest_grovescale.bench.store import Store
-from pytest_grovescale.report import jsonfile
+from pytest_grovescale.report import result_file
 from tests.processes import wait_none
 from tests.repositories import committed, repository
 
@@ -130,7 +130,7 @@ class Span(NamedTuple):
 
 def phases(store: Store, run: str) -> dict[str, Span]:
     """Return when the phases of a run were open; all runs have the machine's clock."""
-    (test,) = jsonfile.read(store.run_folder(run) / "latest" / jsonfile.NAME).tests
+    (test,) = result_file.read(store.run_folder(run) / "latest" / result_file.NAME).tests
     began = {phase.name: (datetime.datetime.fromisoformat(phase.started).timestamp(), phase) for phase in test.phases}
     return {name: Span(at, at + phase.seconds) for name, (at, phase) in began.items()}
 

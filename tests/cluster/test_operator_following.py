@@ -15,8 +15,8 @@ from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Forbidden, Gone, Invalid, ServerUnavailable, Status
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.kube.watch import WatchEvent, stream
-from pytest_grovescale.operator import following
-from pytest_grovescale.operator.following import follow
+from pytest_grovescale.operator import informer
+from pytest_grovescale.operator.informer import follow
 
 pytestmark = pytest.mark.cluster
 
@@ -100,7 +100,7 @@ def test_whole_history(portal: Portal, client: Client) -> None:
 
 def test_cut_after_every_event_loses_nothing(portal: Portal, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     faults = Faults(cut_after=1)
-    monkeypatch.setattr(following, "stream", faults.stream)
+    monkeypatch.setattr(informer, "stream", faults.stream)
     assert portal.run(history(client)) == WHOLE
     assert len(faults.opened) == 6
     assert [version != "" for version, _ in faults.opened] == [False, *[True] * 5]
@@ -108,14 +108,14 @@ def test_cut_after_every_event_loses_nothing(portal: Portal, client: Client, mon
 
 def test_server_without_initial_events(portal: Portal, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     faults = Faults(raises=[Invalid(status(422, "Invalid"))])
-    monkeypatch.setattr(following, "stream", faults.stream)
+    monkeypatch.setattr(informer, "stream", faults.stream)
     assert portal.run(history(client)) == WHOLE
     assert [initial for _, initial in faults.opened] == [True, False]
 
 
 def test_server_that_is_away_for_a_moment(portal: Portal, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     faults = Faults(raises=[ServerUnavailable(status(0, "refused"))] * 2)
-    monkeypatch.setattr(following, "stream", faults.stream)
+    monkeypatch.setattr(informer, "stream", faults.stream)
     assert portal.run(history(client)) == WHOLE
 
 
@@ -124,7 +124,7 @@ def test_new_list_after_an_old_resource_version(
 ) -> None:
     """What went while nobody watched is told as gone, what came as present; ``live`` comes once."""
     faults = Faults(cut_after=1, raises=[None, Gone(status(410, "Expired"))])
-    monkeypatch.setattr(following, "stream", faults.stream)
+    monkeypatch.setattr(informer, "stream", faults.stream)
 
     async def missed() -> list[str]:
         group = f"f-{secrets.token_hex(4)}"
@@ -147,6 +147,6 @@ def test_new_list_after_an_old_resource_version(
 
 
 def test_what_waiting_cannot_mend_is_raised(portal: Portal, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "stream", Faults(raises=[Forbidden(status(403, "Forbidden"))]).stream)
+    monkeypatch.setattr(informer, "stream", Faults(raises=[Forbidden(status(403, "Forbidden"))]).stream)
     with pytest.raises(Forbidden):
         portal.run(history(client))

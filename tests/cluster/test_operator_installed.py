@@ -15,9 +15,9 @@ from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import installed, start
+from pytest_grovescale.operator import install, start
 from pytest_grovescale.operator.definition import OperatorDefinition, load
-from pytest_grovescale.operator.installed import wait_established
+from pytest_grovescale.operator.install import wait_established
 
 pytestmark = pytest.mark.cluster
 
@@ -125,7 +125,7 @@ def test_crd_whose_names_are_taken_is_told(cluster: Cluster) -> None:
                 await client.apply(obj)
             await wait_established(client, crds, timeout=1)
         finally:
-            await installed.remove(client, crds)
+            await install.remove(client, crds)
 
     with Portal() as portal, pytest.raises(OperatorError) as raised:
         portal.run(applied(portal.client(cluster.access_as("harness"))))

@@ -23,10 +23,10 @@ from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
-from pytest_grovescale.operator.pods import bring_up as starting
-from pytest_grovescale.operator.pods import keeper, readiness, rollout, state
+from pytest_grovescale.operator.pods import operator as starting
+from pytest_grovescale.operator.pods import pod_supervisor, rollout, state
 from pytest_grovescale.operator.pods.operator import OperatorPods
-from pytest_grovescale.operator.shape import OperatorDefinition
+from pytest_grovescale.operator.schema import OperatorDefinition
 from tests.simulated_operator import MANIFESTS, NAMESPACE, definition, make_real, with_deployments
 from tests.waiting import wait_until
 
@@ -107,7 +107,7 @@ def test_rolled_out_followed_and_taken_out(cluster: Cluster, client: tuple[Porta
     finally:
         operator.stop()
     assert listed(client, "Pod") == listed(client, "Deployment", "apps/v1") == []
-    assert not cluster.processes()[keeper.NAME].running
+    assert not cluster.processes()[pod_supervisor.NAME].running
     assert start.join(cluster) is None
     # As with a process, the rest stays for the next start.
     assert "settings" in [found["metadata"]["name"] for found in listed(client, "ConfigMap")]
@@ -176,7 +176,7 @@ def test_several_that_elect_nobody_are_told(
     monkeypatch: pytest.MonkeyPatch,
     snapshot: SnapshotAssertion,
 ) -> None:
-    monkeypatch.setattr(readiness, "SEEN_S", 5.0)
+    monkeypatch.setattr(rollout, "SEEN_S", 5.0)
     with pytest.raises(OperatorError) as raised:
         bring_up(cluster, definition(folder, replicas="2"), folder)
     assert str(raised.value) == snapshot

@@ -16,8 +16,8 @@ from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.following import follow
 from pytest_grovescale.operator.handle import Operator
+from pytest_grovescale.operator.informer import follow
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 

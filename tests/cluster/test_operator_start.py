@@ -20,7 +20,7 @@ from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Forbidden
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import running
+from pytest_grovescale.operator import operator_state
 from pytest_grovescale.operator import start as operators
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.handle import Operator
@@ -53,7 +53,7 @@ def metrics_url(operator: Operator) -> str:
 
 
 def private_folder(cluster: Cluster) -> Path:
-    return cluster.directory / running.PROCESS
+    return cluster.directory / operator_state.PROCESS
 
 
 def exited(operator: Operator) -> str:
@@ -164,7 +164,7 @@ def test_not_ready_in_time_tells_the_last_answer(cluster: Cluster, tmp_path: Pat
     assert "was not ready after 1.00 s" in raised.value.message
     assert "/readyz answered 503: caches" in raised.value.message
     assert "line 39" in raised.value.message
-    assert not cluster.processes()[running.PROCESS].running
+    assert not cluster.processes()[operator_state.PROCESS].running
 
 
 def test_limits_and_environment_reach_the_process(cluster: Cluster, tmp_path: Path) -> None:

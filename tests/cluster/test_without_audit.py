@@ -36,11 +36,11 @@ from pytest_grovescale.recording import journal
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Condition, Count, FieldTest, Predicate, WatchSpec
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.processes import started_ticks
+from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import PhaseComplete
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
 from pytest_grovescale.recording.scraping.targets import AtUrl
-from pytest_grovescale.scenario.settling import idle_cores, until_rest
+from pytest_grovescale.scenario.quiescence import idle_cores, until_rest
 from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import render
 from tests.cluster.recorder.room import until

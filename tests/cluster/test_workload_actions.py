@@ -16,9 +16,9 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import WorkloadError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator.installed import wait_established
+from pytest_grovescale.operator.install import wait_established
 from pytest_grovescale.workload import absence, actions, namespace
-from pytest_grovescale.workload.pace import Pace
+from pytest_grovescale.workload.actions import Pace
 from pytest_grovescale.workload.template import RUN_LABEL, render
 from tests.golden import masked
 

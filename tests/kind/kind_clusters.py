@@ -14,7 +14,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import container_engine as engines
 from pytest_grovescale.cluster.kind.container_engine import Engine
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.recording import audit
+from pytest_grovescale.recording import audit_log
 from pytest_grovescale.recording.records import Request
 
 
@@ -44,7 +44,7 @@ def containers(name: str) -> list[str]:
 def requests(log: Path) -> list[Request]:
     """Return what an audit log holds, its last line left out if it is not whole."""
     lines = log.read_bytes().split(b"\n")[:-1]
-    return [request for line in lines if (request := audit.parse(line, 0)) is not None]
+    return [request for line in lines if (request := audit_log.parse(line, 0)) is not None]
 
 
 async def flags(client: Client, cluster: Cluster, component: str) -> list[str]:

@@ -23,8 +23,8 @@ from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.pods.operator import OperatorPods
 from pytest_grovescale.operator.readiness import fetch
-from pytest_grovescale.operator.shape import Served
-from pytest_grovescale.recording.processes import Identity, usage
+from pytest_grovescale.operator.schema import Served
+from pytest_grovescale.recording.process_table import Identity, usage
 from tests.kind import kind_clusters
 from tests.waiting import wait_until
 

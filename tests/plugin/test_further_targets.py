@@ -13,8 +13,8 @@ from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.atomic_write import write_private
 from pytest_grovescale.cluster import pki
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.kube.logs import PODS
 from pytest_grovescale.kube.portal import Portal
+from pytest_grovescale.kube.subresources import PODS
 from tests.serving import Reply, serving
 
 pytestmark = pytest.mark.cluster

@@ -28,7 +28,7 @@ import time
 
 import pytest
 from pytest_grovescale import conditions
-from pytest_grovescale.exposition.series import text
+from pytest_grovescale.exposition.families import text
 from pytest_grovescale.prometheus.answers import Matrix
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import Scraped

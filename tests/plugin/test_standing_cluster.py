@@ -14,8 +14,8 @@ from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator.installed import MANAGED
-from pytest_grovescale.operator.running import objects
+from pytest_grovescale.operator.install import MANAGED
+from pytest_grovescale.operator.operator_state import objects
 from pytest_grovescale.workload.template import render
 
 pytestmark = pytest.mark.cluster

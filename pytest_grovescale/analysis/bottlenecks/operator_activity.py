@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ...exposition.series import parse
+from ...exposition.families import parse
 from ...recording.records import Request
 from ..api_requests import counted
 from ..recording_index import PhaseSpan, WallClock

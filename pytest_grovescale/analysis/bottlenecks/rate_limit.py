@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...recording.records import Request
-from ...recording.workers.history import WorkerHistory
-from ...recording.workers.readings import Reading
+from ...recording.worker_history import Reading, WorkerHistory
 from ..api_requests import category_of, counted
 from ..audit_times import qualified
 from ..reconciles import LIBRARY_QUEUES

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from ...exposition.families import MetricType
-from ...exposition.series import family_of, parse
+from ...exposition.families import MetricType, family_of, parse
 from .history import TargetHistory
 from .selectors import Matcher, Selector
 

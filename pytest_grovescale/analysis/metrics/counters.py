@@ -10,8 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...exposition.families import Family
-from ...exposition.series import family_of, parse, text
+from ...exposition.families import Family, family_of, parse, text
 from .history import TargetHistory
 
 PROCESS_START = "process_start_time_seconds"

@@ -10,9 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from ...exposition.families import MetricType
-from ...exposition.libraries import LIBRARIES
-from ...exposition.series import family_of, parse
+from ...exposition.families import LIBRARIES, MetricType, family_of, parse
 from ..result import OPERATOR
 from .history import MetricsHistory, TargetHistory
 from .summary import series_by_family

@@ -27,8 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from ...exposition.families import Family, MetricType
-from ...exposition.libraries import LIBRARIES
+from ...exposition.families import LIBRARIES, Family, MetricType
 from ..result import FamilyVerdict, VerdictKind
 from .aggregation import Column, Group, Groups, Measure, Slice, measures, project, query, shared_labels, slices
 from .history import TargetHistory

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, cast
 
-from ...exposition.series import family_of, parse
+from ...exposition.families import family_of, parse
 from .counters import counts, increases
 from .history import TargetHistory
 from .selectors import Reader, Selector, read_selector

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...errors import NotMeasuredError
-from ...exposition.families import Family, MetricType, NativeHistogram
-from ...exposition.series import parse
+from ...exposition.families import Family, MetricType, NativeHistogram, parse
 from ...recording import journal
 from ...recording import records as rec
-from ...recording.workers.history import WorkerHistory
+from ...recording.worker_history import WorkerHistory
 from ..result import OPERATOR, TestResult
 from .snapshot import Surface
 from .test_leakage import Tracking

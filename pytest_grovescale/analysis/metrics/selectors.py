@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple, NoReturn, cast
 
 from ...errors import UsageError
-from ...exposition import series as texts
-from ...exposition.series import Series
+from ...exposition import families as texts
+from ...exposition.families import Series
 
 Operator = Literal["=", "!=", "=~", "!~"]
 Kind = Literal["name", "number", "text", "sign", "end"]

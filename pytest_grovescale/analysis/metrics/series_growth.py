@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ...exposition.series import family_of, parse
+from ...exposition.families import family_of, parse
 from ..statistics.slope import line
 from .history import ObjectsSeen, TargetHistory
 from .summary import series_by_family

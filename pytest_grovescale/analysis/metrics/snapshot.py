@@ -6,8 +6,7 @@ from collections import defaultdict
 
 import msgspec
 
-from ...exposition.families import Exposition, Family
-from ...exposition.series import Series, family_of, parse
+from ...exposition.families import Exposition, Family, Series, family_of, parse
 
 
 class Surface(msgspec.Struct, frozen=True, kw_only=True):

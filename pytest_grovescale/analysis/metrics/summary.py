@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 
-from ...exposition.libraries import LIBRARIES
-from ...exposition.series import family_of, parse
+from ...exposition.families import LIBRARIES, family_of, parse
 from ..api_requests import quantile
 from ..result import OPERATOR, FamilySummary, RetypedFamily, TargetSummary
 from .history import MetricsHistory, TargetHistory, TypeChange

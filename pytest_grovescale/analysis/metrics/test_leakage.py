@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...exposition.series import parse
+from ...exposition.families import parse
 from ...recording import records as rec
 from .snapshot import Surface
 

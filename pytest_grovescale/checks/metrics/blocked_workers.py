@@ -14,8 +14,7 @@ from ... import durations
 from ...analysis.blocked_workers import NO_CPU, WaitingGroup, read_dump, waiting_workers, workers_of_phase
 from ...analysis.result import TestResult, WorkerRow
 from ...errors import NotMeasuredError
-from ...recording.workers.history import Dump, WorkerHistory
-from ...recording.workers.windows import MIN_SCRAPES
+from ...recording.worker_history import MIN_SCRAPES, Dump, WorkerHistory
 from ..check import Duration, duration
 from ..outcome import Outcome
 from ..run import Run, named_phase

@@ -10,7 +10,7 @@ import msgspec
 
 from ...analysis.profiles.functions import wilson
 from ...errors import NotMeasuredError
-from ...exposition.series import Series, text
+from ...exposition.families import Series, text
 from ..check import share
 from ..outcome import Outcome, at_most, first
 from ..run import Run

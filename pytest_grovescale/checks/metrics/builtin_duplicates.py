@@ -19,9 +19,7 @@ from ...analysis.metrics.history import MetricsHistory, TargetHistory
 from ...analysis.metrics.snapshot import Surface
 from ...analysis.result import OPERATOR, FamilyVerdict, TargetSummary, TestResult
 from ...errors import NotMeasuredError
-from ...exposition.families import MetricType
-from ...exposition.libraries import LIBRARIES
-from ...exposition.series import Series
+from ...exposition.families import LIBRARIES, MetricType, Series
 from ...recording.records import Scraped
 from ..outcome import MOST, Outcome
 from ..run import Run

@@ -7,7 +7,7 @@ from collections import defaultdict
 from ...analysis.metrics.counters import Reset, counting, resets, restarts
 from ...analysis.metrics.history import TargetHistory, TypeChange
 from ...errors import NotMeasuredError
-from ...exposition.series import parse
+from ...exposition.families import parse
 from ..check import not_negative
 from ..outcome import Outcome, at_most, first, shown
 from ..run import Run

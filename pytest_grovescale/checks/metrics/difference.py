@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ...analysis.metrics.snapshot import Surface
-from ...exposition.families import MetricType
-from ...exposition.series import Series, text
+from ...exposition.families import MetricType, Series, text
 from .families import Served, served
 
 # client-go's label for the server that a request went to. On a loopback address its port differs in each run of a test,

@@ -12,7 +12,7 @@ from ...analysis.metrics.history import MetricsHistory, TargetHistory
 from ...analysis.metrics.selectors import Matcher, Selector
 from ...analysis.result import ApiRow, PhaseResult, TestResult
 from ...errors import NotMeasuredError
-from ...exposition.series import parse
+from ...exposition.families import parse
 from ..check import Check, not_negative, share
 from ..outcome import Outcome, at_most
 from ..run import Run, named_phase, unfinished

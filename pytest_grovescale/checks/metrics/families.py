@@ -17,9 +17,7 @@ import msgspec
 import yaml
 
 from ...analysis.metrics.snapshot import Surface
-from ...exposition.families import Family, MetricType
-from ...exposition.libraries import LIBRARIES
-from ...exposition.series import Series, text
+from ...exposition.families import LIBRARIES, Family, MetricType, Series, text
 
 FILE = Path(__file__).with_name("builtins.yaml")
 

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from ...analysis.blocked_workers import read_dump
 from ...analysis.result import OPERATOR, PhaseResult
 from ...errors import NotMeasuredError, RecordingError
-from ...exposition.series import Series
-from ...recording.workers.history import Dump
+from ...exposition.families import Series
+from ...recording.worker_history import Dump
 from ..outcome import Outcome, at_most, first
 from ..run import Profiles, Run
 from .families import Problem, Served, own, written

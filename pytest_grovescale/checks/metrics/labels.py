@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from ...exposition.series import Series
+from ...exposition.families import Series
 from ..check import CheckArgumentError
 from ..outcome import Outcome, at_most, first
 from ..run import Run

@@ -9,8 +9,8 @@ import msgspec
 
 from ...analysis.metrics.snapshot import Surface
 from ...errors import ExpositionError, ExpositionLineError
+from ...exposition.body import Limits
 from ...exposition.families import Exposition
-from ...exposition.limits import Limits
 from ...exposition.reader import Reader
 from . import buckets, builtin_duplicates, function_names, labels, names, series
 from .families import Problem, Served, served

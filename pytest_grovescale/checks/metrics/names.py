@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from ...errors import NotMeasuredError
-from ...exposition.families import MetricType
-from ...exposition.series import CLASSIC_NAME
+from ...exposition.families import CLASSIC_NAME, MetricType
 from ..outcome import Outcome, at_most, first
 from ..run import Run
 from .families import Problem, Rule, Served, line, own, written

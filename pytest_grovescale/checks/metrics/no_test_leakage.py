@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ...analysis.metrics.snapshot import Surface
 from ...analysis.metrics.test_leakage import traces, untracked
 from ...errors import NotMeasuredError
-from ...exposition.series import family_of, parse
+from ...exposition.families import family_of, parse
 from ..outcome import MOST, Outcome
 from ..run import Run
 from .families import builtin

@@ -13,7 +13,7 @@ from ...analysis.metrics.counters import counts
 from ...analysis.metrics.history import TargetHistory
 from ...analysis.metrics.idleness import has_worked
 from ...errors import NotMeasuredError
-from ...exposition.series import family_of, parse, text
+from ...exposition.families import family_of, parse, text
 from ..check import CheckArgumentError
 from ..outcome import Outcome, at_most, first
 from ..run import Run, unknown

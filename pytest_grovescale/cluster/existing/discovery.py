@@ -17,8 +17,7 @@ import msgspec
 
 from ...endpoints import Address
 from ...errors import ClusterError
-from ...kube import access_files
-from ...kube.access import Access
+from ...kube.access import Access, address_by_files, write_files
 from ...kube.client import Client
 from ...kube.errors import ApiError
 from .. import component_config, launch, nodes, rbac, state
@@ -57,8 +56,8 @@ def endpoint(folder: Path, access: Access) -> Address:
     The recorder uses another way (``session/targets.py``).
     """
     files = state.access_files(folder)
-    access_files.write(access, files)
-    return access_files.address(access, files, PATH)
+    write_files(access, files)
+    return address_by_files(access, files, PATH)
 
 
 def is_held(spec: dict[str, Any]) -> bool:

@@ -11,16 +11,15 @@ from ...cluster.ledger import Owner
 from ...errors import DefinitionError, OperatorError
 from ...kube.client import Client
 from ...kube.resources import UnknownResource
-from .. import installed, manifest_checks, manifests
+from .. import install, manifest_checks, manifests
 from ..command import filled, single_values
 from ..handle import Progress
 from ..manifests import Manifest, Object
 from ..placeholders import fill
-from ..shape import OperatorDefinition
-from . import checking, deployment
-from .deployment import Changes, Chosen
-from .removal import DEPLOYMENTS
-from .rendering import rendered
+from ..schema import OperatorDefinition
+from . import deployment
+from .definition import rendered, replicas
+from .deployment import DEPLOYMENTS, Changes, Chosen
 
 _CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
 """Toleration of the taint that keeps a workload's pods off a kind cluster's only real node."""
@@ -49,11 +48,11 @@ def parts_of(definition: OperatorDefinition, owner: Owner) -> Parts:
 
     found = rendered(pod.manifests)
     chosen = deployment.choose(found, pod, definition.identity.namespace, wrong)
-    if (asked := checking.replicas(definition)) is not None:
+    if (asked := replicas(definition)) is not None:
         chosen = msgspec.structs.replace(chosen, replicas=asked)
     crds = [*manifests.read(definition.crds), *(one for one in found if _kind(one) == "CustomResourceDefinition")]
     hooks = [
-        Manifest(installed.labelled(one.object, definition.name, owner), one.source)
+        Manifest(install.labelled(one.object, definition.name, owner), one.source)
         for one in found
         if _kind(one) in manifest_checks.WEBHOOKS
     ]
@@ -74,11 +73,11 @@ async def prepare(
     client: Client, definition: OperatorDefinition, parts: Parts, owner: Owner, progress: Progress
 ) -> list[Object]:
     """Create all objects but the Deployment and the webhooks; return those to remove later."""
-    install = functools.partial(installed.install, client, operator=definition.name, owner=owner, progress=progress)
-    ours = await install(parts.crds)
-    await installed.wait_established(client, [crd.object for crd in parts.crds])
-    ours += await install(parts.first)
-    return ours + await install([await _placed(client, one, parts.chosen.namespace) for one in parts.others])
+    put = functools.partial(install.install, client, operator=definition.name, owner=owner, progress=progress)
+    ours = await put(parts.crds)
+    await install.wait_established(client, [crd.object for crd in parts.crds])
+    ours += await put(parts.first)
+    return ours + await put([await _placed(client, one, parts.chosen.namespace) for one in parts.others])
 
 
 async def _placed(client: Client, manifest: Manifest, namespace: str) -> Manifest:
@@ -100,7 +99,7 @@ async def apply(
 ) -> int:
     """Apply the Deployment and return its generation. Raises OperatorError if a foreign Deployment has its name."""
     manifest = Manifest(obj, chosen.manifest.source)
-    if not await installed.install(client, [manifest], operator=definition.name, owner=owner, progress=progress):
+    if not await install.install(client, [manifest], operator=definition.name, owner=owner, progress=progress):
         raise OperatorError(
             f"{chosen.title} is there already, and is none of ours",
             next_step="Two of them would reconcile the same objects: remove it, or use a cluster of your own.",
@@ -120,7 +119,7 @@ async def changes_of(client: Client, definition: OperatorDefinition, cluster: Cl
         loaded=loaded,
         arguments=filled(pod.arguments, definition, values),
         env={**(await _api_server(client) if in_kind else {}), **env},
-        replicas=checking.replicas(definition),
+        replicas=replicas(definition),
         tolerations=[_CONTROL_PLANE] if in_kind else [],
     )
 

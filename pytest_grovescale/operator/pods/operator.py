@@ -1,28 +1,217 @@
-"""`OperatorPods`: the operator under test as pods of the cluster."""
+"""The operator under test as pods: started, asked and changed as a test may."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
+from ...atomic_write import write_private
 from ...cluster import state as clusters
-from ...cluster.handle import Cluster, ProcessInfo
+from ...cluster.handle import Cluster, ProcessInfo, ProcessSpec
+from ...cluster.kind import images
+from ...cluster.state import Container
 from ...endpoints import Address, addressed
-from ...errors import GrovescaleError, OperatorError
+from ...errors import GrovescaleError, OperatorError, UsageError
 from ...exposition.reader import Reader
-from ...kube import access_files, api_proxy
+from ...kube import access, subresources
+from ...kube.access import Access
+from ...kube.client import Client
 from ...kube.errors import Forbidden, Unauthorized
 from ...kube.portal import Portal
+from .. import identity, install, webhooks
 from ..command import single_values
-from ..handle import Operator, Progress, tail_text
+from ..handle import Operator, Progress, new_log, tail_text
+from ..operator_state import PROCESS, Hold, RunningPods, stop
+from ..operator_state import write as write_state
+from ..placeholders import fill
 from ..readiness import fetch
-from ..running import PROCESS, Hold, RunningPods
-from ..shape import Served
-from . import checking, state
-from .asking import Asking
-from .readiness import wait_rolled_out, wait_seen
-from .removal import DEPLOYMENTS
+from ..schema import OperatorDefinition, Pod, Served
+from . import deployment, objects, pod_supervisor, state
+from .definition import archive, endpoints, tokens_are_sent
+from .deployment import DEPLOYMENTS, GONE_S, Chosen
+from .objects import Parts
+from .rollout import wait_kept, wait_rolled_out, wait_seen
+
+_ANSWER_S = 5.0
+_ACCEPT = "text/plain; version=0.0.4"
+
+
+class Asking:
+    """A client with a persistent connection: some endpoints are read fifty times a second."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._opened: tuple[Portal, Client] | None = None
+
+    def metrics(self, path: str) -> bytes:
+        """Return the metrics at a path of the API server. Raises ApiError."""
+        portal, client = self._client()
+        return portal.run(client.request("GET", path, accept=_ACCEPT, timeout=_ANSWER_S))
+
+    def close(self) -> None:
+        """Close it. Idempotent."""
+        if self._opened is not None:
+            self._opened[0].close()
+            self._opened = None
+
+    def _client(self) -> tuple[Portal, Client]:
+        if self._opened is None:
+            portal = Portal()
+            self._opened = portal, portal.client(self._access)
+        return self._opened
+
+
+_LAST = "last_image"
+"""Name of the file in the cluster's folder that identifies the archive loaded last."""
+
+
+def bring(definition: OperatorDefinition, cluster: Cluster, progress: Progress) -> bool:
+    """Load the image into the cluster's nodes; return False if the definition has none to load.
+
+    Raises UsageError on clusters other than kind, ClusterError for errors of the engine or kind.
+    """
+    archive, dockerfile = archive(definition), definition.as_pod.dockerfile
+    if archive is None and not dockerfile:
+        return False
+    if cluster.container is None:
+        raise UsageError(
+            f"{definition.source}: an image can be brought into a kind cluster of this machine only",
+            next_step="Push it to where that cluster pulls from, and give its name: `image:` alone.",
+        )
+    if archive is not None and _is_the_last(cluster, archive):
+        return True
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=cluster.directory) as folder:
+        if archive is None:
+            archive = Path(folder) / "image.tar"
+            _build(definition, cluster.container, archive, progress)
+        images.load(
+            archive, cluster.container, kubernetes=cluster.kubernetes, given=cluster.binaries, progress=progress
+        )
+        write_private(cluster.directory / _LAST, _state(archive))
+    progress(f"operator {definition.name}: its image is on the nodes after {time.monotonic() - began:.1f} s")
+    return True
+
+
+def _build(definition: OperatorDefinition, container: Container, archive: Path, progress: Progress) -> None:
+    pod = definition.as_pod
+    values = {**single_values(definition), "namespace": definition.identity.namespace}
+    image = fill(pod.image, values)
+    arguments = {name: fill(text, values) for name, text in pod.build_args.items()}
+    dockerfile = Path(pod.dockerfile)
+    context = Path(pod.context) if pod.context else dockerfile.parent
+    progress(f"operator {definition.name}: building {image}")
+    images.build(image, dockerfile, context, arguments, container, archive)
+
+
+def _is_the_last(cluster: Cluster, archive: Path) -> bool:
+    """Return whether this archive was loaded last: an earlier one may have had the same image name."""
+    last = cluster.directory / _LAST
+    return last.is_file() and last.read_text(encoding="utf-8") == _state(archive)
+
+
+def _state(archive: Path) -> str:
+    """Return a fingerprint that changes when an archive changes."""
+    stat = archive.stat()
+    return f"{archive} {stat.st_size} {stat.st_mtime_ns}"
+
+
+_STOP_GRACE_S = GONE_S + 30.0
+_PYTHON_ROOT = Path(__file__).parents[3]
+
+
+def hand_over(definition: OperatorDefinition, cluster: Cluster, parts: Parts, folder: Path, log: Path) -> RunningPods:
+    """Write the keeper's task, and return the state of the operator."""
+    chosen = parts.chosen
+    configurations = [hook.object for hook in parts.webhooks]
+    state.write_task(
+        folder,
+        state.Task(
+            operator=definition.name,
+            cluster=str(cluster.directory),
+            namespace=chosen.namespace,
+            deployment=chosen.name,
+            selector=chosen.selector,
+            container=chosen.container,
+            log=str(log),
+            lease=_lease(definition.as_pod, chosen),
+            node=cluster.container,
+            forwards=[one.number for one in endpoints(definition.as_pod).values() if one.via == "forward"],
+            configurations=configurations,
+        ),
+    )
+    spec = ProcessSpec(
+        name=pod_supervisor.NAME,
+        argv=[sys.executable, "-m", "pytest_grovescale.operator.pods.pod_supervisor", str(folder)],
+        env=_environment(os.environ),
+        log=str(log.with_name(f"{log.stem}-keeper.log")),
+        stop_grace_s=_STOP_GRACE_S,
+        restart=True,
+    )
+    return RunningPods(
+        definition=definition,
+        spec=spec,
+        deployment=chosen,
+        log=str(log),
+        folder=str(folder),
+        ours=[],
+        configurations=configurations,
+        pid=os.getpid(),
+    )
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    passed_on = {name: environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "USER") if name in environ}
+    return passed_on | {"PYTHONPATH": str(_PYTHON_ROOT)}
+
+
+def _lease(pod: Pod, chosen: Chosen) -> str | None:
+    """Return the Lease to follow, in the form of `state.Task.lease`."""
+    if pod.lease:
+        return pod.lease if "/" in pod.lease else f"{chosen.namespace}/{pod.lease}"
+    return "" if chosen.replicas > 1 else None
+
+
+def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress) -> OperatorPods:
+    """Start an operator as pods, as `start.start` describes. No instance of it may run there."""
+    with contextlib.ExitStack() as undo, Portal() as portal:
+        client = portal.client(cluster.access_as("harness"))
+        loaded = bring(definition, cluster, progress)
+        folder = cluster.directory / PROCESS
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        parts = objects.parts_of(definition, cluster.owner)
+        running = hand_over(definition, cluster, parts, folder, new_log(directory))
+        undo.callback(stop, cluster, running)
+        cluster.start_process(running.spec)
+        ours = portal.run(objects.prepare(client, definition, parts, cluster.owner, progress))
+        running = msgspec.structs.replace(running, ours=ours)
+        write_state(cluster, running)
+        access.write_files(cluster.access_as("harness"), clusters.access_files(cluster.directory))
+        if tokens_are_sent(definition):
+            portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
+        # Before the Deployment exists: from its first moment on, a process must be there to remove it.
+        wait_kept(running)
+        changes = portal.run(objects.changes_of(client, definition, cluster, loaded=loaded))
+        obj = deployment.changed(parts.chosen, changes)
+        generation = portal.run(objects.apply(client, definition, parts.chosen, obj, cluster.owner, progress))
+        wait_rolled_out(portal, client, running, generation, progress)
+        wait_seen(running)
+        portal.run(install.wait_settled(client, [crd.object for crd in parts.crds]))
+        cluster.owner.note(hook.object for hook in parts.webhooks)
+        portal.run(webhooks.activate(client, parts.webhooks, namespace=parts.chosen.namespace))
+        undo.pop_all()
+        return OperatorPods(cluster, running, Hold(cluster))
+
 
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 """Annotation that ``kubectl rollout restart`` sets."""
@@ -38,7 +227,7 @@ class OperatorPods(Operator):
         self._folder = Path(running.folder)
         self._asking = Asking(cluster.access)
         pod = running.definition.as_pod
-        self.metrics = self._reached(checking.endpoints(pod).get("metrics"))
+        self.metrics = self._reached(endpoints(pod).get("metrics"))
         self.pprof = self._reached(pod.pprof)
         self.stacks = self._reached(pod.stacks)
 
@@ -81,13 +270,13 @@ class OperatorPods(Operator):
             return served
         files = clusters.access_files(self._cluster.directory)
         path = self._path(served)
-        return access_files.address(self._cluster.access, files, path) if path else None
+        return access.address_by_files(self._cluster.access, files, path) if path else None
 
     def _path(self, served: Served) -> str:
         """Return the path at the API server of an endpoint of the leader; empty without a leader."""
         if not (leader := self.leader):
             return ""
-        return api_proxy.path(
+        return subresources.path(
             "pods", self.deployment.namespace, leader, served.number, scheme=served.scheme, path=served.path
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ...kube.leader_election import holds
-from ..following import Followed
+from ..informer import Followed
 
 FATAL = (
     "CrashLoopBackOff",

@@ -15,8 +15,7 @@ from typing import Self
 
 from ..records import ProfileKind
 from .capture import ATTACH_S, FINISH_S, ProfileFailed, Taken
-from .exchange import Exchange, Refused
-from .reach import AnyAddress
+from .profiler_endpoint import AnyAddress, Exchange, Refused
 
 SNAPSHOTS: dict[ProfileKind, str] = {"heap": "/heap", "goroutines": "/goroutine"}
 """Kind → path of the snapshots read at the end of a phase."""

@@ -22,7 +22,7 @@ from typing import Self
 import msgspec
 
 from ...cluster import exec_wrapper
-from ..processes import Identity, identity
+from ..process_table import Identity, identity
 from .capture import ATTACH_S, FINISH_S, ProfileFailed, Taken
 
 RATE = 100

@@ -1,15 +1,18 @@
-"""Stack dumps of a process: its threads, tasks or goroutines, journaled as lines."""
+"""Stack dumps of a process: its threads, tasks or goroutines; also taken while its workers are blocked."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from ..processes import Identity
+from ..process_table import Identity
 from ..protocol import ProfileTarget
+from ..records import AnyRecord, CpuRead, PhaseEnded, PhaseStarted, Scraped
+from ..worker_history import OPERATOR, WorkerHistory, blocked_now
 from . import pprof, pyspy
 from .capture import ProfileFailed
-from .exchange import Exchange
-from .reach import AnyAddress, Reach, on_this_host
+from .profiler_endpoint import AnyAddress, Exchange, Reach, on_this_host
 
 LIMIT_S = 5.0
 """Time limit of a dump, s: it delays the end of a phase that is already late."""
@@ -87,3 +90,54 @@ async def _served(address: AnyAddress) -> str:
         said = error.line if isinstance(error, ProfileFailed) else str(error) or type(error).__name__
         raise ProfileFailed(f"{address.url}: {said}", next_step="See stacks.url in its definition.") from error
     return text.decode(errors="replace")
+
+
+DUMPED_AFTER_S = (2.0, 10.0, 60.0)
+"""Ages of a wait at which stacks are dumped, s; each at most once a phase. A short wait may be over before the next
+dump; in a long one the first dump may show workers before they reach the place where they wait."""
+
+
+class BlockedWorkers:
+    """Checks at each scrape of the operator whether its workers are blocked, and then dumps its stacks.
+
+    ``dump`` journals the stacks of a process and never raises. It stops the operator for some ms, while it is idle.
+    """
+
+    def __init__(self, dump: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+        self._dump = dump
+        self._workers = WorkerHistory()
+        self._due = set[float]()
+        self._dumping: asyncio.Task[None] | None = None
+
+    def feed(self, record: AnyRecord) -> None:
+        """Process the next record of the journal."""
+        match record:
+            case PhaseStarted():
+                self._due = set(DUMPED_AFTER_S)
+                self._workers.feed(record)
+            case PhaseEnded():
+                self._due = set()
+                self._workers.feed(record)
+            case Scraped(target=target) if target == OPERATOR:
+                self._workers.feed(record)
+                # CPU clocks are read at a phase's edges: nothing may stop the operator there.
+                if not record.edge:
+                    self._look()
+            case CpuRead():
+                self._workers.feed(record)
+
+    async def close(self) -> None:
+        """Cancel the running dump, if any."""
+        if self._dumping is not None:
+            self._dumping.cancel()
+            await asyncio.wait({self._dumping})
+
+    def _look(self) -> None:
+        long_enough = {seconds for seconds in self._due if self._blocked(seconds)}
+        if long_enough and (self._dumping is None or self._dumping.done()):
+            self._due -= long_enough
+            self._dumping = asyncio.create_task(self._dump(OPERATOR))
+
+    def _blocked(self, seconds: float) -> bool:
+        cpu = self._workers.cpu
+        return any(blocked_now(readings, cpu, seconds) for readings in self._workers.readings.values())

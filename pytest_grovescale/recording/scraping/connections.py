@@ -15,8 +15,7 @@ import aiohttp
 
 from ...endpoints import Credentials, authorization, tls_context
 from ...errors import RecordingError
-from ...exposition.body import Body, too_large
-from ...exposition.limits import Limits
+from ...exposition.body import Body, Limits, too_large
 from ...exposition.reader import ACCEPT
 from ...kube.access import Access, ssl_context
 from ...kube.client import Client

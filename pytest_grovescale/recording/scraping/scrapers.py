@@ -7,12 +7,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from ...kube.client import Client
-from ...operator.following import Followed
-from ..ledger import Ledger
-from ..processes import Identity
+from ...operator.informer import Followed
+from ..process_table import Identity
+from ..record_writer import Ledger
 from .connections import Connections
-from .objects import AtLeader, Pods, ServiceAddress, service_where
-from .places import AtProcess, Finder, Fixed, url_where
+from .locators import AtLeader, AtProcess, Finder, Fixed, Pods, ServiceAddress, service_where, url_where
 from .target import Target
 from .targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarget
 

@@ -17,9 +17,8 @@ from ...analysis.timeline import Timeline
 from ...atomic_write import replacing
 from ...errors import GrovescaleError, RecordingError
 from .background import NO_BACKGROUND, Background
-from .flames import Flame, difference_of, flame_of
 from .page import render_comparison, render_run, render_sweep
-from .profiles import ProfilePair
+from .profiles import Flame, ProfilePair, difference_of, flame_of
 from .tiles import Against
 
 NAME = "report.html"

@@ -11,14 +11,13 @@ from ...analysis.comparison import Comparison, overall
 from ...analysis.result import CheckResult, FunctionRow, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
-from .. import comparison_rows
+from .. import comparison_table
 from ..checks_table import by_verdict
-from ..function_difference import not_profiled
+from ..function_table import not_profiled
 from . import assets, scaling
+from .assets import csp_hash, json_block
 from .background import NO_BACKGROUND, Background, ShownRun
-from .embedding import csp_hash, json_block
-from .flames import Flame
-from .profiles import pair_data, profile_data
+from .profiles import Flame, pair_data, profile_data
 from .templates import colours_of, environment, reach_of
 from .tiles import Against
 
@@ -80,9 +79,10 @@ def render_comparison(comparisons: Sequence[Comparison], background: Background 
         title=f"{plan.b} compared with {plan.a}",
         comparisons=comparisons,
         verdict=overall(comparisons),
-        answer_line=comparison_rows.answer(comparisons),
+        answer_line=comparison_table.answer(comparisons),
         sections=[
-            (section, reach_of(row.metric for row in section.rows)) for section in comparison_rows.sections(comparisons)
+            (section, reach_of(row.metric for row in section.rows))
+            for section in comparison_table.sections(comparisons)
         ],
         warnings=list(dict.fromkeys(warning for comparison in comparisons for warning in comparison.warnings)),
         facts={name: text for name, text in facts.items() if name not in in_force.shared | in_force.differing},

@@ -10,9 +10,9 @@ from ...analysis.result import CheckResult
 from ...analysis.run_metrics import Unit, describe, phase_of
 from ...analysis.scaling import ScalingFit, Sweep
 from .. import scaling_table
-from ..comparison_rows import value
-from ..wording import NONE, count
-from .answer import Line, Tone
+from ..comparison_table import value
+from ..format import NONE, count
+from .tiles import Line, Tone
 
 GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("cpu", "CPU of the operator", ("cpu", "noop_cpu", "noop_cpu_per_reconcile")),

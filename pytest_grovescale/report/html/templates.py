@@ -19,16 +19,16 @@ from ...checks.outcome import headline
 from .. import (
     bottleneck_table,
     checks_table,
-    comparison_rows,
+    comparison_table,
+    format,
     metric_table,
-    sources,
     traffic_table,
-    wording,
+    validity_notes,
     worker_table,
 )
 from ..baseline_table import SINGLE
 from ..terminal import how_far, interval
-from . import answer, assets, tiles
+from . import assets, tiles
 from .profiles import link
 
 COLOURS = 9
@@ -54,22 +54,22 @@ def environment() -> jinja2.Environment:
         finalize=_shown,
     )
     found.filters |= {
-        "seconds": wording.seconds,
-        "bytes": wording.bytes_,
-        "percent": wording.percent,
-        "count": wording.count,
-        "ms": wording.milliseconds,
-        "three": wording.three,
+        "seconds": format.seconds,
+        "bytes": format.bytes_,
+        "percent": format.percent,
+        "count": format.count,
+        "ms": format.milliseconds,
+        "three": format.three,
         "suspect": bottleneck_table.NAMES.__getitem__,
-        "incident": sources.INCIDENTS.__getitem__,
+        "incident": validity_notes.INCIDENTS.__getitem__,
     }
     found.globals |= {
-        "NONE": wording.NONE,
+        "NONE": format.NONE,
         "COLOURS": COLOURS,
         "MAX_LATE": MAX_LATE,
         "MAX_LINES": MAX_LINES,
-        "answer": answer.answer,
-        "tones": answer.TONES,
+        "answer": tiles.answer,
+        "tones": tiles.TONES,
         "tiles": tiles.tiles,
         "strip": tiles.strip,
         "against_of": tiles.against_of,
@@ -85,22 +85,22 @@ def environment() -> jinja2.Environment:
         "verdict_in_words": metric_table.in_words,
         "interval": interval,
         "noop": figures.noop,
-        "OWN_COUNT": sources.OWN_COUNT,
-        "OWN_COUNT_HOLDS": sources.OWN_COUNT_HOLDS,
-        "cpu_cell": sources.cpu_cell,
-        "scraped_note": sources.scraped_note,
+        "OWN_COUNT": validity_notes.OWN_COUNT,
+        "OWN_COUNT_HOLDS": validity_notes.OWN_COUNT_HOLDS,
+        "cpu_cell": validity_notes.cpu_cell,
+        "scraped_note": validity_notes.scraped_note,
         "processes": processes,
         "cpu_of": cpu_of,
         "not_measured": not_measured,
-        "fact": wording.fact,
-        "values": wording.fact_values,
-        "work_rows": comparison_rows.work_rows,
-        "work_columns": comparison_rows.work_columns,
-        "WORK_HEADING": comparison_rows.WORK_HEADING,
+        "fact": format.fact,
+        "values": format.fact_values,
+        "work_rows": comparison_table.work_rows,
+        "work_columns": comparison_table.work_columns,
+        "WORK_HEADING": comparison_table.WORK_HEADING,
         "link": link,
         "figure": figure,
-        "change": comparison_rows.ratio,
-        "legend": comparison_rows.legend,
+        "change": comparison_table.ratio,
+        "legend": comparison_table.legend,
         "span_of": span_of,
         "dominating": traffic_table.dominating,
         "evidence_heading": worker_table.heading,
@@ -111,7 +111,7 @@ def environment() -> jinja2.Environment:
 
 def _shown(value: Any) -> Any:
     """Return text without control characters: names, messages and log lines are foreign text."""
-    return wording.plain(value) if type(value) is str else value
+    return format.plain(value) if type(value) is str else value
 
 
 def colours_of(tests: Iterable[tuple[TestResult, Timeline | None]]) -> dict[str, int]:
@@ -152,14 +152,14 @@ def cpu_of(phase: PhaseResult, process: str) -> CpuResult | None:
 def figure(value: float | None, unit: str) -> str:
     """Return a figure of a comparison or a check with its unit."""
     if value is None:
-        return wording.NONE
+        return format.NONE
     match unit:
         case "s":
-            return wording.seconds(value)
+            return format.seconds(value)
         case "bytes" | "B":
-            return wording.bytes_(value)
+            return format.bytes_(value)
         case _:
-            whole = wording.count(int(value)) if float(value).is_integer() else wording.three(value)
+            whole = format.count(int(value)) if float(value).is_integer() else format.three(value)
             return f"{whole} {unit}".strip()
 
 

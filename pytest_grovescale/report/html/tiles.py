@@ -1,19 +1,136 @@
-"""The main figures of a test as tiles, with their change against a baseline, and its phases on one strip."""
+"""The top of a page: how it ended, and the main figures of a test as tiles and on a strip."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from ...analysis import figures
 from ...analysis.baseline import BaselineRow
 from ...analysis.result import OPERATOR, MilestoneResult, PhaseResult, TestResult
 from ...analysis.run_metrics import metrics_of
 from ...analysis.timeline import Timeline
+from ...checks.outcome import headline
 from ...errors import NotMeasuredError
-from .. import comparison_rows, wording
+from .. import comparison_table, format
+from ..checks_table import by_verdict, left_to_sweep, sums
+from ..format import seconds
+from ..summary import disruptions, inflation, uncertain
 from ..terminal import how_far
-from .answer import Tone
+from ..validity_notes import incident, reservation, standing
+
+Tone = Literal["good", "bad", "warn", "plain"]
+
+TONES: dict[str, Tone] = {
+    "passed": "good",
+    "pass": "good",
+    "ok": "good",
+    "improvement": "good",
+    "failed": "bad",
+    "timeout": "bad",
+    "fail": "bad",
+    "regression": "bad",
+    "broken": "bad",
+    "error": "bad",
+    "not enforced": "plain",
+    "interrupted": "warn",
+    "unfinished": "warn",
+    "inconclusive": "warn",
+    "not-measured": "warn",
+}
+"""Outcome or verdict → its style, beside its word."""
+
+
+class Line(NamedTuple):
+    tone: Tone
+    text: str
+    source: str = ""
+    """Source of the check's declaration."""
+
+
+def answer(test: TestResult) -> tuple[Line, ...]:
+    """Return the summary of a test, the first lines of its page."""
+    broke = (Line("warn", text) for text in disruptions(test))
+    measured = (*broke, *_outcome(test), *_not_passed(test), *_doubts(test))
+    inflated = (Line("warn", text) for text in inflation(test))
+    return (*measured, *inflated, *_bottlenecks(test), *_passed(test), *_reservations(test))
+
+
+def _doubts(test: TestResult) -> Iterator[Line]:
+    """Yield reasons why the figures may not count. A failure that only repeats a check's line is left to that check."""
+    repeated = test.failure and any(headline(check) in test.failure for check in test.checks)
+    for text in standing(msgspec.structs.replace(test, failure="") if repeated else test):
+        yield Line("bad" if test.error and test.error in text else "warn", text)
+
+
+def _outcome(test: TestResult) -> Iterator[Line]:
+    if test.scenario_outcome == "passed" and test.verdict == "passed":
+        number = len(test.phases)
+        phases = "1 phase" if number == 1 else f"{number} phases"
+        yield Line("good", f"{phases} passed in {seconds(test.seconds)}{_sums(test)}.")
+    elif test.scenario_outcome == "unfinished":
+        yield Line(
+            "warn", f"The recording ends after {seconds(test.seconds)}, before the run did: all up to there is here."
+        )
+    elif test.scenario_outcome == "passed" and test.verdict == "interrupted":
+        yield Line("warn", f"The test did not end: its recording breaks off after {seconds(test.seconds)}.")
+    for phase in test.phases:
+        if phase.outcome not in ("passed", "unfinished"):
+            yield Line(TONES[phase.outcome], _failure(phase))
+    if test.scenario_outcome == "interrupted" and all(phase.outcome == "passed" for phase in test.phases):
+        yield Line("warn", f"Interrupted after {seconds(test.seconds)}.")
+    if test.scenario_outcome == "failed" and all(phase.outcome == "passed" for phase in test.phases):
+        yield Line("bad", f"The recording failed after {seconds(test.seconds)}: {test.closed_message or test.closed}")
+
+
+def _failure(phase: PhaseResult) -> str:
+    missed = [f"{milestone.name}: {how_far(milestone)}" for milestone in phase.milestones if not milestone.met]
+    message = (
+        phase.message.strip().partition("\n")[0] or f"{phase.name}: {phase.outcome} after {seconds(phase.seconds)}"
+    )
+    return message + (f" ({'; '.join(missed)})" if missed else "")
+
+
+def _bottlenecks(test: TestResult) -> Iterator[Line]:
+    for phase in test.phases:
+        if phase.bottleneck:
+            yield Line("plain", f"Where the time of {phase.name} went: {phase.bottleneck}")
+
+
+def _not_passed(test: TestResult) -> Iterator[Line]:
+    """Yield the checks that did not pass, failed ones first: figure, bound, and where the bound is declared."""
+    for check in by_verdict(test.checks):
+        if check.verdict != "pass":
+            word = "" if check.verdict == "fail" else f"{check.verdict}: "
+            yield Line(TONES[check.verdict], f"{word}{headline(check)}", check.source)
+
+
+def _sums(test: TestResult) -> str:
+    return f", with {sums(test.checks).replace(' passed', ' checks passed')}" if test.checks else ""
+
+
+def _passed(test: TestResult) -> Iterator[Line]:
+    if test.checks and test.verdict != "passed":
+        yield Line("plain", f"Checks: {sums(test.checks)}.")
+    for text in left_to_sweep(test):
+        yield Line("plain", text)
+
+
+def _reservations(test: TestResult) -> Iterator[Line]:
+    if text := reservation(test):
+        yield Line("warn", text)
+    for phase in test.phases:
+        for found in phase.incidents:
+            yield Line("warn", f"{phase.name}, {incident(found)}.")
+        for text in uncertain(phase):
+            yield Line("warn", f"{text}.")
+    if test.profiled:
+        yield Line(
+            "plain", "Profilers were attached: CPU times hold what they cost, and no CPU budget is judged by them."
+        )
+
 
 NOT_MEASURED = "not measured"
 
@@ -66,8 +183,8 @@ Change = Callable[[str], str]
 def _change(row: BaselineRow, name: str) -> str:
     """Return a figure's change against a baseline: ``+12.0 % against main``."""
     if row.before:
-        return f"{comparison_rows.ratio(row.now / row.before)} against {name}"
-    return f"{'0 %' if row.now == 0 else f'{wording.three(row.now)} more than 0'} against {name}"
+        return f"{comparison_table.ratio(row.now / row.before)} against {name}"
+    return f"{'0 %' if row.now == 0 else f'{format.three(row.now)} more than 0'} against {name}"
 
 
 def main_phase(test: TestResult) -> PhaseResult:
@@ -85,7 +202,7 @@ def _ready(test: TestResult, change: Change) -> Tile | None:
     if milestone.seconds is None:
         still = "not met yet" if phase.outcome == "unfinished" else "not met"
         return Tile(title, still, f"{where}: {how_far(milestone)}", tone="warn" if still == "not met yet" else "bad")
-    return Tile(title, wording.seconds(milestone.seconds), where, change(f"milestone:{phase.name}/{milestone.name}"))
+    return Tile(title, format.seconds(milestone.seconds), where, change(f"milestone:{phase.name}/{milestone.name}"))
 
 
 def _readiness(milestones: Sequence[MilestoneResult]) -> MilestoneResult:
@@ -102,8 +219,8 @@ def _cpu(test: TestResult, change: Change) -> Tile:
         return Tile(title, NOT_MEASURED, error.message)
     least = "≥ " if used.result.lower_bound else ""
     with_profiler = ", with a profiler attached" if test.profiled else ""
-    detail = f"in {phase.name}, {wording.three(used.result.cores)} cores on average{with_profiler}"
-    return Tile(title, least + wording.seconds(used.at_least), detail, change(f"cpu:{phase.name}"))
+    detail = f"in {phase.name}, {format.three(used.result.cores)} cores on average{with_profiler}"
+    return Tile(title, least + format.seconds(used.at_least), detail, change(f"cpu:{phase.name}"))
 
 
 def _requests(test: TestResult, change: Change) -> Tile:
@@ -116,9 +233,9 @@ def _requests(test: TestResult, change: Change) -> Tile:
         why = "" if phase.outcome == "passed" else f": {phase.name} did not pass"
         return Tile(title, NOT_MEASURED, phase.missing.get("audit", f"by the operator in {phase.name}{why}"))
     number = metrics[key]
-    value = wording.three(number / test.objects) if test.objects else wording.count(int(number))
-    of = f" for {wording.count(test.objects)} {test.objects_resource}" if test.objects else ""
-    return Tile(title, value, f"{wording.count(int(number))} by the operator in {phase.name}{of}", change(key))
+    value = format.three(number / test.objects) if test.objects else format.count(int(number))
+    of = f" for {format.count(test.objects)} {test.objects_resource}" if test.objects else ""
+    return Tile(title, value, f"{format.count(int(number))} by the operator in {phase.name}{of}", change(key))
 
 
 def _noop(test: TestResult, change: Change) -> Tile | None:
@@ -128,11 +245,11 @@ def _noop(test: TestResult, change: Change) -> Tile | None:
     title = "No-op writes"
     found = [figures.noop(phase) for phase in phases]
     triggers = sum(phase.triggers for phase in phases)
-    where = f"{wording.count(triggers)} trigger{'s' if triggers != 1 else ''} in {', '.join(p.name for p in phases)}"
+    where = f"{format.count(triggers)} trigger{'s' if triggers != 1 else ''} in {', '.join(p.name for p in phases)}"
     writes = [one.object_writes for one in found if one.object_writes is not None]
     if doubts := [why for one in found for why in one.why]:
         return Tile(title, "inconclusive" if writes else NOT_MEASURED, f"{where}: {doubts[0]}", tone="warn")
-    return Tile(title, wording.count(sum(writes)), where, change("noop_writes"), "warn" if sum(writes) else "good")
+    return Tile(title, format.count(sum(writes)), where, change("noop_writes"), "warn" if sum(writes) else "good")
 
 
 def _peak(test: TestResult, change: Change) -> Tile:
@@ -145,7 +262,7 @@ def _peak(test: TestResult, change: Change) -> Tile:
         return Tile(title, NOT_MEASURED, why or "of the operator")
     peak = max(size for size, _ in rows)
     phase = next(name for size, name in rows if size == peak)
-    return Tile(title, wording.bytes_(peak), f"of the operator, reached in {phase}", change(f"rss:{phase}"))
+    return Tile(title, format.bytes_(peak), f"of the operator, reached in {phase}", change(f"rss:{phase}"))
 
 
 class Marker(NamedTuple):
@@ -189,7 +306,7 @@ def strip(test: TestResult, timeline: Timeline | None) -> Strip:
                 continue
             number = len(met) + 1
             met.append((_percent(start + one.seconds, whole), number, f"{phase.name}: {one.name}"))
-            milestones.append((number, one.name, wording.seconds(one.seconds)))
+            milestones.append((number, one.name, format.seconds(one.seconds)))
         left = _percent(start, whole)
         width = max(0.0, round(_percent(start + phase.seconds, whole) - left, 3))
         phases.append(PhaseOnStrip(phase.name, phase.outcome, phase.seconds, left, width, tuple(milestones)))

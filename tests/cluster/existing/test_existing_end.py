@@ -20,7 +20,7 @@ from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import installed
+from pytest_grovescale.operator import install
 from pytest_grovescale.operator.manifests import Manifest
 from pytest_grovescale.workload import namespace as namespaces
 from tests.golden import masked
@@ -75,10 +75,10 @@ def group() -> str:
     return f"{secrets.token_hex(4)}.test.grovescale.io"
 
 
-async def install(client: Client, cluster: Cluster, *objects: Object) -> list[Object]:
+async def install_left_behind(client: Client, cluster: Cluster, *objects: Object) -> list[Object]:
     manifests = [Manifest(obj, "test.yaml:1") for obj in objects]
-    made = await installed.install(client, manifests, operator="test", owner=cluster.owner, progress=lambda text: None)
-    await installed.wait_established(client, [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"])
+    made = await install.install(client, manifests, operator="test", owner=cluster.owner, progress=lambda text: None)
+    await install.wait_established(client, [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"])
     return made
 
 
@@ -110,7 +110,7 @@ def test_all_that_was_made_goes_and_nothing_else(join: Join, portal: Portal, adm
     ours = join("ours")
     portal.run(admin.create(before := config_map(unique("before"))))
     made = [config_map(unique("made")), crd(group())]
-    portal.run(install(admin, ours, before, *made))
+    portal.run(install_left_behind(admin, ours, before, *made))
     place = portal.run(namespaces.create(admin, test="left", run_id="run-x", labels=ours.owner.labels))
     foreign = portal.run(namespaces.create(admin, test="foreign", run_id="run-x"))
     portal.run(admin.create(pod(place, f"{ours.name}-node-0")))
@@ -126,7 +126,7 @@ def test_all_that_was_made_goes_and_nothing_else(join: Join, portal: Portal, adm
 def test_a_killed_supervisors_cluster_is_cleared_by_the_next_start(join: Join, portal: Portal, admin: Client) -> None:
     ours = join("killed")
     made = config_map(unique("made"))
-    portal.run(install(admin, ours, made))
+    portal.run(install_left_behind(admin, ours, made))
     owner = state.owner(ours.directory)
     assert owner is not None
     os.kill(owner.pid, signal.SIGKILL)
@@ -159,7 +159,7 @@ def test_what_two_users_need_stays_until_both_are_done(join: Join, portal: Porta
     shared = crd(group())
     first, second = join("first"), join("second")
     for user in (first, second):
-        assert len(portal.run(install(admin, user, shared))) == 1
+        assert len(portal.run(install_left_behind(admin, user, shared))) == 1
     portal.run(cleanup.remove_objects(admin, first.owner))
     found = portal.run(there(admin, shared))
     assert found is not None
@@ -174,10 +174,10 @@ def test_an_operator_that_is_uninstalled_stays_for_others(join: Join, portal: Po
     shared = crd(group())
     first, second = join("first"), join("second")
     for user in (first, second):
-        portal.run(install(admin, user, shared))
-    portal.run(installed.remove(admin, [shared], owner=first.owner))
+        portal.run(install_left_behind(admin, user, shared))
+    portal.run(install.remove(admin, [shared], owner=first.owner))
     assert portal.run(there(admin, shared)) is not None
-    portal.run(installed.remove(admin, [shared], owner=second.owner))
+    portal.run(install.remove(admin, [shared], owner=second.owner))
     assert portal.run(cleanup.remove_objects(admin, second.owner)).stuck == []
     assert portal.run(there(admin, shared)) is None
 
@@ -187,9 +187,9 @@ def test_two_users_cannot_need_two_versions_at_once(
 ) -> None:
     where = group()
     first, second = join("first"), join("second")
-    portal.run(install(admin, first, crd(where)))
+    portal.run(install_left_behind(admin, first, crd(where)))
     with pytest.raises(OperatorError) as caught:
-        portal.run(install(admin, second, crd(where, "integer")))
+        portal.run(install_left_behind(admin, second, crd(where, "integer")))
     assert masked(str(caught.value), {where: "group", first.name: "cluster"}) == snapshot
     assert first.name in caught.value.message
     assert "wanted 'integer'" in caught.value.message
@@ -202,9 +202,9 @@ def test_a_crd_that_was_there_is_used_if_it_is_the_same_and_stays(
     theirs = crd(group())
     portal.run(admin.create(theirs))
     ours = join("ours")
-    assert portal.run(install(admin, ours, theirs)) == []
+    assert portal.run(install_left_behind(admin, ours, theirs)) == []
     with pytest.raises(OperatorError) as caught:
-        portal.run(install(admin, ours, crd(theirs["spec"]["group"], "integer")))
+        portal.run(install_left_behind(admin, ours, crd(theirs["spec"]["group"], "integer")))
     assert masked(str(caught.value), {theirs["spec"]["group"]: "group"}) == snapshot
     assert "test.yaml:1" in caught.value.message
     assert "wanted 'integer'" in caught.value.message
@@ -219,7 +219,7 @@ def test_a_crd_of_ours_stays_for_those_who_use_it_by_then(
 ) -> None:
     made = crd(group())
     ours = join("ours")
-    portal.run(install(admin, ours, made))
+    portal.run(install_left_behind(admin, ours, made))
     widget = {
         "apiVersion": f"{made['spec']['group']}/v1",
         "kind": "Widget",
@@ -238,7 +238,7 @@ def test_a_crd_of_ours_stays_for_those_who_use_it_by_then(
 def test_an_object_made_anew_by_somebody_else_is_theirs(join: Join, portal: Portal, admin: Client) -> None:
     made = config_map(unique("made"))
     ours = join("ours")
-    portal.run(install(admin, ours, made))
+    portal.run(install_left_behind(admin, ours, made))
     portal.run(delete(admin, made))
     portal.run(admin.create(made))
     portal.run(cleanup.remove_objects(admin, ours.owner))
@@ -266,7 +266,7 @@ def test_a_namespace_that_is_stuck_is_named_with_what_holds_it_and_others_go(
     api["spec"]["group"] = api["metadata"]["name"].removeprefix("v1.")  # type: ignore[index]
     ours = join("stuck")
     made = config_map(unique("made"))
-    portal.run(install(admin, ours, made))
+    portal.run(install_left_behind(admin, ours, made))
     place = portal.run(namespaces.create(admin, test="stuck", run_id="run-x", labels=ours.owner.labels))
     portal.run(admin.create(api))
     try:

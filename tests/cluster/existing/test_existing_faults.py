@@ -19,7 +19,7 @@ from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.access import bearer
 from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import certificates
+from pytest_grovescale.operator import webhooks
 from tests.golden import masked
 from tests.serving import Reply, Request, serving
 from tests.somebodys_cluster import (
@@ -111,8 +111,8 @@ def test_the_name_that_the_server_must_have_is_asked_for(theirs: Cluster, own_st
 @pytest.fixture
 def refusing(tmp_path: Path, portal: Portal, admin: Client) -> Iterator[str]:
     """The name of a webhook that lets no simulated node of a cluster called refused-… through."""
-    certificate = certificates.issue("127.0.0.1")
-    certificates.write(certificate, tmp_path / "webhook")
+    certificate = webhooks.issue("127.0.0.1")
+    webhooks.write(certificate, tmp_path / "webhook")
 
     def refuse(asked: Request) -> Reply:
         review = json.loads(asked.body)

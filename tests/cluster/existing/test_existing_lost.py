@@ -17,7 +17,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import installed
+from pytest_grovescale.operator import install
 from pytest_grovescale.operator.manifests import Manifest
 from pytest_grovescale.workload import namespace as namespaces
 from tests.golden import masked
@@ -44,9 +44,9 @@ def settings(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
 
 
-async def install(client: Client, cluster: Cluster, *objects: Object) -> None:
+async def install_left_behind(client: Client, cluster: Cluster, *objects: Object) -> None:
     manifests = [Manifest(obj, "test.yaml:1") for obj in objects]
-    await installed.install(client, manifests, operator="test", owner=cluster.owner, progress=lambda text: None)
+    await install.install(client, manifests, operator="test", owner=cluster.owner, progress=lambda text: None)
 
 
 def lose(cluster: Cluster) -> None:
@@ -91,7 +91,7 @@ def test_what_carries_its_labels_goes_and_nothing_else(
 ) -> None:
     made, foreign = role(unique("made")), role(unique("foreign"))
     portal.run(admin.create(foreign))
-    portal.run(install(admin, ours, made, settings(unique("made"))))
+    portal.run(install_left_behind(admin, ours, made, settings(unique("made"))))
     place = portal.run(namespaces.create(admin, test="left", run_id="run-x", labels=ours.owner.labels))
     lose(ours)
     assert elsewhere.down(ours.name, dry_run=True) == 0
@@ -120,7 +120,7 @@ def test_the_bundled_roles_suffice_for_what_a_process_operator_leaves(
     snapshot: SnapshotAssertion,
 ) -> None:
     made = [role(unique("made")), binding(unique("made"), "view", "nobody")]
-    portal.run(install(admin, ours, *made))
+    portal.run(install_left_behind(admin, ours, *made))
     lose(ours)
     limited = kubeconfig(tmp_path / "limited", portal.run(account(admin, harness_roles())))
     monkeypatch.setenv("KUBECONFIG", str(limited))

@@ -14,14 +14,15 @@ import pytest
 
 from pytest_grovescale.cluster import handle, state
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.kube import access_files, api_proxy, logs, port_forward
+from pytest_grovescale.kube import access as access_files
+from pytest_grovescale.kube import subresources
 from pytest_grovescale.kube.access import Access, from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import NotFound
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator.pods import bring_up as starting
-from pytest_grovescale.operator.pods.asking import Asking
-from pytest_grovescale.operator.shape import Served
+from pytest_grovescale.operator.pods import operator as starting
+from pytest_grovescale.operator.pods.operator import Asking
+from pytest_grovescale.operator.schema import Served
 from pytest_grovescale.recording.scraping.connections import Connections, Where
 from tests.simulated_operator import NAMESPACE, definition, make_real, with_deployments
 from tests.somebodys_cluster import (
@@ -102,7 +103,7 @@ def test_an_operator_as_pods_outlives_its_token_behind_a_proxy(
             operator.stop()
     finally:
         ours.release()
-    assert portal.run(admin.exists(logs.PODS, first, NAMESPACE)) is False
+    assert portal.run(admin.exists(subresources.PODS, first, NAMESPACE)) is False
     assert state.names() == []
 
 
@@ -112,16 +113,16 @@ def test_each_way_to_a_pod_is_asked_again_with_fresh_credentials(
     login = Login(portal, admin, tmp_path, theirs.access)
     access = from_kubeconfig(login.kubeconfig, CONTEXT)
     files = tmp_path / "files"
-    access_files.write(access, files)
+    access_files.write_files(access, files)
     follower, forwarder, recorder = (portal.client(access) for _ in range(3))
     asking = Asking(access)
     login.ends(access)
 
     async def follow() -> None:
-        await anext(logs.follow(follower, "default", "nobody", "main"))
+        await anext(subresources.follow(follower, "default", "nobody", "main"))
 
     async def forward() -> None:
-        async with port_forward.opened(forwarder, "default", "nobody", 80):
+        async with subresources.port_connection(forwarder, "default", "nobody", 80):
             pass
 
     async def scrape() -> bytes:
@@ -136,11 +137,11 @@ def test_each_way_to_a_pod_is_asked_again_with_fresh_credentials(
         with pytest.raises(NotFound):
             portal.run(work)
     with pytest.raises(NotFound):
-        asking.metrics(api_proxy.path("pods", "default", "nobody", 80, scheme="http", path="/metrics"))
+        asking.metrics(subresources.path("pods", "default", "nobody", 80, scheme="http", path="/metrics"))
     asking.close()
     assert b"apiserver_request_total" in portal.run(scrape())
     renew = access_files.renewal(access, files)
     assert renew is not None
     renew()
-    fresh = Path(access_files.address(access, files, "/").token_file).read_text()
+    fresh = Path(access_files.address_by_files(access, files, "/").token_file).read_text()
     assert not asyncio.run(refused(Access(server=access.server, ca_pem=access.ca_pem, token=fresh)))

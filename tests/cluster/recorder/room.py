@@ -14,7 +14,7 @@ from pytest_grovescale.recording import journal, records
 from pytest_grovescale.recording.conditions import Count, FieldTest, Predicate, WatchSpec
 from pytest_grovescale.recording.evaluation import Engine
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.processes import started_ticks
+from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import PhaseComplete, Update
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig
 

@@ -28,7 +28,7 @@ from pytest_grovescale.recording.conditions import (
     Timer,
     WatchSpec,
 )
-from pytest_grovescale.recording.processes import started_ticks
+from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import (
     MilestoneReached,
     PhaseComplete,

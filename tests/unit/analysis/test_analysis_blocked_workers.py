@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pytest_grovescale.analysis.blocked_workers import workers_of_phase
 from pytest_grovescale.analysis.result import WorkerRow
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.recording.blocked import DUMPED_AFTER_S, BlockedWorkers
-from pytest_grovescale.recording.workers.history import WorkerHistory
-from pytest_grovescale.recording.workers.windows import spells
+from pytest_grovescale.recording.profiling.stacks import DUMPED_AFTER_S, BlockedWorkers
+from pytest_grovescale.recording.worker_history import WorkerHistory, spells
 
 from .worker_pool import WorkerPool, moment, recording
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.metrics.equations import Equation, Sum, Term, equation
 from pytest_grovescale.analysis.metrics.selectors import ExpressionError, Matcher, Selector, selector
-from pytest_grovescale.exposition.series import text
+from pytest_grovescale.exposition.families import text
 
 
 def test_sums_signs_and_numbers() -> None:

@@ -19,7 +19,7 @@ from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.recording.records import AnyRecord, PhaseEnded, PhaseStarted, SourceFailed, TargetGone
-from pytest_grovescale.recording.scraping.changes import NOTHING, changes
+from pytest_grovescale.recording.scraping.target import NOTHING, changes
 
 DATA = Path(__file__).parents[2] / "data" / "exposition"
 TEXT = (DATA / "controller_runtime_head.prom").read_text().splitlines(keepends=True)

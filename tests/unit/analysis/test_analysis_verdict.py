@@ -9,7 +9,7 @@ from pytest_grovescale.analysis.baseline import usable
 from pytest_grovescale.analysis.result import Outcome, TestResult
 from pytest_grovescale.analysis.verdict import last, numbered
 from pytest_grovescale.report import terminal
-from pytest_grovescale.report.html.answer import answer
+from pytest_grovescale.report.html.tiles import answer
 from pytest_grovescale.report.markdown import summary
 
 from .simulated import full_run

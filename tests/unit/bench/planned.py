@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pytest_grovescale.analysis.comparison import ComparisonPlan, VariantRun
-from pytest_grovescale.bench.schedule import Slot, interleaved, looks
-from pytest_grovescale.bench.store import Plan, Sample
-from pytest_grovescale.bench.subject import Subject
+from pytest_grovescale.bench.store import Plan, Sample, Slot, interleaved, looks
+from pytest_grovescale.bench.target_test import Subject
 from pytest_grovescale.bench.variant import Variant
 from pytest_grovescale.recording.records import Machine
 

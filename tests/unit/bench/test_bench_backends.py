@@ -13,10 +13,10 @@ from pytest_grovescale import cli
 from pytest_grovescale.analysis.comparison import Comparison
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.bench.baselines import Baselines
-from pytest_grovescale.bench.recorded import compare_recorded, pairs_in
+from pytest_grovescale.bench.from_results import compare_recorded, pairs_in
 from pytest_grovescale.errors import ExitCode
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.report import jsonfile
+from pytest_grovescale.report import result_file
 from tests.golden import masked
 
 SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
@@ -24,7 +24,7 @@ SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 
 def saved(folder: Path, *tests: TestResult) -> str:
     first = tests[0]
-    jsonfile.write(
+    result_file.write(
         Result(
             run=folder.name,
             version="0",
@@ -41,7 +41,7 @@ def saved(folder: Path, *tests: TestResult) -> str:
 
 @pytest.fixture
 def sample() -> TestResult:
-    return jsonfile.read(SAMPLE).tests[0]
+    return result_file.read(SAMPLE).tests[0]
 
 
 def on(test: TestResult, backend: str) -> TestResult:

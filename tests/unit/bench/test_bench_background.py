@@ -10,12 +10,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.analyse import analyse_run_over_time
-from pytest_grovescale.bench import background
-from pytest_grovescale.bench.outcome import ComparisonFile
+from pytest_grovescale.bench import run_context
+from pytest_grovescale.bench.output import ComparisonFile
 from pytest_grovescale.bench.profiled_runs import Profiled
-from pytest_grovescale.bench.schedule import Slot
-from pytest_grovescale.bench.store import Store
-from pytest_grovescale.report import jsonfile
+from pytest_grovescale.bench.store import Slot, Store
+from pytest_grovescale.report import result_file
 from pytest_grovescale.report.html import files
 from pytest_grovescale.report.html.background import Background, RunLink
 from tests.unit.bench.planned import plan, sample
@@ -34,7 +33,7 @@ def recorded(folder: Path) -> Path:
     recording = folder / "recordings" / "t.jsonl"
     recording.write_bytes(RECORDING.read_bytes())
     run = analyse_run_over_time(folder)
-    jsonfile.write(run.result, folder / jsonfile.NAME)
+    result_file.write(run.result, folder / result_file.NAME)
     files.write_run(folder, run.result, run.timelines)
     return recording
 
@@ -47,7 +46,7 @@ def keep(store: Store, part: str, number: int, arm: str, recording: Path | None,
 
 
 def found(store: Store) -> Background:
-    return background.of_comparison(store, store.plan(), Profiled(), page=store.folder / "comparison.html")
+    return run_context.of_comparison(store, store.plan(), Profiled(), page=store.folder / "comparison.html")
 
 
 def test_the_windows_of_one_process_are_one_row_and_deploy_runs_one_each(store: Store) -> None:

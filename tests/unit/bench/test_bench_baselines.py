@@ -12,7 +12,7 @@ from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.bench.baselines import FOLDER, Baselines, check_name
 from pytest_grovescale.errors import RecordingError, UsageError
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.report import baseline_table, jsonfile
+from pytest_grovescale.report import baseline_table, result_file
 
 SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 
@@ -20,7 +20,7 @@ SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 @pytest.fixture
 def result() -> Result:
     """The committed sample, as if it had been recorded on this machine."""
-    found = jsonfile.read(SAMPLE)
+    found = result_file.read(SAMPLE)
     tests = tuple(msgspec.structs.replace(test, machine=machine(), scenario_outcome="passed") for test in found.tests)
     return msgspec.structs.replace(found, tests=tests, machine=machine())
 

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.bench import child
 from pytest_grovescale.cluster import machine_lock
-from pytest_grovescale.scenario.windows import AnyOrder, Finish, Line
+from pytest_grovescale.scenario.driver_protocol import AnyOrder, Finish, Line
 from tests.processes import wait_none
 
 LOCK = """

@@ -9,16 +9,15 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
-from pytest_grovescale.bench import subject
-from pytest_grovescale.bench.bench import own_cluster_arguments
+from pytest_grovescale.bench import target_test
 from pytest_grovescale.bench.commands import Environment
-from pytest_grovescale.bench.outcome import FailOn, exit_code
-from pytest_grovescale.bench.parts import so_far
-from pytest_grovescale.bench.recorded import WEAKER, compare_recorded, pairs_in
-from pytest_grovescale.bench.schedule import Slot
-from pytest_grovescale.bench.store import Store
+from pytest_grovescale.bench.driver import own_cluster_arguments
+from pytest_grovescale.bench.from_results import WEAKER, compare_recorded, pairs_in
+from pytest_grovescale.bench.output import FailOn, exit_code
+from pytest_grovescale.bench.stages import so_far
+from pytest_grovescale.bench.store import Slot, Store
 from pytest_grovescale.errors import ExitCode, UsageError
-from pytest_grovescale.report import jsonfile
+from pytest_grovescale.report import result_file
 from tests.golden import masked
 from tests.unit.bench.planned import plan, sample
 
@@ -153,7 +152,7 @@ def test_a_bare_command_shows_its_plan_and_starts_nothing(
 def test_a_plans_time_is_that_of_earlier_runs_here(
     folder: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
-    found = subject.find("")
+    found = target_test.find("")
     earlier = Store.create(folder / "reports", msgspec.structs.replace(plan(), subject=found))
     for part in ("noop", "deploy"):
         earlier.keep(sample(Slot(part=part, round=0, arm="a")))
@@ -166,13 +165,13 @@ def test_a_plans_time_is_that_of_earlier_runs_here(
 def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:
     marked = "import pytest\n@pytest.mark.grovescale(profile='auto', nodes=7)\ndef test_it(scale): pass\n"
     (folder / "test_profiled.py").write_text(marked, encoding="utf-8")
-    found = subject.find("test_profiled.py")
+    found = target_test.find("test_profiled.py")
     assert (found.nodeid, found.nodes, found.cluster) == ("test_profiled.py::test_it", 7, "default")
     assert found.argument == f"{folder}/test_profiled.py::test_it"
 
 
 def test_a_context_that_may_be_used_is_noted_for_every_run() -> None:
-    found = subject.find("test_one.py", Environment(Path("reports"), allowed_contexts=["far"]).options)
+    found = target_test.find("test_one.py", Environment(Path("reports"), allowed_contexts=["far"]).options)
     assert found.allowed_contexts == ("far",)
     assert "--grovescale-allow-context=far" in own_cluster_arguments(found)
 
@@ -194,13 +193,13 @@ def test_recorded_runs_of_one_folder_each_are_one_pair() -> None:
 
 
 def test_passes_with_a_profiler_are_not_compared(folder: Path) -> None:
-    sample = jsonfile.read(Path(SAMPLE) / jsonfile.NAME)
+    sample = result_file.read(Path(SAMPLE) / result_file.NAME)
     (test,) = sample.tests
     pass_ = msgspec.structs.replace(test, test=f"{test.test}[profiled]", profiled=True)
-    jsonfile.write(msgspec.structs.replace(sample, tests=(test, pass_)), folder / "run" / jsonfile.NAME)
+    result_file.write(msgspec.structs.replace(sample, tests=(test, pass_)), folder / "run" / result_file.NAME)
     (pair,) = pairs_in(folder / "run", folder / "run")
     assert not pair.a.test.profiled
-    jsonfile.write(msgspec.structs.replace(sample, tests=(pass_,)), folder / "run" / jsonfile.NAME)
+    result_file.write(msgspec.structs.replace(sample, tests=(pass_,)), folder / "run" / result_file.NAME)
     with pytest.raises(UsageError, match="only passes with a profiler"):
         pairs_in(folder / "run", folder / "run")
 

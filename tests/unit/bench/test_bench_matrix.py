@@ -14,9 +14,8 @@ from pytest_grovescale.analysis import scaling
 from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import Verdict
 from pytest_grovescale.analysis.scaling import SizedRun
-from pytest_grovescale.bench import matrix, matrix_checks, matrix_runs, matrix_sweeps, matrix_table
-from pytest_grovescale.bench.matrix import CLEAN, KINDS, Cell, Defect, Expectation, Growth, Matrix, SecondPass
-from pytest_grovescale.bench.matrix_checks import Measured
+from pytest_grovescale.bench import matrix, matrix_runs, matrix_table
+from pytest_grovescale.bench.matrix import CLEAN, KINDS, Cell, Defect, Expectation, Growth, Matrix, Measured, SecondPass
 from pytest_grovescale.bench.matrix_runs import REFERENCE, Runs
 from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.checks import scaling as scaling_check
@@ -71,7 +70,7 @@ def test_every_argument_is_one_that_the_operator_takes() -> None:
 
 def test_every_check_is_asked_with_arguments_that_can_be() -> None:
     expected = matrix.read()
-    asked = matrix_checks.asked(expected)
+    asked = matrix.asked(expected)
     assert set(asked) == set(KINDS)
     relative = {kind for kind, times in asked.items() if any(one.relative for one in times)}
     assert {"rss", "cpu", "noop_cpu", "milestone"} <= relative
@@ -179,7 +178,7 @@ def test_which_verdicts_hold(expected: Expectation, right: set[Verdict]) -> None
 def test_a_relative_bound_is_a_multiple_of_the_clean_figure() -> None:
     run = measured(NoopRun(rss=100_000_000))
     peak = max(row.peak_rss_bytes for phase in run.test.phases for row in phase.cpu if row.process == "operator")
-    checks = matrix_checks.bounded(matrix_checks.asked(small()), run)
+    checks = matrix.bounded(matrix.asked(small()), run)
     bound = int(text_of(checks["rss"][0]).removeprefix("rss(max=").removesuffix(")"))
     assert bound == pytest.approx(1.5 * peak, rel=0.005)
     assert [tag_of(check) for check in checks["noop_writes"]] == ["noop_writes"]
@@ -190,20 +189,20 @@ def test_a_small_bound_keeps_its_digits() -> None:
         small(), checks={"noop_cpu": [{"per_reconcile": {"times_clean": 1.5}}], "cpu": [{"phase": "deploy", "max": 1}]}
     )
     run = NoopRun(steady_cpu=0.3, idle_cpu=0.1, reconciles={"podcliqueset": 1, "podclique": 2})
-    checks = matrix_checks.bounded(matrix_checks.asked(expected), measured(run))
+    checks = matrix.bounded(matrix.asked(expected), measured(run))
     assert text_of(checks["noop_cpu"][0]) == "noop_cpu(per_reconcile=0.1)"
 
 
 def test_a_clean_run_without_the_figure_bounds_nothing() -> None:
     expected = msgspec.structs.replace(small(), checks={"noop_cpu": [{"per_reconcile": {"times_clean": 1.5}}]})
     with pytest.raises(NotMeasuredError, match="without a defect was not measured"):
-        matrix_checks.bounded(matrix_checks.asked(expected), measured(NoopRun(twin=False)))
+        matrix.bounded(matrix.asked(expected), measured(NoopRun(twin=False)))
 
 
 def test_a_relative_bound_that_is_none_is_refused() -> None:
     wrong = {"rss": [{"max": {"times_clean": "twice"}}]}
     with pytest.raises(DefinitionError, match=r"rss\(max\)"):
-        matrix_checks.asked(msgspec.structs.replace(small(), checks=wrong))
+        matrix.asked(msgspec.structs.replace(small(), checks=wrong))
 
 
 def test_the_worst_of_several_answers_counts(snapshot: SnapshotAssertion) -> None:
@@ -212,8 +211,8 @@ def test_the_worst_of_several_answers_counts(snapshot: SnapshotAssertion) -> Non
         checks={"noop_writes": [{"max": 9}, {"max": 2}, {"max": 9}]},
     )
     run = measured(NoopRun(writes=5))
-    checks = matrix_checks.bounded(matrix_checks.asked(expected), run)
-    (cell,) = matrix_checks.cells(expected, checks, "leak", run)
+    checks = matrix.bounded(matrix.asked(expected), run)
+    (cell,) = matrix.cells(expected, checks, "leak", run)
     assert (cell.said, cell.expected, cell.why, cell.holds) == ("fail", "fires", "writes", True)
     assert cell.asked == "noop_writes(max=2)"
     assert cell.text.endswith(" 5 > 2")
@@ -281,14 +280,14 @@ def test_each_defect_is_told_with_what_catches_it() -> None:
 
 def test_what_is_made_at_one_size_only_is_undecided(tmp_path: Path) -> None:
     expected = small(leak=Defect(fires={"rss": "grows"}))
-    found = matrix_sweeps.cell(Runs(tmp_path, expected, SUBJECT), "leak", Screen(io.StringIO()))
+    found = matrix_runs.growth_cell(Runs(tmp_path, expected, SUBJECT), "leak", Screen(io.StringIO()))
     assert (found.check, found.said, found.holds, found.text) == ("scales", "inconclusive", True, "one size")
     assert found.asked == 'scales("noop_cpu", exponent_max=1.3)'
 
 
 def test_the_files(tmp_path: Path) -> None:
     expected, cells = _cells()
-    files = matrix_table.write(tmp_path, expected, cells)
+    files = matrix_table.write_files(tmp_path, expected, cells)
     assert [file.name for file in files] == ["defects.json", "defects.md"]
     content = json.loads(files[0].read_text())
     assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 9)

@@ -15,7 +15,7 @@ from pytest_grovescale.analysis.run_metrics import metrics_of
 from pytest_grovescale.bench import measured
 from pytest_grovescale.bench.measured import NothingMeasured
 from pytest_grovescale.errors import ClusterError, ExitCode
-from pytest_grovescale.report import jsonfile
+from pytest_grovescale.report import result_file
 from tests.unit.bench.planned import SUBJECT
 
 SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
@@ -24,7 +24,7 @@ SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 @pytest.fixture
 def test_result() -> TestResult:
     """The committed sample's test: deploy, steady-state with a trigger, delete; all passed."""
-    (test,) = jsonfile.read(SAMPLE).tests
+    (test,) = result_file.read(SAMPLE).tests
     return test
 
 

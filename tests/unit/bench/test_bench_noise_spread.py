@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_grovescale.bench import noise
+from pytest_grovescale.bench import power
 from pytest_grovescale.checks import noop_cpu
 
 
 def windows() -> Iterator[list[float]]:
     """The log CPU of a no-op in the windows of one comparison, of each operator without a defect."""
-    recorded = noise.read(noise.RECORDED)
+    recorded = power.read(power.RECORDED)
     for alike, arms in ((True, "ab"), (False, "a")):
         for block in recorded.of("noop", alike=alike):
             for arm in arms:
@@ -29,7 +29,7 @@ def test_the_spread_of_windows_is_the_recorded_one() -> None:
 
 def test_the_spread_of_triggers_is_that_of_windows_side_by_side() -> None:
     """Up to 100 triggers in each of two windows: what differs is the machine's speed from trigger to trigger."""
-    blocks = noise.read(noise.RECORDED).of("noop", alike=True)
+    blocks = power.read(power.RECORDED).of("noop", alike=True)
     ratios = [[math.log(pair.b["noop_cpu"] / pair.a["noop_cpu"]) for pair in block.pairs] for block in blocks]
     pair = math.sqrt(statistics.mean(statistics.variance(block) for block in ratios))
     assert noop_cpu.TRIGGER_NOISE * math.sqrt(2 / 100) < pair < noop_cpu.TRIGGER_NOISE * math.sqrt(2 / 21)

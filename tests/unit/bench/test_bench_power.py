@@ -11,12 +11,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
-from pytest_grovescale.bench import noise, selftest
-from pytest_grovescale.bench.noise import Noise, NoiseBlock, NoisePair, block_of
-from pytest_grovescale.bench.power import draw, figures_of, outcome, power
-from pytest_grovescale.bench.schedule import interleaved
-from pytest_grovescale.bench.store import Plan, Sample, Store
-from pytest_grovescale.bench.subject import Subject
+from pytest_grovescale.bench import power as noise
+from pytest_grovescale.bench import selftest
+from pytest_grovescale.bench.power import Noise, NoiseBlock, NoisePair, block_of, draw, figures_of, outcome, power
+from pytest_grovescale.bench.store import Plan, Sample, Store, interleaved
+from pytest_grovescale.bench.target_test import Subject
 from pytest_grovescale.bench.variant import Variant
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import NotMeasuredError, RecordingError, UsageError

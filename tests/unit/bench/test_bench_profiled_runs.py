@@ -12,14 +12,13 @@ import pytest
 from pytest_grovescale.analysis.profiles.comparison import NotProfiled
 from pytest_grovescale.analysis.result import ProfileResult, TestResult
 from pytest_grovescale.bench import profiled_runs
-from pytest_grovescale.bench.bench import Bench
+from pytest_grovescale.bench.driver import Bench
 from pytest_grovescale.bench.measured import NothingMeasured
 from pytest_grovescale.bench.profiled_runs import Profiled, of_comparison, run_profiled
-from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved
 from pytest_grovescale.bench.screen import Screen
-from pytest_grovescale.bench.store import Plan, Store
+from pytest_grovescale.bench.store import PROFILE, Plan, Slot, Store, interleaved
 from pytest_grovescale.cluster.machine_lock import MachineLock
-from pytest_grovescale.report import jsonfile
+from pytest_grovescale.report import result_file
 from tests.unit.bench.planned import plan, sample
 from tests.unit.report.sample import DEPLOY, RESULT, TEST
 
@@ -41,7 +40,7 @@ def made(store: Store, arm: str, *, missing: dict[str, str] | None = None) -> Pa
     profile = ProfileResult(process="operator", kind="pyspy", file="profiles/o.raw", samples=281)
     rest: dict[str, Any] = {"missing": missing} if missing else {"profiles": (profile,)}
     test: TestResult = msgspec.structs.replace(TEST, phases=(msgspec.structs.replace(DEPLOY, **rest),))
-    jsonfile.write(msgspec.structs.replace(RESULT, tests=(test,)), folder / jsonfile.NAME)
+    result_file.write(msgspec.structs.replace(RESULT, tests=(test,)), folder / result_file.NAME)
     (folder.parent / "latest").symlink_to(folder.name)
     store.keep(sample(slot))
     return folder
@@ -82,7 +81,7 @@ def test_a_profiler_that_could_not_attach_is_told_with_its_remedy(store: Store) 
 
 def test_a_result_that_cannot_be_read_is_told_with_what_to_do(store: Store) -> None:
     made(store, "a")
-    (made(store, "b") / jsonfile.NAME).write_text("{", encoding="utf-8")
+    (made(store, "b") / result_file.NAME).write_text("{", encoding="utf-8")
     (missing,) = found(store).compared.missing
     assert missing.variant == "B"
     assert missing.next_step

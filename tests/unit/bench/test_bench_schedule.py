@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.bench.schedule import Slot, complete_rounds, interleaved, left, looks, shuffled
+from pytest_grovescale.bench.store import Slot, complete_rounds, interleaved, left, looks, shuffled
 
 sizes = st.lists(st.integers(1, 5000).map(str), min_size=1, max_size=6, unique=True)
 

@@ -7,8 +7,8 @@ import io
 import msgspec
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.bench.schedule import Slot, interleaved
 from pytest_grovescale.bench.screen import Screen, time_left
+from pytest_grovescale.bench.store import Slot, interleaved
 
 
 class Terminal(io.StringIO):

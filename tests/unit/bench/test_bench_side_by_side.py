@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_grovescale.bench.side_by_side import Barrier
-from pytest_grovescale.scenario import barrier as tests_side
+from pytest_grovescale.bench.deploy_runs import Barrier
+from pytest_grovescale.scenario import driver_protocol as tests_side
 
 LONG_S = 10.0
 
@@ -88,22 +88,22 @@ def test_a_driver_that_is_gone_keeps_nobody() -> None:
 
 
 def test_a_test_without_a_driver_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(tests_side.CONNECTION, raising=False)
-    tests_side.inherited().wait()
+    monkeypatch.delenv(tests_side.BARRIER, raising=False)
+    tests_side.inherited_barrier().wait()
     for nonsense in ("", "none", "99999"):
-        monkeypatch.setenv(tests_side.CONNECTION, nonsense)
-        tests_side.inherited().wait()
+        monkeypatch.setenv(tests_side.BARRIER, nonsense)
+        tests_side.inherited_barrier().wait()
 
 
 def test_a_line_is_inherited_once(barrier: Barrier, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = barrier.line(), barrier.line()
     with b:
-        monkeypatch.setenv(tests_side.CONNECTION, str(a.detach()))
-        end = tests_side.inherited()
+        monkeypatch.setenv(tests_side.BARRIER, str(a.detach()))
+        end = tests_side.inherited_barrier()
         one = Waiting(end)
         barrier.look(LONG_S)
         assert one.waits()
-        tests_side.inherited().wait()
+        tests_side.inherited_barrier().wait()
     barrier.look(LONG_S)
     assert one.goes_on()
     end.leave()

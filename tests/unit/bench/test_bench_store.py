@@ -17,12 +17,23 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.pair_contention import RunContention
-from pytest_grovescale.bench.bench import Bench
+from pytest_grovescale.bench.driver import Bench
 from pytest_grovescale.bench.noop_windows import Windows
-from pytest_grovescale.bench.parts import fewest_to_come, is_over, so_far, to_come, to_discard
-from pytest_grovescale.bench.schedule import PROFILE, Slot, interleaved, left
 from pytest_grovescale.bench.screen import Screen
-from pytest_grovescale.bench.store import PLAN, SAMPLES, SCHEMA_VERSION, Plan, Sample, Store, pairs
+from pytest_grovescale.bench.stages import fewest_to_come, is_over, so_far, to_come, to_discard
+from pytest_grovescale.bench.store import (
+    PLAN,
+    PROFILE,
+    SAMPLES,
+    SCHEMA_VERSION,
+    Plan,
+    Sample,
+    Slot,
+    Store,
+    interleaved,
+    left,
+    pairs,
+)
 from pytest_grovescale.cluster.machine_lock import MachineLock
 from pytest_grovescale.errors import RecordingError, UsageError
 from tests.golden import masked

@@ -9,8 +9,7 @@ import pytest
 from pytest_grovescale.analysis.comparison import VariantRun
 from pytest_grovescale.analysis.scaling import Sweep
 from pytest_grovescale.bench import sweep
-from pytest_grovescale.bench.schedule import left
-from pytest_grovescale.bench.store import Plan, Sample, Store
+from pytest_grovescale.bench.store import Plan, Sample, Store, left
 from pytest_grovescale.errors import UsageError
 from tests.unit.bench.planned import MACHINE, SUBJECT
 

@@ -8,9 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import CheckResult, Verdict
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
-from pytest_grovescale.bench.schedule import Slot
-from pytest_grovescale.bench.store import Sample
-from pytest_grovescale.bench.sweep_checks import SweepFailOn, exit_code, judged, of_option
+from pytest_grovescale.bench.store import Sample, Slot
+from pytest_grovescale.bench.sweep import SweepFailOn, exit_code, judged, of_option
 from pytest_grovescale.checks import HotLoop, Scales
 from pytest_grovescale.checks.check import Check, encode
 from pytest_grovescale.checks.judge import judge_all

@@ -12,12 +12,11 @@ from pytest_grovescale.analysis.metrics.history import MetricsHistory, TargetHis
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run
-from pytest_grovescale.exposition.families import Exposition, Family
+from pytest_grovescale.exposition.families import Exposition, Family, parse
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import parse
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Timer, WatchSpec
-from pytest_grovescale.recording.scraping.changes import NOTHING, changes
+from pytest_grovescale.recording.scraping.target import NOTHING, changes
 from tests.unit.analysis.simulated import MACHINE, MS, T0
 from tests.unit.checks.noop_run import NoopRun
 

@@ -18,9 +18,8 @@ from pytest_grovescale.analysis.result import FamilyVerdict
 from pytest_grovescale.checks import NoBuiltinDuplicates
 from pytest_grovescale.checks.metrics.builtin_duplicates import with_verdicts
 from pytest_grovescale.checks.metrics.families import builtins
-from pytest_grovescale.exposition.families import Exposition, Family
+from pytest_grovescale.exposition.families import Exposition, Family, parse
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import parse
 from tests.unit.checks.noop_run import NoopRun
 from tests.unit.checks.scraped_run import (
     ACTIVE,

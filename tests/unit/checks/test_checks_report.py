@@ -13,10 +13,10 @@ from pytest_grovescale.checks.check import encode
 from pytest_grovescale.checks.outcome import failure, line, verdict_lines
 from pytest_grovescale.errors import CheckFailed, GrovescaleError
 from pytest_grovescale.recording.records import CheckDeclared
-from pytest_grovescale.report import junit, markdown
-from pytest_grovescale.report.html.answer import answer
+from pytest_grovescale.report import markdown, result_file
+from pytest_grovescale.report.format import escape
+from pytest_grovescale.report.html.tiles import answer
 from pytest_grovescale.report.terminal import render_test
-from pytest_grovescale.report.wording import escape
 from tests.unit.report.sample import PASSED, RESULT, TEST
 
 CHECKS = (
@@ -107,7 +107,7 @@ def test_markdown_has_a_row_for_each() -> None:
 
 
 def test_junit_has_a_property_for_each() -> None:
-    found = dict(junit.properties(JUDGED))
+    found = dict(result_file.properties(JUDGED))
     assert found["grovescale.check.noop_writes.steady-state"] == "fail"
     assert found["grovescale.check.noop_writes.steady-state.figure"] == "500"
     assert found["grovescale.check.noop_writes.steady-state.bound"] == "0"

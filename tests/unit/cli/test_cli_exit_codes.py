@@ -16,8 +16,8 @@ from pytest_grovescale import cli, errors
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, ComparisonVerdict
 
 # Modules that define errors of their own, and so that their subclasses are known here.
-from pytest_grovescale.bench import answers, measured, outcome, revisions  # noqa: F401
-from pytest_grovescale.bench.outcome import FailOn
+from pytest_grovescale.bench import fetch, output, variant
+from pytest_grovescale.bench.output import FailOn
 from pytest_grovescale.cluster import binary_sources
 from pytest_grovescale.errors import ExitCode, GrovescaleError
 from pytest_grovescale.kube import errors as _api
@@ -44,8 +44,8 @@ CODES = {
     binary_sources.BuildFailed: ExitCode.INFRASTRUCTURE,
     binary_sources.DownloadFailed: ExitCode.INFRASTRUCTURE,
     binary_sources.PackageFailed: ExitCode.INFRASTRUCTURE,
-    revisions.BuildError: ExitCode.INFRASTRUCTURE,
-    answers.AnswerError: ExitCode.INFRASTRUCTURE,
+    variant.BuildError: ExitCode.INFRASTRUCTURE,
+    fetch.AnswerError: ExitCode.INFRASTRUCTURE,
     files.PageError: ExitCode.INFRASTRUCTURE,
     _api.ApiError: ExitCode.INFRASTRUCTURE,
 }
@@ -98,7 +98,7 @@ def test_what_ends_a_command_is_its_exit_code(
 def test_a_comparison_ends_with_its_verdicts_code(verdict: ComparisonVerdict, codes: dict[FailOn, int]) -> None:
     plan = ComparisonPlan(a="a", b="b", gated=(), pairs=1, warmup=0, looks=(1,))
     part = Comparison(plan=plan, verdict=verdict, pairs=1, metrics=())
-    assert {fail_on: outcome.exit_code([part], fail_on) for fail_on in codes} == codes
+    assert {fail_on: output.exit_code([part], fail_on) for fail_on in codes} == codes
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as text
 from prometheus_client.samples import Sample as ClientSample
 
-from pytest_grovescale.exposition.families import Exposition
-from pytest_grovescale.exposition.series import family_of, parse
+from pytest_grovescale.exposition.families import Exposition, family_of, parse
 
 from .samples import canonical
 

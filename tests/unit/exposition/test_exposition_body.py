@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.body import Body, whole_body
-from pytest_grovescale.exposition.limits import Limits
+from pytest_grovescale.exposition.body import Body, Limits, whole_body
 from tests.golden import masked
 
 CUTS = st.lists(st.integers(0, 400), max_size=5)

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.families import Exposition
-from pytest_grovescale.exposition.limits import Limits
+from pytest_grovescale.exposition.body import Limits
+from pytest_grovescale.exposition.families import Exposition, parse
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import parse
 from pytest_grovescale.exposition.write import text_of
 
 from .samples import DATA, OPENMETRICS_TYPE, PROTOBUF, PROTOBUF_TYPE, TEXT, TEXT_TYPE

@@ -12,10 +12,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics_writer
 
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.families import Exposition, Family
-from pytest_grovescale.exposition.limits import Limits
+from pytest_grovescale.exposition.body import Limits
+from pytest_grovescale.exposition.families import Exposition, Family, text
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import text
 
 from . import client
 from .samples import LABELS, NAMES, OPENMETRICS_TYPE, TEXTS, escaped

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
-from pytest_grovescale.exposition.limits import Limits
-from pytest_grovescale.exposition.native import Span, absolute, by_index
+from pytest_grovescale.exposition.body import Limits
+from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram, parse, text
+from pytest_grovescale.exposition.native_histograms import Span, absolute, by_index
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import parse, text
 from tests.wire_messages import message, number, varint
 
 from . import metric_messages as pb

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.exposition.families import Family, MetricType
-from pytest_grovescale.exposition.series import Series, family_of, parse, text
+from pytest_grovescale.exposition.families import Family, MetricType, Series, family_of, parse, text
 
 from .samples import TEXTS, UTF8_LABELS
 

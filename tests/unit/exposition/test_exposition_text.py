@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.families import Exposition, Family, MetricType
-from pytest_grovescale.exposition.limits import Limits
+from pytest_grovescale.exposition.body import Limits
+from pytest_grovescale.exposition.families import Exposition, Family, MetricType, text
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import text
 
 from . import client
 from .samples import LABELS, NAMES, TEXT, TEXTS, UTF8_LABELS, UTF8_NAMES, VALUES, escaped

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from pytest_grovescale.exposition.families import Exposition, Family, MetricType, NativeHistogram
+from pytest_grovescale.exposition.families import Exposition, Family, MetricType, NativeHistogram, text
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.series import text
 from pytest_grovescale.exposition.write import text_of
 
 from .samples import PROTOBUF, PROTOBUF_TYPE, TEXT, TEXTS, UTF8_LABELS, UTF8_NAMES, VALUES

@@ -13,7 +13,8 @@ import yaml
 from aiohttp import web
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.kube import access_files, logs, port_forward
+from pytest_grovescale.kube import access as access_files
+from pytest_grovescale.kube import subresources
 from pytest_grovescale.kube.access import Access, from_kubeconfig, to_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import ServerUnavailable, Unauthorized
@@ -113,9 +114,9 @@ def test_a_log_and_a_forwarded_port_are_begun_with_fresh_credentials(tmp_path: P
             async with Client(access) as reader, Client(access) as forwarder:
                 server.good = "second"
                 kubeconfig(tmp_path / "config", server, "second")
-                lines = [line async for line in logs.follow(reader, "ns", "p", "main")]
-                assert lines == [logs.Line("2026-01-01T00:00:00Z", "hello")]
-                async with port_forward.opened(forwarder, "ns", "p", 80):
+                lines = [line async for line in subresources.follow(reader, "ns", "p", "main")]
+                assert lines == [subresources.Line("2026-01-01T00:00:00Z", "hello")]
+                async with subresources.port_connection(forwarder, "ns", "p", 80):
                     pass
                 assert (reader.retries["401"], forwarder.retries["401"]) == (1, 1)
                 assert server.refused == 2
@@ -127,8 +128,8 @@ def test_files_of_an_access_are_written_anew(tmp_path: Path) -> None:
     file, folder = tmp_path / "config", tmp_path / "files"
     file.write_text(to_kubeconfig(Access(server="https://a:1", token="first"), name="one"), encoding="utf-8")
     access = from_kubeconfig(file)
-    access_files.write(access, folder)
-    token = Path(access_files.address(access, folder, "/metrics").token_file)
+    access_files.write_files(access, folder)
+    token = Path(access_files.address_by_files(access, folder, "/metrics").token_file)
     assert token.read_text() == "first"
     file.write_text(to_kubeconfig(Access(server="https://a:1", token="second"), name="one"), encoding="utf-8")
     renew = access_files.renewal(access, folder)

@@ -16,7 +16,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cli import main
-from pytest_grovescale.operator import certificates
+from pytest_grovescale.operator import webhooks
 from tests.golden import masked
 
 from .surfaces import BAD, HEAD, HEAD_PROTOBUF, family
@@ -150,7 +150,7 @@ def test_the_token_is_sent(tmp_path: Path) -> None:
 def test_a_certificate_is_looked_at(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
-    certificates.write(certificates.issue("127.0.0.1"), tmp_path)
+    webhooks.write(webhooks.issue("127.0.0.1"), tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     with serving(reply(TEXT), tls) as url:

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks.metrics import lint
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.limits import Limits
+from pytest_grovescale.exposition.body import Limits
 from pytest_grovescale.exposition.reader import Reader
 
 from .surfaces import HEAD, HEAD_PROTOBUF

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.operator.sharing import differences
+from pytest_grovescale.operator.install import differences
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text(alphabet="ab", max_size=3)
 values = st.recursive(

@@ -15,9 +15,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import processes
 from pytest_grovescale.errors import DefinitionError, UsageError
-from pytest_grovescale.operator import certificates, manifests, rbac, readiness, webhooks
+from pytest_grovescale.operator import manifests, rbac, readiness, webhooks
+from pytest_grovescale.operator.command import core_numbers
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.limits import core_numbers
 from pytest_grovescale.quantity import memory_bytes
 from tests.golden import masked
 
@@ -100,7 +100,7 @@ def test_a_role_grants_in_its_namespace_only(tmp_path: Path) -> None:
 
 def test_certificate_is_private_and_verifies(tmp_path: Path) -> None:
     folder = tmp_path / "certs"
-    certificates.write(certificates.issue("127.0.0.1"), folder)
+    webhooks.write(webhooks.issue("127.0.0.1"), folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.pods import checking
-from pytest_grovescale.operator.pods.rendering import rendered
+from pytest_grovescale.operator.pods import definition as checking
+from pytest_grovescale.operator.pods.definition import rendered
 from tests.golden import masked
 
 DEPLOYMENT = """\

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.operator.pods.forwarding import Forwarder
+from pytest_grovescale.operator.pods.pod_supervisor import Forwarder
 
 Pod = Callable[[web.WebSocketResponse], Awaitable[None]]
 

@@ -14,8 +14,8 @@ from pytest_grovescale.cluster.kind import images
 from pytest_grovescale.cluster.state import Container
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.pods import image
-from pytest_grovescale.operator.shape import OperatorDefinition
+from pytest_grovescale.operator.pods import operator
+from pytest_grovescale.operator.schema import OperatorDefinition
 from tests.golden import masked
 
 
@@ -52,7 +52,7 @@ def archived(path: Path, content: bytes = b"image") -> OperatorDefinition:
 
 
 def bring(definition: OperatorDefinition, cluster: Cluster) -> bool:
-    return image.bring(definition, cluster, lambda text: None)
+    return operator.bring(definition, cluster, lambda text: None)
 
 
 def test_definition_that_has_none_to_bring(cluster: Cluster, loaded: list[bytes]) -> None:

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.operator.pods.logs import Logs
+from pytest_grovescale.operator.pods.pod_supervisor import Logs
 from pytest_grovescale.operator.pods.replicas import Replica
 
 Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -9,14 +9,7 @@ from pathlib import Path
 import yaml
 
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.prometheus.configuration import (
-    admitted_alike,
-    configuration,
-    target,
-    target_file,
-    write,
-    write_target,
-)
+from pytest_grovescale.prometheus.server import admitted_alike, configuration, target, target_file, write, write_target
 
 PLAIN = Address(url="http://127.0.0.1:8080/metrics")
 SECURE = Address(

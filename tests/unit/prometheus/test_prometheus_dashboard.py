@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.prometheus.api import Metadata
-from pytest_grovescale.prometheus.dashboard import dashboard
-from pytest_grovescale.prometheus.panels import Row, rows
+from pytest_grovescale.prometheus.dashboard import Row, dashboard, rows
 
 FAMILIES = {
     "controller_runtime_reconcile_total": Metadata("counter"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.prometheus.api import ScrapedTarget
-from pytest_grovescale.prometheus.faults import lost, unseen
+from pytest_grovescale.prometheus.opening import lost, unseen
 
 METRICS = """\
 # TYPE prometheus_tsdb_wal_writes_failed_total counter

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 import pytest
 
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.prometheus import moves
-from pytest_grovescale.prometheus.moves import place_now
+from pytest_grovescale.prometheus import server as moves
+from pytest_grovescale.prometheus.server import place_now
 from tests import serving as server
 from tests.processes import new_descendants
 from tests.serving import Reply

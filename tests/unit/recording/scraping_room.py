@@ -17,10 +17,9 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.clock import RecorderClock
-from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.processes import Identity
+from pytest_grovescale.recording.process_table import Identity
+from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Closed, Opened, Scraped
 from pytest_grovescale.recording.scraping.scrapers import Scrapers
 from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.audit import Tail, parse
+from pytest_grovescale.recording.audit_log import Tail, parse
 
 EVENT: dict[str, Any] = {
     "kind": "Event",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.clock import STEP_NS, RecorderClock
+from pytest_grovescale.recording.record_writer import STEP_NS, RecorderClock
 
 
 class Times:

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.recording.conditions import FieldTest, Predicate, WatchSpec
-from pytest_grovescale.recording.expressions import compile_expression, load_function
-from pytest_grovescale.recording.predicates import compile_predicate
+from pytest_grovescale.recording.conditions import (
+    FieldTest,
+    Predicate,
+    WatchSpec,
+    compile_expression,
+    compile_predicate,
+    load_function,
+)
 
 PATHS = ("status.phase", "status.replicas", "spec.gates")
 

@@ -10,16 +10,14 @@ import pytest
 
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.operator.following import Change, Followed, ObjectMeta
+from pytest_grovescale.operator.informer import Change, Followed, ObjectMeta
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.clock import RecorderClock
 from pytest_grovescale.recording.followed_pods import FollowedPods, Lease, _LeaseSpec
-from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import IncidentSeen, PodsToFollow, Update
+from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Incident, Opened
-from pytest_grovescale.recording.scraping.objects import AtLeader
-from pytest_grovescale.recording.scraping.places import Absent
+from pytest_grovescale.recording.scraping.locators import Absent, AtLeader
 from pytest_grovescale.recording.scraping.targets import OfFollowed
 
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.recording.conditions import Count, FieldTest, Predicate, WatchSpec
 from pytest_grovescale.recording.evaluation import Shortfall
-from pytest_grovescale.recording.late import explain, failing
+from pytest_grovescale.recording.timeout_diagnosis import explain, failing
 
 
 @pytest.mark.parametrize(

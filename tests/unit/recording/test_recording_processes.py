@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.cluster.processes import descendants, family
-from pytest_grovescale.recording.processes import (
+from pytest_grovescale.recording.process_table import (
     CoreWait,
     Identity,
     ProcessesFile,
@@ -244,11 +244,11 @@ def test_all_threads_count_that_wait_for_a_core_also_when_they_have_ended() -> N
 
 def test_a_thread_that_was_given_the_id_of_another_does_not_take_its_wait_away(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = iter([b"10 500 3\n", b"10 20 1\n", b""])
-    monkeypatch.setattr("pytest_grovescale.recording.processes.read_bytes", lambda path: next(shown))
+    monkeypatch.setattr("pytest_grovescale.recording.process_table.read_bytes", lambda path: next(shown))
     wait = CoreWait()
     assert [wait.read([(7, ["7"])]) for _ in range(3)] == [500, 520, 520]
 
 
 def test_a_kernel_that_does_not_count_it_is_not_taken_for_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_grovescale.recording.processes.read_bytes", lambda path: b"0 0 0\n")
+    monkeypatch.setattr("pytest_grovescale.recording.process_table.read_bytes", lambda path: b"0 0 0\n")
     assert CoreWait().read([(7, ["7", "8"])]) is None

@@ -16,18 +16,16 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator import certificates
-from pytest_grovescale.operator.following import Followed, ObjectMeta
+from pytest_grovescale.operator import webhooks
+from pytest_grovescale.operator.informer import Followed, ObjectMeta
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.clock import RecorderClock
-from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
 from pytest_grovescale.recording.profiling.captures import Captures
-from pytest_grovescale.recording.profiling.exchange import Exchange
-from pytest_grovescale.recording.profiling.reach import ApiUrl, at_leader
+from pytest_grovescale.recording.profiling.profiler_endpoint import ApiUrl, Exchange, at_leader
 from pytest_grovescale.recording.protocol import ProfileTarget
+from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Lines, Opened, ProfileTaken, SourceFailed
 from pytest_grovescale.recording.scraping.targets import OfFollowed
 from tests.connect_proxy import connect_proxy
@@ -208,8 +206,8 @@ async def answered(address: ApiUrl, path: str) -> bytes:
 
 def test_the_api_server_is_reached_through_its_proxy(tmp_path: Path) -> None:
     body = b"x" * 300_000
-    certificate = certificates.issue("127.0.0.1")
-    certificates.write(certificate, tmp_path)
+    certificate = webhooks.issue("127.0.0.1")
+    webhooks.write(certificate, tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
 

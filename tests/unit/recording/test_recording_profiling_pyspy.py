@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.recording.processes import Identity, identity
+from pytest_grovescale.recording.process_table import Identity, identity
 from pytest_grovescale.recording.profiling import pyspy
 from pytest_grovescale.recording.profiling.capture import ProfileFailed, Taken
 from pytest_grovescale.recording.profiling.pyspy import PySpy
@@ -266,7 +266,7 @@ def test_there_is_no_pyspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 RECORDS_AND_WAITS = """
 import asyncio, sys
 from pathlib import Path
-from pytest_grovescale.recording.processes import identity
+from pytest_grovescale.recording.process_table import identity
 from pytest_grovescale.recording.profiling.pyspy import PySpy
 
 async def main():

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.clock import RecorderClock
-from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.processes import started_ticks
+from pytest_grovescale.recording.process_table import Roster, started_ticks
 from pytest_grovescale.recording.protocol import ProcessExited, Update
+from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import (
     SCHEMA_VERSION,
     AnyRecord,
@@ -26,7 +25,6 @@ from pytest_grovescale.recording.records import (
     ProcessGone,
     ProcessSeen,
 )
-from pytest_grovescale.recording.roster import Roster
 
 
 @pytest.fixture

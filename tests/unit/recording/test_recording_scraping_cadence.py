@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.scraping.cadence import due, offset
+from pytest_grovescale.recording.scraping.target import due, offset
 
 MOMENTS = st.floats(0, 1e7)
 INTERVALS = st.floats(0.01, 600)

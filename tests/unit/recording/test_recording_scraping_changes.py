@@ -13,7 +13,7 @@ from pytest_grovescale.analysis.metrics.history import MetricsHistory
 from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram
 from pytest_grovescale.recording.records import AnyRecord, PhaseStarted, Scraped, TargetGone
-from pytest_grovescale.recording.scraping.changes import NOTHING, Redaction, changes
+from pytest_grovescale.recording.scraping.target import NOTHING, Redaction, changes
 
 SERIES = st.sampled_from(["a", "b", 'c{x="1"}', 'c{x="2"}', "h_count", "h", "t_total"])
 VALUES = st.sampled_from(["0", "1", "1.0", "-0", "1e300", "NaN", "+Inf", "-Inf", "0.1", "5e-324"])

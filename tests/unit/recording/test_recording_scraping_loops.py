@@ -11,7 +11,7 @@ import pytest
 
 from pytest_grovescale.exposition.families import Exposition
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.recording.clock import RecorderClock
+from pytest_grovescale.recording.record_writer import RecorderClock
 from pytest_grovescale.recording.records import AnyRecord, Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scraping import target as target_module
 from tests.unit.recording.scraping_room import Endpoint, Room, reply, scraping, serving, until

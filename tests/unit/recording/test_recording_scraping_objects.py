@@ -15,11 +15,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator.following import Followed
-from pytest_grovescale.recording import following
+from pytest_grovescale.operator.informer import Followed
+from pytest_grovescale.recording import followed_pods
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scraping.connections import Where
-from pytest_grovescale.recording.scraping.objects import ServiceObject, pod_where, service_address, service_where
+from pytest_grovescale.recording.scraping.locators import ServiceObject, pod_where, service_address, service_where
 from pytest_grovescale.recording.scraping.targets import OfPods, OfService, ScrapeTarget
 from tests.unit.recording.scraping_room import Endpoint, reply, scraping, serving, until
 
@@ -280,7 +280,7 @@ def test_addresses_of_services(spec: dict[str, Any], expected: str) -> None:
 
 
 def test_a_refused_watch_is_told_once_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_REFUSED_S", 0.01)
+    monkeypatch.setattr(followed_pods, "_REFUSED_S", 0.01)
 
     async def run() -> None:
         async with api() as cluster:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.operator.listeners import ports_of
-from pytest_grovescale.recording.processes import Identity, started_ticks
+from pytest_grovescale.operator.readiness import ports_of
+from pytest_grovescale.recording.process_table import Identity, started_ticks
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen
-from pytest_grovescale.recording.scraping import places, target
+from pytest_grovescale.recording.scraping import locators, target
 from pytest_grovescale.recording.scraping.targets import OfProcess, ScrapeTarget
 from tests.processes import new_descendants
 from tests.unit.recording.scraping_room import Endpoint, Room, reply, scraping, serving, until
@@ -28,7 +28,7 @@ PAGE = reply("<html>", type="text/html")
 
 @pytest.fixture(autouse=True)
 def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    new_descendants(monkeypatch, places)
+    new_descendants(monkeypatch, locators)
 
 
 async def _silent(writer: asyncio.StreamWriter) -> None:
@@ -125,7 +125,7 @@ def test_a_stranger_at_its_port_is_not_taken_for_it(tmp_path: Path) -> None:
         return room
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(places, "ports_of", lambda pids: {1})
+        patched.setattr(locators, "ports_of", lambda pids: {1})
         (failed,) = asyncio.run(run()).records(SourceFailed)
     assert "does not listen on port" in failed.message
 
@@ -153,7 +153,7 @@ def test_a_process_that_is_not_there_is_no_failure_between_edges(tmp_path: Path)
 def test_a_process_that_starts_has_a_while_to_answer(
     starting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "STARTING_S", 60.0 if starting else 0.0)
+    monkeypatch.setattr(locators, "STARTING_S", 60.0 if starting else 0.0)
 
     async def run() -> Room:
         async with serving() as endpoint:

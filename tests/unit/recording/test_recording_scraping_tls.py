@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.operator import certificates, readiness
+from pytest_grovescale.operator import readiness, webhooks
 from pytest_grovescale.recording.records import Scraped, SourceFailed
 from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
 from tests.unit.recording.scraping_room import scraping
@@ -37,7 +37,7 @@ async def _metrics(request: web.BaseRequest) -> web.StreamResponse:
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[Address]:
     """A server with a certificate of its own, and the address that is let in."""
-    certificates.write(certificates.issue("127.0.0.1"), folder)
+    webhooks.write(webhooks.issue("127.0.0.1"), folder)
     (folder / "token").write_text(f"{TOKEN}\n")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.clock import RecorderClock
-from pytest_grovescale.recording.ledger import Ledger
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.processes import Identity, identity
+from pytest_grovescale.recording.process_table import Identity, identity
 from pytest_grovescale.recording.protocol import StallSeen, Update
+from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Opened, Stalled
 from pytest_grovescale.recording.stalls import Clocks, Heartbeat, Server, StoppedProcesses
 from tests.waiting import wait_until

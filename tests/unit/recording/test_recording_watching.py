@@ -16,10 +16,9 @@ from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import ApiError, Gone, Invalid, ServerUnavailable, Status
 from pytest_grovescale.kube.watch import INITIAL_EVENTS_END, WatchEvent
-from pytest_grovescale.recording import journal, watching
-from pytest_grovescale.recording.clock import RecorderClock
+from pytest_grovescale.recording import journal, watches
 from pytest_grovescale.recording.conditions import WatchSpec
-from pytest_grovescale.recording.ledger import Ledger
+from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import AnyRecord, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
 
 SPEC = WatchSpec(resource="things", path="/api/v1/things", fields=("data.a",))
@@ -98,7 +97,7 @@ async def watch(server: Server, path: Path) -> list[AnyRecord]:
     path.unlink(missing_ok=True)
     ledger = Ledger(journal.Writer(path), RecorderClock(), lambda update: None)
     client = Client(Access(server="http://127.0.0.1:1"))
-    task = asyncio.create_task(watching.Watch("w1", SPEC, client, ledger).run())
+    task = asyncio.create_task(watches.Watch("w1", SPEC, client, ledger).run())
     quiet = asyncio.create_task(server.quiet.wait())
     await asyncio.wait({task, quiet}, return_when=asyncio.FIRST_COMPLETED)
     for each in (task, quiet):
@@ -120,8 +119,8 @@ def test_records_tell_the_servers_state(
 ) -> None:
     async def run() -> tuple[Server, list[AnyRecord]]:
         server = Server(ends, changes)
-        monkeypatch.setattr(watching, "stream", server.stream)
-        monkeypatch.setattr(watching, "_BACKOFF_S", (0.0,))
+        monkeypatch.setattr(watches, "stream", server.stream)
+        monkeypatch.setattr(watches, "_BACKOFF_S", (0.0,))
         return server, await watch(server, tmp_path / "j.jsonl")
 
     server, found = asyncio.run(run())
@@ -158,7 +157,7 @@ def test_a_server_without_initial_events_is_asked_for_a_list(tmp_path: Path, mon
     async def run() -> list[AnyRecord]:
         server = Server([(0, 0, refusal)], [("c", 1)])
         server.version = 8
-        monkeypatch.setattr(watching, "stream", server.stream)
+        monkeypatch.setattr(watches, "stream", server.stream)
         monkeypatch.setattr(Client, "request", request)
         return await watch(server, tmp_path / "j.jsonl")
 

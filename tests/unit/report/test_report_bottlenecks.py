@@ -10,10 +10,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import BottleneckRow, Contention, Suspect, TestResult
-from pytest_grovescale.report.html.answer import answer
+from pytest_grovescale.report.format import escape
+from pytest_grovescale.report.html.tiles import answer
 from pytest_grovescale.report.markdown import summary
 from pytest_grovescale.report.terminal import render_test
-from pytest_grovescale.report.wording import escape
 
 from .sample import DEPLOY, RESULT, STEADY, TEST
 

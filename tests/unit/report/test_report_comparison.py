@@ -21,8 +21,16 @@ from pytest_grovescale.analysis.profiles.comparison import (
     ProfilesCompared,
 )
 from pytest_grovescale.analysis.run_metrics import units_of
-from pytest_grovescale.report.comparison_rows import WORK_HEADING, answer, ratio, rows, sections, work_rows
-from pytest_grovescale.report.comparison_table import render, render_markdown
+from pytest_grovescale.report.comparison_table import (
+    WORK_HEADING,
+    answer,
+    ratio,
+    render,
+    render_markdown,
+    rows,
+    sections,
+    work_rows,
+)
 from pytest_grovescale.report.html.background import Background
 from pytest_grovescale.report.html.page import render_comparison
 from tests.golden import masked

@@ -11,22 +11,22 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import SCHEMA_VERSION
 from pytest_grovescale.errors import RecordingError
-from pytest_grovescale.report import jsonfile, junit, markdown
+from pytest_grovescale.report import markdown, result_file
 
 from .sample import DEPLOY, RESULT, TEST
 
 
 def test_a_result_is_read_back_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "run" / jsonfile.NAME
-    jsonfile.write(RESULT, path)
-    assert jsonfile.read(path) == RESULT
+    path = tmp_path / "run" / result_file.NAME
+    result_file.write(RESULT, path)
+    assert result_file.read(path) == RESULT
     assert json.loads(path.read_text())["schema_version"] == SCHEMA_VERSION
-    assert [entry.name for entry in path.parent.iterdir()] == [jsonfile.NAME]
+    assert [entry.name for entry in path.parent.iterdir()] == [result_file.NAME]
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / jsonfile.NAME
-    jsonfile.write(RESULT, path)
+    path = tmp_path / result_file.NAME
+    result_file.write(RESULT, path)
     before = path.read_bytes()
 
     def full(self: Path, target: Path) -> Path:
@@ -34,34 +34,34 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(RecordingError, match="No space left"):
-        jsonfile.write(RESULT, path)
+        result_file.write(RESULT, path)
     assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == [jsonfile.NAME]
+    assert [entry.name for entry in tmp_path.iterdir()] == [result_file.NAME]
 
 
 def test_a_newer_result_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / jsonfile.NAME
+    path = tmp_path / result_file.NAME
     path.write_text(json.dumps({"schema_version": SCHEMA_VERSION + 1, "something": "else"}))
     with pytest.raises(RecordingError, match=f"schema version {SCHEMA_VERSION + 1}"):
-        jsonfile.read(path)
+        result_file.read(path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}', "\x00", '{"a": 1}'])
 def test_something_else_is_no_result(tmp_path: Path, text: str) -> None:
-    path = tmp_path / jsonfile.NAME
+    path = tmp_path / result_file.NAME
     path.write_text(text)
     with pytest.raises(RecordingError, match="is not a result"):
-        jsonfile.read(path)
+        result_file.read(path)
 
 
 def test_a_result_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="no such file"):
-        jsonfile.read(tmp_path / "no.json")
+        result_file.read(tmp_path / "no.json")
 
 
 def test_junit_properties() -> None:
-    found = dict(junit.properties(TEST))
-    assert len(found) == len(junit.properties(TEST))
+    found = dict(result_file.properties(TEST))
+    assert len(found) == len(result_file.properties(TEST))
     assert found["grovescale.recording"] == "recordings/test_thousand_pods.jsonl"
     assert found["grovescale.deploy.pods-created.seconds"] == "4.2798"
     assert found["grovescale.deploy.pods-created.clock"] == "server"

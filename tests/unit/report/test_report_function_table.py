@@ -13,8 +13,7 @@ from pytest_grovescale.analysis.profiles.comparison import FunctionsCompared, fu
 from pytest_grovescale.analysis.profiles.selection import PhaseProfile, paired
 from pytest_grovescale.analysis.result import FunctionRow, ProfileResult, TestResult
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.report.function_difference import differences_markdown, differences_text
-from pytest_grovescale.report.function_table import tables_markdown, tables_text
+from pytest_grovescale.report.function_table import differences_markdown, differences_text, tables_markdown, tables_text
 from pytest_grovescale.report.markdown import summary
 from pytest_grovescale.report.terminal import render_test
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.profiles import folded
 from pytest_grovescale.analysis.profiles.stacks import StackCounter, Stacks
-from pytest_grovescale.report.html import flames
-from pytest_grovescale.report.html.flames import OTHER, ROOT, Flame, difference_of, flame_of
+from pytest_grovescale.report.html import profiles
+from pytest_grovescale.report.html.profiles import OTHER, ROOT, Flame, difference_of, flame_of
 
 
 def stacks_of(text: str) -> Stacks:
@@ -109,13 +109,13 @@ def test_a_wide_profile_is_pruned_until_it_fits() -> None:
     text = "".join(f"main;f{n};g{n};h{n} {1000 + n % 7}\n" for n in range(900))
     flame = flame_of(stacks_of(text * 2 + "".join(f"main;small{n} 1\n" for n in range(5000))))
     assert flame is not None
-    assert len(flame.depths) <= flames.MAX_FRAMES
+    assert len(flame.depths) <= profiles.MAX_FRAMES
     assert paths(flame, flame.values)["main", OTHER] >= 5000
     assert flame.pruned >= 5000
 
 
 def test_so_many_calls_that_only_a_higher_bound_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flames, "MAX_FRAMES", 100)
+    monkeypatch.setattr(profiles, "MAX_FRAMES", 100)
     flame = flame_of(stacks_of("".join(f"main;f{n};g{n} 1\n" for n in range(400))))
     assert flame is not None
     assert flame.min_share == 0.004
@@ -125,7 +125,7 @@ def test_so_many_calls_that_only_a_higher_bound_helps(monkeypatch: pytest.Monkey
 def test_a_recursion_is_as_deep_as_a_page_can_show() -> None:
     flame = flame_of(stacks_of(";".join(["f"] * 5000) + " 7\n"))
     assert flame is not None
-    assert max(flame.depths) == flames.MAX_DEPTH
+    assert max(flame.depths) == profiles.MAX_DEPTH
 
 
 def test_stacks_beyond_the_limit_are_part_of_the_whole() -> None:

@@ -31,10 +31,9 @@ from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.report.html import assets, files
-from pytest_grovescale.report.html.embedding import csp_hash, json_block
-from pytest_grovescale.report.html.flames import Flame
+from pytest_grovescale.report.html.assets import csp_hash, json_block
 from pytest_grovescale.report.html.page import render_comparison, render_run
-from pytest_grovescale.report.html.profiles import link
+from pytest_grovescale.report.html.profiles import Flame, link
 from pytest_grovescale.report.html.templates import figure, reach_of, span_of
 from pytest_grovescale.report.html.tiles import Against, strip, tiles
 from tests.golden import masked

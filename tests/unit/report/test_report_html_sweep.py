@@ -17,10 +17,10 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.run_metrics import Unit
 from pytest_grovescale.analysis.scaling import ScalingFit, SizedRun, Sweep, sweep
-from pytest_grovescale.bench import outcome
-from pytest_grovescale.bench.subject import Subject
+from pytest_grovescale.bench import output
+from pytest_grovescale.bench.target_test import Subject
 from pytest_grovescale.report.html import files, scaling
-from pytest_grovescale.report.html.embedding import csp_hash
+from pytest_grovescale.report.html.assets import csp_hash
 from pytest_grovescale.report.html.page import render_sweep
 from tests.golden import masked
 
@@ -267,11 +267,11 @@ def test_a_sweep_leaves_its_page_beside_its_json(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     found = grown()
     subject = Subject(nodeid="test_pcs.py::test_pcs", path="/tests/test_pcs.py", name="test_pcs", cluster="local")
-    written = outcome.write_sweep(tmp_path, outcome.SweepFile(subject=subject, sweep=found, checks=judged(found)))
+    written = output.write_sweep(tmp_path, output.SweepFile(subject=subject, sweep=found, checks=judged(found)))
     assert [path.name for path in written] == ["sweep.json", "sweep.md", "sweep.html"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep.html", "sweep.json", "sweep.md"]
     page = (tmp_path / "sweep.html").read_text(encoding="utf-8")
-    again = msgspec.json.decode((tmp_path / "sweep.json").read_bytes(), type=outcome.SweepFile)
+    again = msgspec.json.decode((tmp_path / "sweep.json").read_bytes(), type=output.SweepFile)
     assert page == render_sweep(again.sweep, again.checks)
 
 

@@ -14,7 +14,7 @@ from pytest_grovescale.analysis.analyse import analyse, merge
 from pytest_grovescale.analysis.result import CheckResult, Disruption, Result, TestResult, TestVerdict
 from pytest_grovescale.analysis.verdict import verdict_of
 from pytest_grovescale.recording.records import Closed, TestEnded
-from pytest_grovescale.report import jsonfile, junit, markdown, terminal
+from pytest_grovescale.report import markdown, result_file, terminal
 from pytest_grovescale.report.html.page import render_run
 from tests.unit.analysis.simulated import Simulation
 
@@ -86,8 +86,8 @@ def of_page(test: TestResult) -> str:
 
 
 def of_json(test: TestResult, folder: Path) -> str:
-    jsonfile.write(run_of(test), folder / "result.json")
-    read = jsonfile.read(folder / "result.json")
+    result_file.write(run_of(test), folder / "result.json")
+    read = result_file.read(folder / "result.json")
     assert read.verdict == read.tests[0].verdict
     return read.verdict
 
@@ -98,7 +98,7 @@ RENDERERS: dict[str, Callable[[TestResult, Path], str]] = {
     "terminal -q": lambda test, _: terminal.render_line(test).split()[0].lower(),
     "page": lambda test, _: of_page(test),
     "Markdown": lambda test, _: markdown.summary(run_of(test)).splitlines()[0].rpartition(": ")[2],
-    "JUnit": lambda test, _: dict(junit.properties(test))["grovescale.verdict"],
+    "JUnit": lambda test, _: dict(result_file.properties(test))["grovescale.verdict"],
     "result.json": of_json,
 }
 

@@ -16,9 +16,9 @@ from pytest_grovescale.analysis.result import (
     Result,
     TestResult,
 )
-from pytest_grovescale.report import junit, markdown, terminal
+from pytest_grovescale.report import markdown, result_file, terminal
 from pytest_grovescale.report.html.page import render_run
-from pytest_grovescale.report.sources import cpu_cell
+from pytest_grovescale.report.validity_notes import cpu_cell
 from tests.unit.report.sample import MACHINE, cpu
 
 PHASE = PhaseResult(
@@ -118,7 +118,7 @@ def test_no_write_of_any_kind_is_shown_as_none() -> None:
 
 
 def test_junit_names_the_source() -> None:
-    found = dict(junit.properties(TEST))
+    found = dict(result_file.properties(TEST))
     assert found["grovescale.deploy.operator.cpu_source"] == "scrape"
     assert found["grovescale.deploy.operator.cpu_resolution_seconds"] == "0.0605"
     assert found["grovescale.deploy.operator.client_requests"] == "1507"

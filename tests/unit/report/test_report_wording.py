@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.report import wording
+from pytest_grovescale.report import format
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from pytest_grovescale.report import wording
     ],
 )  # fmt: skip
 def test_three_figures(value: float, text: str) -> None:
-    assert wording.three(value) == text
+    assert format.three(value) == text
 
 
 @pytest.mark.parametrize(
@@ -29,26 +29,26 @@ def test_three_figures(value: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_times(value: float, text: str) -> None:
-    assert wording.seconds(value) == text
+    assert format.seconds(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(96_400_000, "96.4 MB"), (999_600_000, "1.00 GB"), (24e9, "24.0 GB")])
 def test_sizes(value: float, text: str) -> None:
-    assert wording.bytes_(value) == text
+    assert format.bytes_(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0 %"), (0.973, "97 %"), (0.0341, "3.4 %"), (0.00021, "0.02 %")])
 def test_shares(value: float, text: str) -> None:
-    assert wording.percent(value) == text
+    assert format.percent(value) == text
 
 
 @given(st.floats(0.001, 1e9))
 def test_three_figures_are_within_half_a_unit_of_the_third(value: float) -> None:
-    shown = float(wording.three(value).replace(",", ""))
+    shown = float(format.three(value).replace(",", ""))
     assert abs(shown - value) <= value * 0.0051 or abs(shown - value) < 0.00006
 
 
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
-    assert not any(ord(letter) < 32 and letter != "\n" for letter in wording.plain(text))
-    assert "\x1b" not in wording.plain(text)
+    assert not any(ord(letter) < 32 and letter != "\n" for letter in format.plain(text))
+    assert "\x1b" not in format.plain(text)

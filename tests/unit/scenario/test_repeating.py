@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
-from pytest_grovescale.recording.processes import started_ticks
-from pytest_grovescale.scenario import repeating
+from pytest_grovescale.recording.process_table import started_ticks
+from pytest_grovescale.scenario import quiescence
 from pytest_grovescale.scenario.phase import Phase
-from pytest_grovescale.scenario.repeating import limit_s, repeat_triggers
+from pytest_grovescale.scenario.quiescence import limit_s, repeat_triggers
 
 
 class Operator:
@@ -79,7 +79,7 @@ def repeat(*triggered: Workload, limit: float, operator: Operator | None = None)
 
 
 def test_repeated_until_the_operator_has_worked_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeating, "ENOUGH_CPU_S", 0.2)
+    monkeypatch.setattr(quiescence, "ENOUGH_CPU_S", 0.2)
     workload = Workload(cpu_s=0.05)
     rounds, lines = repeat(workload, limit=60)
     assert 1 <= rounds <= 4
@@ -88,7 +88,7 @@ def test_repeated_until_the_operator_has_worked_enough(monkeypatch: pytest.Monke
 
 
 def test_a_workload_triggered_twice_is_triggered_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeating, "ENOUGH_CPU_S", 0.02)
+    monkeypatch.setattr(quiescence, "ENOUGH_CPU_S", 0.02)
     one, other = Workload(cpu_s=0.02), Workload(cpu_s=0.02)
     rounds, _ = repeat(one, other, one, limit=60)
     assert one.triggers == other.triggers == rounds
@@ -114,6 +114,6 @@ def test_an_operator_that_ends_is_told() -> None:
 @given(hold=st.floats(-10, 1e4), left=st.floats(-10, 1e4))
 def test_never_longer_than_what_the_phase_has(hold: float, left: float) -> None:
     limit = limit_s(hold, left)
-    assert 0 <= limit <= repeating.LONGEST_S
+    assert 0 <= limit <= quiescence.LONGEST_S
     assert limit <= max(left, 0)
-    assert limit <= max(repeating.TIMES_HOLD * hold, 0)
+    assert limit <= max(quiescence.TIMES_HOLD * hold, 0)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.workload.pace import Pace, in_parallel
+from pytest_grovescale.workload.actions import Pace, in_parallel
 
 
 class Clock:

@@ -1,0 +1,236 @@
+"""What a definition's ``pod:`` may contain, and its manifests: plain files or a rendered kustomize folder.
+
+Output of Helm (``helm template … > operator.yaml``) is a plain file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from ... import durations
+from ...definitions import Mistakes
+from ...errors import DefinitionError, UsageError
+from .. import manifest_checks, manifests
+from ..command import single_values
+from ..manifests import Manifest
+from ..placeholders import fill, names
+from ..schema import Identity, OperatorDefinition, OperatorFile, Pod, Served, admitted
+from . import deployment
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+"""File names that kustomize reads, https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
+
+_BUILDERS = (("kustomize", "build"), ("kubectl", "kustomize"))
+_BUILD_S = 120.0
+"""Time limit, s. A kustomization may have remote bases to download."""
+
+
+def rendered(paths: Iterable[str | Path]) -> list[Manifest]:
+    """Return the objects of files and folders, in order; a kustomize folder is built first.
+
+    Raises DefinitionError with ``file:line`` for an invalid file, and with the tool's error output for a kustomization
+    that cannot be built.
+    """
+    found: list[Manifest] = []
+    for path in map(Path, paths):
+        if path.is_dir() and (file := _kustomization(path)) is not None:
+            found += manifests.parse(_built(path, file), f"{path} (built)")
+        else:
+            found += manifests.read([path])
+    return found
+
+
+def _kustomization(folder: Path) -> Path | None:
+    return next((folder / name for name in _KUSTOMIZATIONS if (folder / name).is_file()), None)
+
+
+def _built(folder: Path, file: Path) -> str:
+    for name, verb in _BUILDERS:
+        if (tool := shutil.which(name)) is not None:
+            return _run([tool, verb, str(folder)], file)
+    raise DefinitionError(
+        f"{file}:1: there is neither kustomize nor kubectl to build it with",
+        next_step=f"Install one of them, or name what it gives: kubectl kustomize {folder} > operator.yaml",
+    )
+
+
+def _run(command: list[str], file: Path) -> str:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_BUILD_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DefinitionError(f"{file}:1: cannot be built: {error}") from error
+    if done.returncode != 0:
+        raise DefinitionError(
+            f"{file}:1: cannot be built: {done.stderr.strip() or f'exit code {done.returncode}'}",
+            next_step=f"See: {' '.join(command)}",
+        )
+    return done.stdout
+
+
+Keys = tuple[str | int, ...]
+Fail = Callable[..., DefinitionError]
+
+PROVIDED = {"namespace": "namespace that the operator's pods run in"}
+"""Placeholders that the harness fills for pods → description."""
+
+_OF_A_PROCESS = {
+    "env": "Write it under `pod.env`.",
+    "workdir": "A container has its own.",
+    "files": "Put a ConfigMap among `pod.manifests`.",
+    "manifests": "Write them under `pod.manifests`.",
+    "rbac": "What its ServiceAccount may do belongs into `pod.manifests`.",
+    "webhooks": "They belong into `pod.manifests`, with a Service.",
+    "readiness": "Its pods have probes; how long they may take says `pod.rollout_timeout`.",
+    "metrics": "Write `pod.metrics: {port: 8080}`.",
+    "pprof": "Write `pod.pprof: {port: 6060, path: /debug/pprof}`.",
+    "stacks": "Write `pod.stacks: {port: 8081, path: /debug/tasks}`.",
+    "limits": "Give the container `resources` in its manifest.",
+    "stop_grace": "Set terminationGracePeriodSeconds in its manifest.",
+}
+
+
+def check(written: OperatorFile, fail: Fail) -> None:
+    """Raise DefinitionError for contradictory fields."""
+    pod = written.pod
+    if pod is None:
+        return
+    if written.command:
+        raise fail(("pod",), "there is a `command:` too", "An operator is either a process or pods.")
+    fields = {field.name: field for field in msgspec.structs.fields(OperatorFile)}
+    for name, instead in _OF_A_PROCESS.items():
+        if getattr(written, name) != _default(fields[name]):
+            raise fail((name,), "is for an operator that runs as a process; this one runs as pods", instead)
+    if written.identity.service_account:
+        raise fail(("identity", "service_account"), "is the one that the Deployment names", "Leave it out.")
+    _check_numbers(pod, fail)
+    if pod.pprof is not None and pod.pprof.via == "forward":
+        raise fail(
+            ("pod", "pprof", "via"),
+            "a forwarded connection cannot be closed on one side alone, which is what ends a CPU profile",
+            "Leave it out: through the proxy, profiles are taken in rounds.",
+        )
+    _check_image(pod, fail)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _check_numbers(pod: Pod, fail: Fail) -> None:
+    if not pod.manifests:
+        raise fail(("pod", "manifests"), "is empty")
+    given: dict[Keys, str | float] = {("pod", "rollout_timeout"): pod.rollout_timeout}
+    if pod.metrics is not None and pod.metrics.interval is not None:
+        given["pod", "metrics", "interval"] = pod.metrics.interval
+    for path, value in given.items():
+        try:
+            durations.seconds(value)
+        except UsageError as error:
+            raise fail(path, error.message, error.next_step) from None
+    for which, served in endpoints(pod).items():
+        if not served.path.startswith("/"):
+            raise fail(("pod", which, "path"), f"{served.path!r} does not start with '/'")
+        if isinstance(served.port, int) and not 0 < served.port < 65536:
+            raise fail(("pod", which, "port"), f"{served.port} is no port")
+
+
+def _check_image(pod: Pod, fail: Fail) -> None:
+    if pod.archive and pod.dockerfile:
+        raise fail(("pod", "dockerfile"), "there is an `archive:` too", "The image is either built or there.")
+    for name in ("archive", "dockerfile"):
+        if getattr(pod, name) and not pod.image:
+            raise fail(("pod", name), "needs `image:`, the name that the image has")
+    for name in ("context", "build_args"):
+        if getattr(pod, name) and not pod.dockerfile:
+            raise fail(("pod", name), "is for an image that is built; there is no `dockerfile:`")
+
+
+def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
+    """Raise UsageError for an operator that runs as pods on a cluster whose nodes cannot run pods."""
+    if definition.pod is not None and backend == "local":
+        raise UsageError(
+            f"operator {definition.name} runs as pods, and all nodes of a local cluster are simulated: they run none",
+            next_step="Use --grovescale-cluster=kind or existing:CONTEXT, or an operator with a `command:`.",
+        )
+
+
+def replicas(definition: OperatorDefinition) -> int | None:
+    """Return the number of pods in a definition; None: as in its Deployment. Raises UsageError."""
+    asked = definition.pod.replicas if definition.pod is not None else None
+    if asked is None:
+        return None
+    text = fill(str(asked), single_values(definition))
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(
+            f"{definition.source}: pod.replicas: {text!r} is no number of pods", next_step="Give 1 or more."
+        )
+    return int(text)
+
+
+def archive(definition: OperatorDefinition) -> Path | None:
+    """Return the archive of a definition's image; None: no archive. Raises UsageError."""
+    text = fill(definition.pod.archive, single_values(definition)) if definition.pod is not None else ""
+    if not text:
+        return None
+    path = Path(text).expanduser().absolute()
+    if not path.is_file():
+        raise UsageError(f"{definition.source}: pod.archive: no such file: {path}", next_step="Write it: docker save.")
+    return path
+
+
+def tokens_are_sent(definition: OperatorFile) -> bool:
+    """Return whether any endpoint of a definition requires the token of the operator's identity."""
+    return any(part.token for part in admitted(definition).values())
+
+
+def endpoints(pod: Pod) -> dict[str, Served]:
+    """Return the endpoints of the pods themselves, by field name."""
+    metrics = pod.metrics if pod.metrics is not None and pod.metrics.service is None else None
+    found = {"metrics": metrics, "pprof": pod.pprof, "stacks": pod.stacks}
+    return {name: served for name, served in found.items() if served is not None}
+
+
+def resolved(written: OperatorFile, absolute: Callable[[Keys, str], str], fail: Fail) -> OperatorFile:
+    """Return a definition with absolute paths under ``pod:``, ports as numbers, and the identity of its manifests.
+
+    ``absolute`` returns the absolute path of an existing file for a field. Raises DefinitionError for manifests without
+    the selected Deployment.
+    """
+    pod = written.pod
+    if pod is None:
+        return written
+    paths = [absolute(("pod", "manifests", index), name) for index, name in enumerate(pod.manifests)]
+    named = {
+        name: absolute(("pod", name), getattr(pod, name))
+        for name in ("archive", "dockerfile", "context")
+        if getattr(pod, name) and not list(names(getattr(pod, name)))
+    }
+
+    def wrong(name: str, message: str) -> DefinitionError:
+        return fail(("pod", name), message)
+
+    objects = rendered(paths)
+    mistakes = Mistakes()
+    mistakes.errors += manifest_checks.of_any_kind(objects)
+    mistakes.demand_none()
+    chosen = deployment.choose(objects, pod, written.identity.namespace, wrong)
+    ports = {name: _numbered(chosen, name, served, fail) for name, served in endpoints(pod).items()}
+    return msgspec.structs.replace(
+        written,
+        pod=msgspec.structs.replace(pod, manifests=paths, **named, **ports),
+        identity=Identity(namespace=chosen.namespace, service_account=chosen.service_account),
+    )
+
+
+def _numbered(chosen: deployment.Chosen, name: str, served: Served, fail: Fail) -> Served:
+    number = deployment.port(chosen, served.port)
+    if number is None:
+        raise fail(("pod", name, "port"), f"the container {chosen.container} has no port {served.port!r}")
+    return msgspec.structs.replace(served, port=number)

@@ -1,0 +1,187 @@
+"""Why a phase timed out: which objects are late, and what the API says about them. Bounded at any scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from .. import redaction
+from ..kube.client import Client
+from ..kube.errors import ApiError, NotFound
+from .conditions import Predicate, compile_predicate
+from .evaluation import Shortfall
+from .fieldpath import lookup, parse
+from .records import LateObject, ObjectRef
+
+LIMIT = 10
+"""Maximum number of late objects reported for each milestone."""
+
+_EVENTS = 5
+_REQUEST_S = 3.0
+_TEXT = 300
+
+_Object = dict[str, Any]
+
+
+async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at: int) -> list[LateObject]:
+    """Return the late objects of all open milestones: one GET and one bounded LIST of events for each object.
+
+    After an API server failed to answer once, it is not asked about the other objects.
+    """
+    found: list[LateObject] = []
+    reachable = True
+    for shortfall in shortfalls:
+        if missing := _missing(shortfall):
+            watch = shortfall.count.watch
+            ref = ObjectRef(resource=watch.resource, namespace=_namespace(watch.path), name=shortfall.count.name)
+            found.append(LateObject(at=at, phase=phase, milestone=shortfall.milestone, object=ref, reason=missing))
+        for ref in shortfall.objects[:LIMIT]:
+            owner, reason, events = "", "the API server does not answer", list[str]()
+            if reachable:
+                owner, reason, events, reachable = await _tell(ref, shortfall, client)
+            found.append(
+                LateObject(
+                    at=at,
+                    phase=phase,
+                    milestone=shortfall.milestone,
+                    object=ref,
+                    owner=owner,
+                    reason=redaction.text(reason),
+                    events=[redaction.text(event) for event in events],
+                )
+            )
+    return found
+
+
+def _missing(shortfall: Shortfall) -> str:
+    """Return a note about objects that do not exist, when that is (part of) the cause."""
+    count = shortfall.count
+    absent = count.n - shortfall.have - len(shortfall.objects)
+    if shortfall.surplus or absent <= 0 or len(shortfall.objects) >= LIMIT:
+        return ""
+    return "does not exist" if count.name else f"{absent} of {count.n} do not exist"
+
+
+def _namespace(path: str) -> str:
+    _, _, rest = path.partition("/namespaces/")
+    return rest.split("/")[0]
+
+
+async def _tell(ref: ObjectRef, shortfall: Shortfall, client: Client) -> tuple[str, str, list[str], bool]:
+    """Return owner, reason, last events, and whether the API server answered."""
+    try:
+        obj = await _get(ref, shortfall.count.watch.path, client)
+        reason = "; ".join(
+            (
+                *failing(obj, shortfall),
+                *explain(obj, leaving=shortfall.surplus and shortfall.count.where == Predicate()),
+            )
+        )
+        return _owner(obj), reason, await _events(ref, obj, client), True
+    except NotFound:
+        return "", "is gone from the API; the watch has not told of it yet", [], True
+    except ApiError as error:
+        return "", f"the API server could not be asked: {error.message}", [], 400 <= error.code < 500
+
+
+async def _get(ref: ObjectRef, path: str, client: Client) -> _Object:
+    if ref.namespace and "/namespaces/" not in path:
+        # The watch covers all namespaces.
+        head, _, plural = path.rpartition("/")
+        path = f"{head}/namespaces/{ref.namespace}/{plural}"
+    body = await client.request("GET", f"{path}/{ref.name}", timeout=_REQUEST_S)
+    return msgspec.json.decode(body, type=dict[str, Any])
+
+
+def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
+    """Return the field tests that an object fails, as text; none for an object that should not exist."""
+    if shortfall.surplus:
+        return []
+    count = shortfall.count
+    found = {path: lookup(obj, parse(path)) for path in count.watch.fields}
+    fields = {path: value for path, value in found.items() if value is not UNSET}
+    told = []
+    for test in count.where.tests:
+        value = f"{test.path} is {fields[test.path]!r}" if test.path in fields else f"{test.path} is absent"
+        try:
+            if compile_predicate(Predicate(tests=(test,)), count.watch)(fields):
+                continue
+        except TypeError as error:
+            value = str(error)
+        told.append(f"{value}, wanted {test.op} {test.value!r}")
+    return told
+
+
+def explain(obj: _Object, *, leaving: bool) -> list[str]:
+    """Return the object's own reasons for its state, as text; ``leaving``: it should be gone."""
+    meta, spec, status = (_part(obj, key) for key in ("metadata", "spec", "status"))
+    told = []
+    if deleted := meta.get("deletionTimestamp"):
+        told.append(f"deletion was asked for at {deleted}")
+    elif leaving:
+        told.append("nobody has asked for its deletion")
+    if finalizers := meta.get("finalizers"):
+        told.append(f"finalizers {', '.join(map(str, finalizers))}")
+    if gates := [str(gate.get("name")) for gate in _parts(spec, "schedulingGates")]:
+        told.append(f"scheduling gates {', '.join(gates)}")
+    if isinstance(status.get("phase"), str):
+        told.append(f"phase {status['phase']}")
+    for condition in _parts(status, "conditions"):
+        if condition.get("status") != "True":
+            told.append(_condition(condition))
+    for container in (*_parts(status, "initContainerStatuses"), *_parts(status, "containerStatuses")):
+        waiting = _part(_part(container, "state"), "waiting")
+        if waiting:
+            told.append(f"container {container.get('name')} waits: {_reason(waiting)}")
+    return told
+
+
+def _condition(condition: _Object) -> str:
+    why = _reason(condition)
+    return f"{condition.get('type')}={condition.get('status')}" + (f" ({why})" if why else "")
+
+
+def _reason(obj: _Object) -> str:
+    return ": ".join(str(obj[key])[:_TEXT] for key in ("reason", "message") if obj.get(key))
+
+
+def _owner(obj: _Object) -> str:
+    owners = _parts(_part(obj, "metadata"), "ownerReferences")
+    owner = next((o for o in owners if o.get("controller")), owners[0] if owners else None)
+    return f"{owner.get('kind')}/{owner.get('name')}" if owner else ""
+
+
+async def _events(ref: ObjectRef, obj: _Object, client: Client) -> list[str]:
+    uid = _part(obj, "metadata").get("uid", "")
+    params = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "50"}
+    path = f"/api/v1/namespaces/{ref.namespace or 'default'}/events"
+    try:
+        body = await client.request("GET", path, params=params, timeout=_REQUEST_S)
+    except ApiError as error:
+        return [f"its events cannot be read: {error.message}"]
+    items = _parts(msgspec.json.decode(body, type=dict[str, Any]), "items")
+    items.sort(key=_moment)
+    return [_event(item) for item in items[-_EVENTS:]]
+
+
+def _moment(event: _Object) -> str:
+    series = _part(event, "series")
+    stamps = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return next((str(stamp) for stamp in stamps if stamp), "")
+
+
+def _event(event: _Object) -> str:
+    times = event.get("count") or _part(event, "series").get("count") or 1
+    return _reason(event) + (f" (×{times})" if times > 1 else "")
+
+
+def _part(obj: _Object, key: str) -> _Object:
+    found = obj.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _parts(obj: _Object, key: str) -> list[_Object]:
+    found = obj.get(key)
+    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []

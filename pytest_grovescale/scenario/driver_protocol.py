@@ -1,0 +1,273 @@
+"""No-op windows driven by a comparison: one deployed workload, measured repeatedly over a socket.
+
+A comparison's driver runs both, and holds the other ends of their sockets. A test writes a byte when it is about to
+begin a phase, and continues when one comes back.
+
+A comparison runs two tests in parallel, each on a cluster of its own. When a phase with triggers has passed, the test
+pauses here and executes the orders of the comparison's driver, which keeps the windows of both tests open at the same
+time and triggers them alternately: orders over a socket, one JSON document per line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from ..analysis.analyse import RECORDINGS
+from ..analysis.result import TestResult
+from ..errors import GrovescaleError, PhaseError, UsageError
+from .phase import Phase, idle_twin_name
+from .quiescence import Rest, idle_cores, trigger_until_done, until_rest
+
+
+def inherited_socket(variable: str) -> socket.socket | None:
+    """Return the socket whose descriptor an environment variable holds, once; None without one."""
+    number = os.environ.pop(variable, "")
+    if not number.isdigit():
+        return None
+    try:
+        return socket.socket(fileno=int(number))
+    except OSError:
+        # The variable was inherited further than the descriptor.
+        return None
+
+
+BARRIER = "GROVESCALE_BARRIER_FD"
+"""Environment variable: file descriptor over which a driver lets phases begin."""
+
+
+class Barrier:
+    """The test's end of the barrier; without a socket it does not wait."""
+
+    def __init__(self, connection: socket.socket | None = None) -> None:
+        self._connection = connection
+
+    def wait(self) -> None:
+        """Return when the other test is about to begin a phase as well, or has ended; Ctrl-C ends the wait."""
+        if self._connection is None:
+            return
+        # A driver that is gone sends nothing: a test that it has started interrupts itself.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.sendall(b".")
+            self._connection.recv(1)
+
+    def leave(self) -> None:
+        """Release the other test for good: this one begins no further phase."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def inherited_barrier() -> Barrier:
+    """Return the barrier of the driver that started this process, once; else one that does not wait."""
+    return Barrier(inherited_socket(BARRIER))
+
+
+if TYPE_CHECKING:
+    from ..operator.handle import Operator
+    from .scale import Scale
+    from .workloads import WorkloadHandle
+
+CONNECTION = "GROVESCALE_WINDOWS_FD"
+"""Environment variable: file descriptor over which a driver has windows measured."""
+
+_AFTER_RESTART_S = 300.0
+_TIMEOUT_S = 3600.0
+"""The driver keeps the time; this only ends an abandoned window."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
+    """Message of the driver."""
+
+
+class Restart(Order, tag="restart", frozen=True, kw_only=True):
+    """Restart the operator; answered by ``Rested`` once it has caught up and is idle."""
+
+
+class Begin(Order, tag="begin", frozen=True, kw_only=True):
+    """Begin a phase: a window or its idle twin; answered by ``Done``."""
+
+    name: str
+    twin_of: str = ""
+    """Of an idle twin: the window's name."""
+
+
+class Trigger(Order, tag="trigger", frozen=True, kw_only=True):
+    """Trigger every workload once; answered by ``Rested`` once the operator is done with it.
+
+    Triggers during an earlier reconcile are coalesced in its queue: a slow variant would do less work for each, and
+    look fast.
+    """
+
+    limit_s: float
+    """Maximum wait: an operator in a loop is never done."""
+
+
+class End(Order, tag="end", frozen=True, kw_only=True):
+    """End the phase; answered by ``Done``."""
+
+
+class Report(Order, tag="report", frozen=True, kw_only=True):
+    """Report the measurements of a window and its twin; answered by ``Measured``."""
+
+    name: str
+
+
+class Finish(Order, tag="finish", frozen=True, kw_only=True):
+    """Let the test continue to its end. Not answered."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="say"):
+    """Message of the test."""
+
+
+class Ready(Answer, tag="ready", frozen=True, kw_only=True):
+    """Sent once, without an order: the workload is deployed and the operator idle."""
+
+    idle_cores: float
+
+
+class Done(Answer, tag="done", frozen=True, kw_only=True):
+    pass
+
+
+class Rested(Answer, tag="rested", frozen=True, kw_only=True):
+    rest: Rest
+
+
+class Measured(Answer, tag="measured", frozen=True, kw_only=True):
+    test: TestResult
+    """The test's result with two phases: the idle twin and the window."""
+
+
+class Failed(Answer, tag="failed", frozen=True, kw_only=True):
+    """An order failed; the test fails, and sends nothing more."""
+
+    message: str
+    next_step: str = ""
+
+
+AnyOrder = Restart | Begin | Trigger | End | Report | Finish
+AnyAnswer = Ready | Done | Rested | Measured | Failed
+
+T = TypeVar("T")
+
+
+class Line(Generic[T]):
+    """One end of the socket between driver and test, for messages of the given types."""
+
+    def __init__(self, connection: socket.socket, heard: Any) -> None:
+        self._connection = connection
+        self._reader = connection.makefile("rb")
+        self._decode = msgspec.json.Decoder(heard).decode
+
+    def say(self, message: Order | Answer) -> None:
+        """Send a message; raises BrokenPipeError or ConnectionResetError when the other end is closed."""
+        self._connection.sendall(msgspec.json.encode(message) + b"\n")
+
+    def hear(self) -> T | None:
+        """Wait for the next message; None when the other end has closed or died."""
+        line = b""
+        with contextlib.suppress(ConnectionResetError):
+            line = self._reader.readline()
+        return self._decode(line) if line.endswith(b"\n") else None
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self._connection.fileno()
+
+    def close(self) -> None:
+        self._reader.close()
+        self._connection.close()
+
+
+def inherited_line() -> Line[AnyOrder] | None:
+    """Return the line to the driver that started this process, once; None without one."""
+    connection = inherited_socket(CONNECTION)
+    return None if connection is None else Line(connection, AnyOrder)
+
+
+def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder]) -> None:
+    """Execute the driver's orders until it finishes.
+
+    Raises an order's error, after reporting it to the driver; PhaseError when the driver is gone.
+    """
+    if scale.operator is None:
+        raise UsageError("no-op windows need an operator", next_step="Name one: --grovescale-operator=FILE.")
+    try:
+        with _Windows(scale, workloads, idle_cores(scale.operator)) as windows:
+            line.say(Ready(idle_cores=windows.idle))
+            while not isinstance(order := line.hear(), Finish):
+                if order is None:
+                    raise _driver_gone()
+                line.say(windows.obey(order))
+    except GrovescaleError as error:
+        with contextlib.suppress(OSError):
+            line.say(Failed(message=error.message, next_step=error.next_step))
+        raise
+    except (BrokenPipeError, ConnectionResetError):
+        raise _driver_gone() from None
+    finally:
+        line.close()
+
+
+class _Windows(contextlib.ExitStack):
+    """Executes orders; a phase that an order has begun stays open until another ends it, or something fails."""
+
+    def __init__(self, scale: Scale, workloads: Sequence[WorkloadHandle], idle: float) -> None:
+        super().__init__()
+        self.idle = idle
+        """Cores that the idle operator uses."""
+        self._scale = scale
+        self._workloads = list(dict.fromkeys(workloads))
+
+    def obey(self, order: Restart | Begin | Trigger | End | Report) -> Answer:
+        match order:
+            case Restart():
+                self._scale.restart_operator()
+                return Rested(rest=until_rest(self._operator, self.idle, limit_s=_AFTER_RESTART_S))
+            case Begin(name=name, twin_of=twin_of):
+                # A window is still open where the other variant has failed in the middle of it.
+                self.close()
+                window = self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of))
+                window.edges_only()
+                window.begin()
+                return Done()
+            case Trigger(limit_s=limit_s):
+                return Rested(rest=self._trigger(limit_s))
+            case End():
+                self.close()
+                return Done()
+            case Report(name=name):
+                return Measured(test=_told(self._scale, name))
+
+    def _trigger(self, limit_s: float) -> Rest:
+        phase = self._scale.current
+        if phase is None:
+            raise UsageError("a trigger outside a window", next_step="Begin one first.")
+        return trigger_until_done(self._operator, self._workloads, self.idle, limit_s=limit_s, wait=phase.pass_time)
+
+    @property
+    def _operator(self) -> Operator:
+        assert self._scale.operator is not None
+        return self._scale.operator
+
+
+def _told(scale: Scale, name: str) -> TestResult:
+    """Return the test's result with two phases, a window and its idle twin."""
+    result = scale.result()
+    phases = tuple(phase for phase in result.phases if phase.name in (idle_twin_name(name), name))
+    recording = f"{RECORDINGS}/{scale.recorder.journal.name}"
+    return msgspec.structs.replace(result, recording=recording, phases=phases, watches=(), evidence=())
+
+
+def _driver_gone() -> PhaseError:
+    return PhaseError(
+        "the comparison that this test measured windows for is gone",
+        next_step="Let it go on with: grovescale compare --resume",
+    )
