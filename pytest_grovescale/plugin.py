@@ -39,7 +39,7 @@ __all__ = [
 _OF_WORKER = "grovescale_mistakes"
 # Key of a worker's output: the parameters that its tests have read.
 _READ = "grovescale_read"
-# File for a comparison with the collected tests; see bench/subject.py.
+# File for a comparison with the collected tests; see bench/target_test.py.
 _DESCRIBE = "GROVESCALE_DESCRIBE"
 # File descriptor whose other end a comparison holds; see bench/child.py.
 _DRIVER = "GROVESCALE_DRIVER_FD"

@@ -153,7 +153,7 @@ def access(folder: Path, role: str) -> Access:
 
 
 def access_files(folder: Path) -> Path:
-    """Return the folder of the harness' credential files (``kube/access_files.py``)."""
+    """Return the folder of the harness' credential files (``kube/access.py``)."""
     return folder / "access" / "files"
 
 

@@ -238,7 +238,7 @@ import os, signal, sys
 from pathlib import Path
 from pytest_grovescale.cluster import handle
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.pods import bring_up as starting
+from pytest_grovescale.operator.pods import operator as starting
 
 cluster = handle.join(sys.argv[1], progress=lambda text: None)
 folder = Path(sys.argv[2])

@@ -53,7 +53,7 @@ async def servers(client: Client) -> int:
 def endpoint(folder: Path, access: Access) -> Address:
     """Return the metrics endpoint, for programs that read credentials from files; writes these files.
 
-    The recorder uses another way (``session/targets.py``).
+    The recorder uses another way (``session/target_discovery.py``).
     """
     files = state.access_files(folder)
     write_files(access, files)

@@ -1,23 +1,15 @@
-"""The operator's Deployment: chosen from its manifests, changed, removed; its pods and their end."""
+"""The operator's Deployment: chosen from its manifests, and changed for this run."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
 from ...cluster.definition import POOL_LABEL
-from ...errors import DefinitionError, OperatorError
-from ...kube.client import Client
-from ...kube.errors import NotFound
-from ...kube.resources import Resource
-from ...kube.subresources import PODS
-from ..informer import follow
-from ..install import MANAGED, OPERATOR
+from ...errors import DefinitionError
 from ..manifests import Manifest, Object
 from ..schema import Pod
 
@@ -160,43 +152,3 @@ def _namespace(obj: Mapping[str, Any], default: str) -> str:
 
 def _title(obj: Mapping[str, Any], default: str) -> str:
     return f"{_namespace(obj, default)}/{obj['metadata'].get('name')}"
-
-
-DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)
-
-GONE_S = 90.0
-"""Time limit for the pods to end, s."""
-
-
-async def remove(client: Client, namespace: str, name: str, *, operator: str) -> bool:
-    """Delete a Deployment; its pods end after that. Return False if there is none, or one of another user."""
-    try:
-        metadata = (await client.get(DEPLOYMENTS, name, namespace))["metadata"]
-        labels = metadata.get("labels") or {}
-        if not labels.get(MANAGED) or labels.get(OPERATOR) != operator:
-            return False
-        await client.delete(DEPLOYMENTS, name, namespace, uid=metadata["uid"])
-    except NotFound:
-        return False
-    return True
-
-
-async def wait_gone(client: Client, namespace: str, selector: str) -> None:
-    """Return when no pod matches a selector. Raises OperatorError after the time limit."""
-    left: list[str] = []
-    live = False
-    try:
-        async with (
-            asyncio.timeout(GONE_S),
-            aclosing(follow(client, PODS, namespace, label_selector=selector)) as changes,
-        ):
-            async for change in changes:
-                live = live or change.kind == "live"
-                left = [pod.metadata.name for pod in change.present.values()]
-                if live and not left:
-                    return
-    except TimeoutError:
-        raise OperatorError(
-            f"pods of the operator are still there {GONE_S:g} s after its Deployment was deleted: {', '.join(left)}",
-            next_step=f"See why: kubectl --namespace {namespace} describe pod {' '.join(left)}",
-        ) from None

@@ -19,7 +19,8 @@ from ..placeholders import fill
 from ..schema import OperatorDefinition
 from . import deployment
 from .definition import rendered, replicas
-from .deployment import DEPLOYMENTS, Changes, Chosen
+from .deployment import Changes, Chosen
+from .removal import DEPLOYMENTS
 
 _CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
 """Toleration of the taint that keeps a workload's pods off a kind cluster's only real node."""

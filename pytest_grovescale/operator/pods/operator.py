@@ -37,8 +37,9 @@ from ..readiness import fetch
 from ..schema import OperatorDefinition, Pod, Served
 from . import deployment, objects, pod_supervisor, state
 from .definition import archive, endpoints, tokens_are_sent
-from .deployment import DEPLOYMENTS, GONE_S, Chosen
+from .deployment import Chosen
 from .objects import Parts
+from .removal import DEPLOYMENTS, GONE_S
 from .rollout import wait_kept, wait_rolled_out, wait_seen
 
 _ANSWER_S = 5.0
@@ -79,25 +80,23 @@ def bring(definition: OperatorDefinition, cluster: Cluster, progress: Progress) 
 
     Raises UsageError on clusters other than kind, ClusterError for errors of the engine or kind.
     """
-    archive, dockerfile = archive(definition), definition.as_pod.dockerfile
-    if archive is None and not dockerfile:
+    file, dockerfile = archive(definition), definition.as_pod.dockerfile
+    if file is None and not dockerfile:
         return False
     if cluster.container is None:
         raise UsageError(
             f"{definition.source}: an image can be brought into a kind cluster of this machine only",
             next_step="Push it to where that cluster pulls from, and give its name: `image:` alone.",
         )
-    if archive is not None and _is_the_last(cluster, archive):
+    if file is not None and _is_the_last(cluster, file):
         return True
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=cluster.directory) as folder:
-        if archive is None:
-            archive = Path(folder) / "image.tar"
-            _build(definition, cluster.container, archive, progress)
-        images.load(
-            archive, cluster.container, kubernetes=cluster.kubernetes, given=cluster.binaries, progress=progress
-        )
-        write_private(cluster.directory / _LAST, _state(archive))
+        if file is None:
+            file = Path(folder) / "image.tar"
+            _build(definition, cluster.container, file, progress)
+        images.load(file, cluster.container, kubernetes=cluster.kubernetes, given=cluster.binaries, progress=progress)
+        write_private(cluster.directory / _LAST, _state(file))
     progress(f"operator {definition.name}: its image is on the nodes after {time.monotonic() - began:.1f} s")
     return True
 

@@ -33,7 +33,7 @@ from ...kube.subresources import PODS, PortForward
 from .. import install
 from ..informer import Change, Followed, follow
 from ..operator_state import PROCESS
-from . import deployment, state
+from . import removal, state
 from .replicas import FollowedPod, Replica, leader, replica_of
 from .state import Kept, Task
 
@@ -390,10 +390,10 @@ class Keeper:
         """Delete webhook configurations and Deployment; return when the pods are gone."""
         task = self._task
         await install.remove(self._client, task.configurations)
-        if not await deployment.remove(self._client, task.namespace, task.deployment, operator=task.operator):
+        if not await removal.remove(self._client, task.namespace, task.deployment, operator=task.operator):
             _say(f"there is no Deployment {task.namespace}/{task.deployment} of this operator to remove")
             return
-        async with asyncio.timeout(deployment.GONE_S):
+        async with asyncio.timeout(removal.GONE_S):
             while self._told.replicas or not self._told.live:
                 await self._changed.wait()
 

@@ -21,7 +21,8 @@ from ..handle import Progress, tail_text
 from ..informer import Change, Followed, follow
 from ..operator_state import PROCESS, RunningPods
 from . import state
-from .deployment import DEPLOYMENTS, Chosen
+from .deployment import Chosen
+from .removal import DEPLOYMENTS
 from .replicas import FollowedPod, Replica, replica_of
 
 MAY_PASS_S = 15.0

@@ -61,13 +61,13 @@ with machine_lock.exclusive() as lock:
 """
 
 LINE = """
-from pytest_grovescale.scenario import windows
+from pytest_grovescale.scenario import driver_protocol
 
 def test_line():
-    line = windows.inherited()
-    assert isinstance(line.hear(), windows.Finish)
+    line = driver_protocol.inherited_line()
+    assert isinstance(line.hear(), driver_protocol.Finish)
     assert line.hear() is None
-    assert windows.inherited() is None
+    assert driver_protocol.inherited_line() is None
 """
 
 
