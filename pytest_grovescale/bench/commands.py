@@ -14,6 +14,7 @@ import msgspec
 from .. import durations
 from ..analysis.comparison import overall
 from ..analysis.pair_contention import limit_of
+from ..analysis.result import NO_OPERATOR
 from ..atomic_write import json_text
 from ..checks import Scales
 from ..errors import RecordingError, UsageError
@@ -251,6 +252,7 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
     parameters = variant.pairs_of("--param", wanted.parameters)
     if wanted.quick and not test:
         parameters = {"replicas": _QUICK_REPLICAS, **parameters}
+    names = names if wanted.git else [operator_of(names, test, environment), *names[1:]]
     pairing, repository = _pairing(wanted, names, parameters)
     return compare.Wanted(
         pairing=pairing,
@@ -286,9 +288,7 @@ def _pairing(wanted: CompareWanted, names: Sequence[str], parameters: dict[str, 
     other = variant.pairs_of("--vs", wanted.other)
     first, second = (*names, "", "")[:2]
     if not wanted.git:
-        return variant.of_definitions(
-            first or DEFAULT_OPERATOR, second, values=values, other=other, parameters=parameters
-        ), ""
+        return variant.of_definitions(first, second, values=values, other=other, parameters=parameters), ""
     if second or other:
         raise UsageError("--git compares two revisions of one definition", next_step="Name one file, without --vs.")
     if not first:
@@ -336,7 +336,7 @@ def run_sweep(
     names, test = _split(wanted.names)
     if len(names) > 1:
         raise UsageError(f"a sweep is of one operator, not of {' and '.join(names)}", next_step="Name one definition.")
-    operator = names[0] if names else DEFAULT_OPERATOR
+    operator = operator_of(names, test, environment)
     values = variant.pairs_of("--set", wanted.values)
     parameters = sweep.DEFAULT_SIZES if wanted.is_bare else variant.pairs_of("--param", wanted.parameters)
     declared = load(operator).declared
@@ -412,6 +412,19 @@ def _split(names: Sequence[str]) -> tuple[list[str], str]:
             next_step="Name at most two definitions (or folders of runs), then one test.",
         )
     return others, tests[0] if tests else ""
+
+
+def operator_of(names: Sequence[str], test: str, environment: Environment) -> str:
+    """Return the operator definition: the named one, else that of the test, else the bundled scenario's."""
+    if names:
+        return names[0]
+    operator = _found(test, environment, {}).operator if test else DEFAULT_OPERATOR
+    if operator in ("", NO_OPERATOR):
+        raise UsageError(
+            f"no operator is named, and {test} runs {'without one' if operator else 'with any'}",
+            next_step="Name its definition file before the test, or in the ini file: grovescale_operator = FILE.",
+        )
+    return operator
 
 
 def _found(test: str, environment: Environment, parameters: Mapping[str, str]) -> Subject:

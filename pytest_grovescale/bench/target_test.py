@@ -38,6 +38,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     allowed_contexts: tuple[str, ...] = ()
     """Non-local contexts of a kubeconfig that may be used."""
+    operator: str = ""
+    """Operator definition that its marker or the ini file names; empty: none."""
 
     @property
     def argument(self) -> str:

@@ -167,7 +167,9 @@ def _resolved(
     """Yield the mistakes in a test's operator and in its cluster."""
     operator: OperatorDefinition | None = None
     try:
-        operator = wanted.definition(item) if uses_operator else None
+        # A run that only collects needs none: `grovescale compare` names the operators itself.
+        needed = uses_operator and (wanted.operator or not item.config.option.collectonly)
+        operator = wanted.definition(item) if needed else None
         if operator is not None and operator.pod is None:
             command.core_numbers(operator.limits.cores)
     except DefinitionError as error:

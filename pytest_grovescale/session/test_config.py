@@ -115,6 +115,7 @@ def describe(items: Sequence[pytest.Item], settings: Settings, file: Path) -> No
                     kubernetes=wanted.kubernetes,
                     nodes=wanted.nodes,
                     allowed_contexts=settings.allow_context,
+                    operator=wanted.operator,
                 )
             )
     file.write_bytes(msgspec.json.encode(subjects))

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.bench import target_test
-from pytest_grovescale.bench.commands import Environment
+from pytest_grovescale.bench.commands import Environment, operator_of
 from pytest_grovescale.bench.driver import own_cluster_arguments
 from pytest_grovescale.bench.from_results import WEAKER, compare_recorded, pairs_in
 from pytest_grovescale.bench.output import FailOn, exit_code
@@ -168,6 +168,19 @@ def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:
     found = target_test.find("test_profiled.py")
     assert (found.nodeid, found.nodes, found.cluster) == ("test_profiled.py::test_it", 7, "default")
     assert found.argument == f"{folder}/test_profiled.py::test_it"
+
+
+def test_the_operator_is_that_of_the_test_where_none_is_given(folder: Path) -> None:
+    environment = Environment(folder / "reports")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    named = "import pytest\n@pytest.mark.grovescale(operator='{}')\ndef test_it(scale): pass\n"
+    for operator in ("kcm-job", "none"):
+        (folder / f"test_{operator}.py").write_text(named.format(operator), encoding="utf-8")
+    assert operator_of((), "", environment) == "reference"
+    assert operator_of(("mine.yaml",), "test_one.py", environment) == "mine.yaml"
+    assert operator_of((), "test_kcm-job.py", environment) == "kcm-job"
+    with pytest.raises(UsageError, match="no operator is named"):
+        operator_of((), "test_none.py", environment)
 
 
 def test_a_context_that_may_be_used_is_noted_for_every_run() -> None:
