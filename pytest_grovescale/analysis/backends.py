@@ -19,9 +19,9 @@ from .result import NO_OPERATOR, OPERATOR, ApiRow, CpuResult, MilestoneResult, P
 
 SCHEMA_VERSION = 1
 
-BackendsVerdict = Literal["equal", "unequal", "not-told"]
-"""``equal``: all counts that must be equal are, in all runs that measured them, two at least; ``not-told``: fewer than
-two runs measured them."""
+BackendsVerdict = Literal["equal", "unequal", "undetermined"]
+"""``equal``: all counts that must be equal are, in all runs that measured them, two at least; ``undetermined``: fewer
+than two runs measured them."""
 
 _OTHERS = ("update", "patch", "get", "list", "watch")
 """Verbs of requests whose number may differ: retries, and updates that are coalesced."""
@@ -165,7 +165,7 @@ def _verdict(rows: Sequence[BackendRow]) -> BackendsVerdict:
     exact = [row for row in rows if row.exact]
     if any(row.differs for row in exact):
         return "unequal"
-    return "equal" if exact and all(len(row.known) > 1 for row in exact) else "not-told"
+    return "equal" if exact and all(len(row.known) > 1 for row in exact) else "undetermined"
 
 
 def _warnings(tests: Sequence[TestResult], runs: Sequence[BackendRun]) -> Iterator[str]:

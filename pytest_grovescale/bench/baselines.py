@@ -143,5 +143,5 @@ def _number(file: Path) -> int:
 
 def _load(file: Path) -> Baseline:
     return read_document(
-        file, Baseline, schema_version=SCHEMA_VERSION, what="a baseline", next_step="Remove it, or save one anew."
+        file, Baseline, schema_version=SCHEMA_VERSION, what="a baseline", next_step="Remove it, or save another."
     )

@@ -63,7 +63,7 @@ def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits
     except aiohttp.ClientConnectorCertificateError as error:
         raise AnswerError(
             f"{source}: {error.certificate_error}",
-            next_step="For a certificate that nobody here vouches for: --ca FILE, or --insecure.",
+            next_step="For a certificate of an unknown authority: --ca FILE, or --insecure.",
         ) from None
     except (FileNotFoundError, IsADirectoryError) as error:
         raise UsageError(f"{source}: {_reason(error)}", next_step=_hint(source)) from None

@@ -138,7 +138,7 @@ def folder_of(reports: Path, resume: str | None) -> Path:
         return reports / f"defects-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     found = Path(resume) if resume else max(reports.glob(f"defects-*/{_RUNS}"), default=reports / _RUNS).parent
     if not (found / _RUNS).is_dir():
-        raise UsageError(f"{found} holds no runs to go on with", next_step="Start anew without --resume.")
+        raise UsageError(f"{found} holds no runs to go on with", next_step="Start again without --resume.")
     return found
 
 

@@ -26,7 +26,7 @@ from .stored_files import named_errors, write_json
 SCHEMA_VERSION = 1
 JSON, MARKDOWN = "defects.json", "defects.md"
 
-_TELLS_ENOUGH, _EVIDENCE = 90, 200
+_LONG_ENOUGH, _EVIDENCE = 90, 200
 """Characters."""
 
 _HELD: dict[Expectation, str] = {"fires": "✓", "undecided": "?", "silent": "·"}
@@ -107,7 +107,7 @@ def caught(matrix: Matrix, cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
 
 def _says(cell: Cell) -> str:
     """Return a check's message; a bare figure is followed by the first line of its evidence."""
-    if len(cell.text) > _TELLS_ENOUGH or not cell.evidence:
+    if len(cell.text) > _LONG_ENOUGH or not cell.evidence:
         return cell.text
     return f"{cell.text} ({shorten(cell.evidence[0], _EVIDENCE, placeholder=' …')})"
 

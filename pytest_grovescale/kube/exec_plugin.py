@@ -74,11 +74,11 @@ def run(plugin: Plugin, *, cluster: Mapping[str, Any], timeout_s: float = TIMEOU
         raise _failed(plugin, "must be asked for credentials at a terminal (interactiveMode: Always)")
     if shutil.which(plugin.command) is None:
         raise _failed(plugin, "is not there, or not executable", plugin.install_hint.strip())
-    told = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": _spec(plugin, cluster)}
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": _spec(plugin, cluster)}
     given = {item["name"]: item["value"] for item in plugin.env or []}
     answer = _output(
         plugin,
-        {**os.environ, **given, "KUBERNETES_EXEC_INFO": msgspec.json.encode(told).decode()},
+        {**os.environ, **given, "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()},
         timeout_s,
     )
     try:
@@ -138,5 +138,5 @@ def _failed(plugin: Plugin, what: str, hint: str = "", *, said: bytes = b"") -> 
     lines = said.decode(errors="replace").strip().splitlines()[-_TAIL_LINES:]
     return ClusterError(
         "\n".join([f"exec plugin {plugin.command} {what}", *(f"  {line}" for line in lines)]),
-        next_step=hint or "It is run with nobody to answer it: log in by hand first, with kubectl for example.",
+        next_step=hint or "It runs without a terminal: log in by hand first, with kubectl for example.",
     )

@@ -206,23 +206,23 @@ def _inside_repeat(written: OperatorFile, path: Keys, name: str) -> bool:
 
 
 def _check_urls(written: OperatorFile, fail: Fail) -> None:
-    told = {name for text in texts(written).values() for name in placeholders.names(text)}
+    passed = {name for text in texts(written).values() for name in placeholders.names(text)}
     for path, url in urls(written).items():
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise fail(path, f"{url!r} is no http or https URL")
         for name in placeholders.names(url):
-            if name in placeholders.PORTS and name not in told:
+            if name in placeholders.PORTS and name not in passed:
                 raise fail(
                     path,
-                    f"{{{name}}} is asked here, but the operator is never told this port",
+                    f"{{{name}}} is used here, but the operator does not get this port",
                     f"Pass {{{name}}} in the command, the environment or a file of `files:`.",
                 )
     endpoints.check(written, fail)
-    if written.webhooks and "webhook_port" not in told:
+    if written.webhooks and "webhook_port" not in passed:
         raise fail(
             ("webhooks",),
-            "the operator is never told the port that its webhooks are called on",
+            "the operator does not get the port that its webhooks are called on",
             "Pass {webhook_port} and {cert_dir} in the command, the environment or a file of `files:`.",
         )
 

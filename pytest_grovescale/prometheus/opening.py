@@ -79,7 +79,7 @@ def unseen(targets: list[ScrapedTarget], failed: dict[str, int]) -> list[str]:
 
 
 Progress = Callable[[str], None]
-Told = Callable[[Sequence[str]], None]
+Report = Callable[[Sequence[str]], None]
 
 _SEEN_S = 30.0
 """Time limit for the first scrapes of new targets, s, plus two intervals; discovery takes up to 5 s of it."""
@@ -153,14 +153,14 @@ def own(
     *,
     keep: bool,
     progress: Progress,
-    told: Told,
+    report: Report,
     coming: Sequence[Coming] = (),
 ) -> Iterator[Live]:
     """Yield a Prometheus that is started for the test, and stop it at the end.
 
     ``coming``: further targets, which come and go.
 
-    Lost samples and failed scrapes are reported at the end: to ``told``, for the recording, and lost samples by a
+    Lost samples and failed scrapes are reported at the end: to ``report``, for the recording, and lost samples by a
     PrometheusWarning as well. ``keep``: its data and a dashboard stay in the occasion's folder. Raises PrometheusError,
     BinaryError.
     """
@@ -176,7 +176,7 @@ def own(
         try:
             yield Live(api, started)
         finally:
-            _tell(_faults(api, started, portal, follower, began), progress, told)
+            _report_faults(_faults(api, started, portal, follower, began), progress, report)
             if keep:
                 _write_dashboard(api, portal, occasion, began=began, all_families=True, progress=progress)
 
@@ -227,9 +227,9 @@ async def _seen(api: Api, started: Server, *, timeout_s: float) -> None:
                 if missing:
                     await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        told = [f"prometheus has not scraped {', '.join(sorted(missing))} within {timeout_s:g} s; its log ends with:"]
+        lines = [f"prometheus has not scraped {', '.join(sorted(missing))} within {timeout_s:g} s; its log ends with:"]
         raise PrometheusError(
-            "\n".join([*told, *(f"  {line}" for line in started.tail())]),
+            "\n".join([*lines, *(f"  {line}" for line in started.tail())]),
             next_step=f"Its whole log: {started.place.log}.",
         ) from None
 
@@ -272,8 +272,8 @@ async def _follow(
         there = await _follow_coming(started, coming, there)
         for name, target in targets.items():
             before = started.targets.get(name)
-            if target.now is not None and (told := await asyncio.to_thread(target.now)) is not None:
-                await asyncio.to_thread(started.follow, name, told)
+            if target.now is not None and (address := await asyncio.to_thread(target.now)) is not None:
+                await asyncio.to_thread(started.follow, name, address)
             pid = target.pid() if target.pid is not None else None
             if before is not None and pid is not None:
                 now = await asyncio.to_thread(place_now, before, pid)
@@ -313,11 +313,11 @@ def _faults(api: Api, started: Server, portal: Portal, follower: Future[None], b
     return found
 
 
-def _tell(found: Faults, progress: Progress, told: Told) -> None:
+def _report_faults(found: Faults, progress: Progress, report: Report) -> None:
     for line in found.unseen:
         progress(f"prometheus: {line}")
     if found.lost or found.unseen:
-        told([*found.lost, *found.unseen])
+        report([*found.lost, *found.unseen])
     if found.lost:
         warnings.warn(PrometheusWarning("\n".join(found.lost)), stacklevel=2)
 

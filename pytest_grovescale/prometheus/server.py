@@ -340,7 +340,7 @@ def _wait_ready(server: Server, first: ProcessInfo, port: int, written: int) -> 
     def step() -> str:
         problem = answers(ready)
         if not problem and not processes.listens(first.pid, port):
-            return f"port {port} is answered by somebody else"
+            return f"port {port} is answered by another process"
         return problem
 
     def dead() -> OperatorError:
@@ -358,10 +358,10 @@ def _wait_ready(server: Server, first: ProcessInfo, port: int, written: int) -> 
 def died(info: ProcessInfo | None, log: Path, when: str, *, from_byte: int = 0) -> PrometheusError:
     """Return the error for a process that has ended, with the last lines of its log."""
     lines = _tail(log, from_byte)
-    told = [f"prometheus {processes.exit_text(info.exit_code if info else None)} {when}"]
-    told += ["last lines of its log:", *(f"  {line}" for line in lines)] if lines else ["its log is empty"]
+    message = [f"prometheus {processes.exit_text(info.exit_code if info else None)} {when}"]
+    message += ["last lines of its log:", *(f"  {line}" for line in lines)] if lines else ["its log is empty"]
     kind = _PortTaken if any(_PORT_TAKEN in line for line in lines) else PrometheusError
-    return kind("\n".join(told), next_step=f"Its whole log: {log}.")
+    return kind("\n".join(message), next_step=f"Its whole log: {log}.")
 
 
 def _tail(log: Path, from_byte: int) -> list[str]:
@@ -384,4 +384,4 @@ def _reload(url: str) -> None:
             body = error.read(2000).decode(errors="replace").strip()
         raise PrometheusError(f"prometheus refuses its new targets: {body}", next_step="Please report this.") from None
     except OSError as error:
-        raise PrometheusError(f"prometheus cannot be told its new targets: {error}") from error
+        raise PrometheusError(f"prometheus cannot get its new targets: {error}") from error

@@ -113,7 +113,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
             case Value(left_out=left_out):
                 raise NotMeasuredError(
                     f"{of}: {left_out} series have fewer than two samples in {durations.text(self.window_s)}",
-                    next_step="Ask later, for a longer window, or use `figure(…)`, which tells the rest.",
+                    next_step="Ask later, for a longer window, or use `figure(…)`, which gives the rest.",
                 )
             case NoData(reason=reason):
                 raise NotMeasuredError(f"{of}: no data: {reason}", next_step="Ask later, or for a longer window.")

@@ -40,7 +40,7 @@ class Following:
 
     async def run(self, resource: Resource, namespace: str, take: Callable[[Change], None], **selection: Any) -> None:
         """Pass each change to ``take``. ``selection``: selectors and shape, as for `operator.following.follow`."""
-        told = ""
+        reported = ""
         while True:
             try:
                 async with aclosing(follow(self._client, resource, namespace, **selection)) as changes:
@@ -50,9 +50,9 @@ class Following:
                             self.answered.set()
             except ApiError as error:
                 self.answered.set()
-                if error.message != told:
-                    told = error.message
-                    self._ledger.failed(self._source, f"{resource.plural} cannot be followed: {told}")
+                if error.message != reported:
+                    reported = error.message
+                    self._ledger.failed(self._source, f"{resource.plural} cannot be followed: {reported}")
             await asyncio.sleep(_REFUSED_S)
 
 

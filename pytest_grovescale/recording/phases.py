@@ -50,8 +50,8 @@ class Phases:
         self._open: PhaseStarted | None = None
         self._complete = False
         self._requests_before = 0
-        self._told: tuple[dict[str, tuple[int, int]], int] = ({}, 0)
-        self._told_at = 0
+        self._reported: tuple[dict[str, tuple[int, int]], int] = ({}, 0)
+        self._reported_at = 0
         self.begun = asyncio.Event()
         """Set when a phase begins: its timers may be due earlier than what the timer task waits for."""
         ledger.on_met = self._met
@@ -92,10 +92,10 @@ class Phases:
         if wanted.profile:
             await self._captures.begin(wanted.phase)
         self._complete = False
-        self._told = ({}, 0)
-        self._told_at = self._ledger.now()
+        self._reported = ({}, 0)
+        self._reported_at = self._ledger.now()
         self._open = PhaseStarted(
-            at=self._told_at,
+            at=self._reported_at,
             phase=wanted.phase,
             timeout_ns=round(wanted.timeout * 1e9),
             hold_ns=round(wanted.hold * 1e9),
@@ -180,10 +180,10 @@ class Phases:
         figures = self._ledger.engine.figures(self._open.phase, now)
         counts = {name: (int(have), round(want)) for name, (have, want) in figures.items()}
         requests = self._audit.requests - self._requests_before if self._audit else 0
-        if (counts, requests) == self._told:
+        if (counts, requests) == self._reported:
             return
-        rate = (requests - self._told[1]) / max((now - self._told_at) / 1e9, 1e-3)
-        self._told, self._told_at = (counts, requests), now
+        rate = (requests - self._reported[1]) / max((now - self._reported_at) / 1e9, 1e-3)
+        self._reported, self._reported_at = (counts, requests), now
         elapsed = (now - self._open.at) / 1e9
         self._ledger.tell(
             Progress(phase=self.name, counts=counts, elapsed=elapsed, api_requests=requests, api_rate=rate)

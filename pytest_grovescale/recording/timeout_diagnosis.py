@@ -81,7 +81,7 @@ async def _tell(ref: ObjectRef, shortfall: Shortfall, client: Client) -> tuple[s
         )
         return _owner(obj), reason, await _events(ref, obj, client), True
     except NotFound:
-        return "", "is gone from the API; the watch has not told of it yet", [], True
+        return "", "is gone from the API; the watch has not shown it yet", [], True
     except ApiError as error:
         return "", f"the API server could not be asked: {error.message}", [], 400 <= error.code < 500
 
@@ -102,7 +102,7 @@ def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
     count = shortfall.count
     found = {path: lookup(obj, parse(path)) for path in count.watch.fields}
     fields = {path: value for path, value in found.items() if value is not UNSET}
-    told = []
+    reasons = []
     for test in count.where.tests:
         value = f"{test.path} is {fields[test.path]!r}" if test.path in fields else f"{test.path} is absent"
         try:
@@ -110,32 +110,32 @@ def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
                 continue
         except TypeError as error:
             value = str(error)
-        told.append(f"{value}, wanted {test.op} {test.value!r}")
-    return told
+        reasons.append(f"{value}, wanted {test.op} {test.value!r}")
+    return reasons
 
 
 def explain(obj: _Object, *, leaving: bool) -> list[str]:
     """Return the object's own reasons for its state, as text; ``leaving``: it should be gone."""
     meta, spec, status = (_part(obj, key) for key in ("metadata", "spec", "status"))
-    told = []
+    reasons = []
     if deleted := meta.get("deletionTimestamp"):
-        told.append(f"deletion was asked for at {deleted}")
+        reasons.append(f"deletion was requested at {deleted}")
     elif leaving:
-        told.append("nobody has asked for its deletion")
+        reasons.append("its deletion was not requested")
     if finalizers := meta.get("finalizers"):
-        told.append(f"finalizers {', '.join(map(str, finalizers))}")
+        reasons.append(f"finalizers {', '.join(map(str, finalizers))}")
     if gates := [str(gate.get("name")) for gate in _parts(spec, "schedulingGates")]:
-        told.append(f"scheduling gates {', '.join(gates)}")
+        reasons.append(f"scheduling gates {', '.join(gates)}")
     if isinstance(status.get("phase"), str):
-        told.append(f"phase {status['phase']}")
+        reasons.append(f"phase {status['phase']}")
     for condition in _parts(status, "conditions"):
         if condition.get("status") != "True":
-            told.append(_condition(condition))
+            reasons.append(_condition(condition))
     for container in (*_parts(status, "initContainerStatuses"), *_parts(status, "containerStatuses")):
         waiting = _part(_part(container, "state"), "waiting")
         if waiting:
-            told.append(f"container {container.get('name')} waits: {_reason(waiting)}")
-    return told
+            reasons.append(f"container {container.get('name')} waits: {_reason(waiting)}")
+    return reasons
 
 
 def _condition(condition: _Object) -> str:

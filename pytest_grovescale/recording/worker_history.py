@@ -56,7 +56,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Number of finished work items."""
 
 
-def tells(series: str) -> bool:
+def is_used(series: str) -> bool:
     """Return whether readings may use a series."""
     return series.startswith(_NAMES)
 
@@ -225,19 +225,19 @@ class CpuTimes:
     def __init__(self) -> None:
         self.clock: list[CpuMoment] = []
         """Reads of the process' CPU clock."""
-        self.told: list[CpuMoment] = []
+        self.scraped: list[CpuMoment] = []
         """``process_cpu_seconds_total`` of its scrapes."""
 
     def known(self) -> bool:
         """Return whether the operator's CPU time is known."""
-        return bool(self.clock or self.told)
+        return bool(self.clock or self.scraped)
 
     def cores(self, start: int, end: int) -> float | None:
         """Return how many cores the operator kept busy between two moments, ns; None where its CPU time is unknown.
 
         Uses the last read before each moment: all that is known when a scrape arrives.
         """
-        for moments in (self.clock, self.told):
+        for moments in (self.clock, self.scraped):
             first, last = _by(moments, start), _by(moments, end)
             if first is None or last is None or first.life != last.life or last.at <= first.at:
                 continue
@@ -309,12 +309,12 @@ class WorkerHistory:
         for series in record.gone:
             self._samples.pop(series, None)
         for series, value in record.samples.items():
-            if tells(series) or series == _PROCESS_CPU:
+            if is_used(series) or series == _PROCESS_CPU:
                 self._samples[series] = value
         _, _, of_edge = record.edge.partition(":")
         phase = of_edge or self._phase
         self.scrapes.append((record.at, phase))
         if _PROCESS_CPU in self._samples:
-            self.cpu.told.append(CpuMoment(record.at, self._samples[_PROCESS_CPU]))
+            self.cpu.scraped.append(CpuMoment(record.at, self._samples[_PROCESS_CPU]))
         for controller, reading in readings_of(self._samples, at=record.at, phase=phase).items():
             self.readings[controller].append(reading)

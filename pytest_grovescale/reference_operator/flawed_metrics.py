@@ -174,9 +174,9 @@ class SinceLastScrape(Collector):
 
     def __init__(self, sources: Sources) -> None:
         self._counts = sources.counts
-        self._told = 0
+        self._reported = 0
 
     def collect(self) -> Iterable[Metric]:
         total = self._counts.pods_created
-        yield CounterMetricFamily("grove_operator_pods_created", "Pods created.", value=total - self._told)
-        self._told = total
+        yield CounterMetricFamily("grove_operator_pods_created", "Pods created.", value=total - self._reported)
+        self._reported = total

@@ -9,7 +9,7 @@ from ..analysis.backends import BackendRow, BackendsTable, Figure
 from .format import NONE, bytes_, count, escape, seconds, three
 from .tables import Column, Sheet
 
-_VERDICT_STYLE = {"equal": "green", "unequal": "bold red", "not-told": "yellow"}
+_VERDICT_STYLE = {"equal": "green", "unequal": "bold red", "undetermined": "yellow"}
 _DIFFERENT = "≠"
 
 
@@ -55,16 +55,16 @@ def render_markdown(found: BackendsTable) -> str:
 def verdict(found: BackendsTable) -> str:
     """Return in a sentence whether the figures that must be equal are."""
     what = "creates, deletes and gate removals"
-    telling = [run.name for run in found.runs if run.name not in found.silent]
+    counting = [run.name for run in found.runs if run.name not in found.silent]
     if found.verdict == "unequal":
         differing = len(found.differing)
         line = f"Not equal: {differing} of {sum(row.exact for row in found.rows)} counts of {what} differ"
     elif found.verdict == "equal":
-        line = f"Equal: {what} are the same on {_listed(telling)}"
+        line = f"Equal: {what} are the same on {_listed(counting)}"
     else:
-        line = f"Not told: {what} are known of {_listed(telling) or 'no run'} only"
-    untold = ", ".join(found.silent)
-    return f"{line}; not told by {untold}" if untold and found.verdict != "not-told" else line
+        line = f"Undetermined: {what} are known of {_listed(counting) or 'no run'} only"
+    uncounted = ", ".join(found.silent)
+    return f"{line}; not counted by {uncounted}" if uncounted and found.verdict != "undetermined" else line
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -74,12 +74,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _differences(found: BackendsTable) -> Iterator[str]:
     for row in found.differing:
-        told = (
+        counts = (
             f"{run.name} {count(round(figure.value))}"
             for run, figure in zip(found.runs, row.figures, strict=True)
             if figure.value is not None
         )
-        yield f"{row.what}: {', '.join(told)} (by {count(round(max(row.known) - min(row.known)))})"
+        yield f"{row.what}: {', '.join(counts)} (by {count(round(max(row.known) - min(row.known)))})"
 
 
 def _cells(row: BackendRow) -> list[str]:
@@ -91,12 +91,12 @@ def _cells(row: BackendRow) -> list[str]:
 def _cell(row: BackendRow, figure: Figure, first: float | None) -> str:
     if figure.value is None:
         return f"{NONE} ({figure.note})" if figure.note else NONE
-    told = [figure.note] if figure.note else []
+    notes = [figure.note] if figure.note else []
     if row.exact:
-        told += [_DIFFERENT] if row.differs and first is not None and first != figure.value else []
+        notes += [_DIFFERENT] if row.differs and first is not None and first != figure.value else []
     elif first and row.unit != "times":
-        told.insert(0, f"{three(figure.value / first)}×")
-    return value(figure.value, row.unit) + (f" ({', '.join(told)})" if told else "")
+        notes.insert(0, f"{three(figure.value / first)}×")
+    return value(figure.value, row.unit) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def value(figure: float, unit: str) -> str:

@@ -10,7 +10,7 @@ from .comparison_table import value
 from .format import NONE, three
 from .tables import Column, Sheet
 
-SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` tells them from noise."
+SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` separates them from noise."
 
 
 def render(

@@ -143,9 +143,9 @@ def _own_markdown(target: TargetSummary) -> list[str]:
         f"`{one.family}` ({', '.join([_from_to(one), *([kinds[one.family].kind] if one.family in kinds else [])])})"
         for one in target.own[:_OWN_SHOWN]
     )
-    told = [f"- {escape(in_words(verdict))}" for verdict in _telling(target)[:_OWN_SHOWN]]
+    lines = [f"- {escape(in_words(verdict))}" for verdict in _telling(target)[:_OWN_SHOWN]]
     more = " …" if len(target.own) > _OWN_SHOWN else ""
-    return [*([f"The operator's own: {names}{more}.", ""] if names else []), *told, *([""] if told else [])]
+    return [*([f"The operator's own: {names}{more}.", ""] if names else []), *lines, *([""] if lines else [])]
 
 
 def _from_to(family: FamilySummary) -> str:

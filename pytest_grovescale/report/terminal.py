@@ -281,7 +281,7 @@ def _reconciles(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         return
     rows = [[controller, *(_reconcile_cell(phase, controller) for phase in phases)] for controller in controllers]
     queues = any(row.source == "work-queue" for phase in phases for row in phase.reconciles)
-    sheet.line("Reconciles (items of work queues: how they ended is not told)" if queues else "Reconciles", _HEADING)
+    sheet.line("Reconciles (items of work queues: results unknown)" if queues else "Reconciles", _HEADING)
     sheet.table([Column("controller"), *(Column(phase.name, figures=True) for phase in phases)], rows)
 
 
@@ -310,7 +310,7 @@ def _late(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
             for item in late[:_LATE_SHOWN]:
                 where = "/".join(part for part in (item.object.namespace, item.object.name) if part)
                 owner = f", of {item.owner}" if item.owner else ""
-                reason = item.reason or "the API tells no reason"
+                reason = item.reason or "the API gives no reason"
                 sheet.item(f"{item.object.resource} {where}{owner}: {reason}")
                 for event in item.events[-2:]:
                     sheet.item(event, "dim", mark="    ")

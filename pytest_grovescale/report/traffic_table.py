@@ -72,7 +72,7 @@ def _write_logged(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
     for phase in phases:
         rows.append([phase.name if phase.audit_complete else f"{phase.name} (at least)", *[""] * (len(verbs) + 4)])
         styles.append("bold")
-        for name, found in _by_identity(phase) or [("nobody", [])]:
+        for name, found in _by_identity(phase) or [("none", [])]:
             rows.append([f"  {name}", *_cells(found, verbs)])
             styles.append("")
     sheet.line("API requests by identity", "bold")

@@ -23,7 +23,7 @@ INCIDENTS: dict[IncidentKind, str] = {
     "api-server-restart": "API server restarted",
 }
 
-OWN_COUNT_HOLDS = "Leases, Events and reviews are in it, and resources are not told"
+OWN_COUNT_HOLDS = "Leases, Events and reviews are in it, and resources are unknown"
 
 
 def reservation(test: TestResult) -> str:

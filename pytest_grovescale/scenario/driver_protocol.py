@@ -244,7 +244,7 @@ class _Windows(contextlib.ExitStack):
                 self.close()
                 return Done()
             case Report(name=name):
-                return Measured(test=_told(self._scale, name))
+                return Measured(test=_measured(self._scale, name))
 
     def _trigger(self, limit_s: float) -> Rest:
         phase = self._scale.current
@@ -258,7 +258,7 @@ class _Windows(contextlib.ExitStack):
         return self._scale.operator
 
 
-def _told(scale: Scale, name: str) -> TestResult:
+def _measured(scale: Scale, name: str) -> TestResult:
     """Return the test's result with two phases, a window and its idle twin."""
     result = scale.result()
     phases = tuple(phase for phase in result.phases if phase.name in (idle_twin_name(name), name))

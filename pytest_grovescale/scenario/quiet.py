@@ -117,7 +117,7 @@ class Quietness:
         if times is None:
             return "/proc/stat cannot be read here"
         if not self._has_api_server:
-            return "the API server runs on another machine, or its load cannot be told from that of other programs"
+            return "the API server runs on another machine, or its load cannot be separated from that of other programs"
         return _Reading(at, times.cores, times.busy_ns, times.steal_ns, own)
 
     def _clocks(self) -> dict[Identity, int]:

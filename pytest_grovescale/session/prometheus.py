@@ -51,7 +51,7 @@ def opened(
             occasion,
             keep=wanted == "keep",
             progress=say,
-            told=lambda lines: recorder.lines("prometheus", lines) if recorder.alive() else None,
+            report=lambda lines: recorder.lines("prometheus", lines) if recorder.alive() else None,
             coming=coming,
         )
     address = Address(url=wanted, token_file=settings.prometheus_token, ca_file=settings.prometheus_ca)

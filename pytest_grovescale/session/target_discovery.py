@@ -200,19 +200,19 @@ class FoundTargets:
         self._portal = portal
         self._client = portal.client(self._access)
         self._wanted = wanted
-        self._told: dict[str, Address] = {}
+        self._last: dict[str, Address] = {}
 
     def __call__(self) -> Mapping[str, Address]:
         """Return the addresses. Raises ApiError for a 4xx/5xx answer of the API server."""
         try:
             found = self._portal.run(self._look())
         except ServerUnavailable:
-            return self._told
+            return self._last
         if self._client.access is not self._access:
             self._access = self._client.access
             access.write_files(self._access, self._files)
-        self._told = {name: self._address(where) for name, where in found.items()}
-        return self._told
+        self._last = {name: self._address(where) for name, where in found.items()}
+        return self._last
 
     async def _look(self) -> dict[str, Where]:
         found: dict[str, Where] = {}

@@ -142,7 +142,7 @@ class Opened:
             occasion,
             keep=keep,
             progress=self.said.append,
-            told=self.told.extend,
+            report=self.told.extend,
             coming=coming,
         ) as live:
             yield Running(live, self._portal)

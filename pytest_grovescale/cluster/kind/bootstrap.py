@@ -39,7 +39,7 @@ PUBLISHED = f"registry.k8s.io/kwok/kwok:v{versions.KWOK}"
 _FOLDER = "/etc/kwok"
 _API_IN_NODE = "https://127.0.0.1:6443"
 _METRICS_PORT = 10247
-_NOBODY = 65534
+_UNPRIVILEGED = 65534
 _READY_S = 180.0
 _NAMESPACE_CHARS = 63
 
@@ -206,7 +206,7 @@ def _deployment(definition: ClusterDefinition, cluster: str, image: str) -> dict
         # Its configuration is a relative path.
         "workingDir": _FOLDER,
         "volumeMounts": [{"name": "files", "mountPath": _FOLDER, "readOnly": True}],
-        "securityContext": {"runAsUser": _NOBODY, "runAsNonRoot": True, "allowPrivilegeEscalation": False},
+        "securityContext": {"runAsUser": _UNPRIVILEGED, "runAsNonRoot": True, "allowPrivilegeEscalation": False},
         "readinessProbe": {"httpGet": {"path": "/healthz", "port": _METRICS_PORT, "host": "127.0.0.1"}},
     }
     labels = {"app": NAME}

@@ -285,7 +285,7 @@ class OperatorPods(Operator):
         Raises OperatorError if the endpoint rejects the request.
         """
         try:
-            told = self._samples().get("process_cpu_seconds_total")
+            cpu_s = self._samples().get("process_cpu_seconds_total")
         except (OSError, GrovescaleError) as error:
             if isinstance(error, (Unauthorized, Forbidden)) and error.by_the_server:
                 raise OperatorError(
@@ -295,7 +295,7 @@ class OperatorPods(Operator):
                 ) from error
             # The pod is starting or ending.
             return None
-        return None if told is None else float(told)
+        return None if cpu_s is None else float(cpu_s)
 
     def _samples(self) -> Mapping[str, str]:
         if isinstance(self.metrics, Address):

@@ -43,17 +43,17 @@ _BLOCK = 1 << 16
 class Forwarder:
     """Listens on loopback; forwards each connection to the pod that is leader at that time.
 
-    ``told`` is called with the text of each error.
+    ``on_error`` is called with the text of each error.
     """
 
     def __init__(
-        self, client: Client, namespace: str, port: int, leader: Callable[[], str], told: Callable[[str], None]
+        self, client: Client, namespace: str, port: int, leader: Callable[[], str], on_error: Callable[[str], None]
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._port = port
         self._leader = leader
-        self._told = told
+        self._on_error = on_error
         self._server: asyncio.Server | None = None
 
     async def open(self) -> int:
@@ -73,7 +73,7 @@ class Forwarder:
                 async with subresources.port_connection(self._client, self._namespace, pod, self._port) as connection:
                     await _exchange(reader, writer, connection)
         except (GrovescaleError, OSError) as error:
-            self._told(f"port {self._port}: {error}")
+            self._on_error(f"port {self._port}: {error}")
         finally:
             # No leader, or the exchange has ended: the reader sees its connection close.
             writer.close()
@@ -229,7 +229,7 @@ class Keeper:
         self._problem = ""
         self._forwards: dict[int, int] = {}
         self._live = False
-        self._told = Kept()
+        self._kept = Kept()
         self._changed = asyncio.Event()
 
     async def run(self, stop: asyncio.Event, log: BinaryIO) -> None:
@@ -260,7 +260,7 @@ class Keeper:
         """Open a local port for each requested forward."""
         task = self._task
         opened = {
-            port: Forwarder(self._client, task.namespace, port, lambda: self._told.leader, _say)
+            port: Forwarder(self._client, task.namespace, port, lambda: self._kept.leader, _say)
             for port in task.forwards
         }
         self._forwards = {port: await forwarder.open() for port, forwarder in opened.items()}
@@ -292,7 +292,7 @@ class Keeper:
             else:
                 self._replicas[replica.uid] = replica
                 logs.see(replica)
-        self._tell()
+        self._report()
 
     async def _lease(self, wanted: str) -> None:
         namespace, _, name = wanted.rpartition("/")
@@ -316,20 +316,20 @@ class Keeper:
             self._leases.pop(key, None)
         else:
             self._leases[key] = change.object.spec.holder_identity or ""
-        self._tell()
+        self._report()
 
     async def _refused(self, problem: str) -> None:
         self._problem = problem
-        self._tell()
+        self._report()
         await asyncio.sleep(_AGAIN_S)
 
     # ---- outputs
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         lease = self._lease_in_force()
         holder = None if self._task.lease is None else self._leases.get(lease, "")
         works = leader(self._replicas.values(), holder)
-        told = Kept(
+        kept = Kept(
             replicas={replica.pod: replica for replica in self._replicas.values()},
             leader=works.pod if works is not None else "",
             lease=lease,
@@ -337,9 +337,9 @@ class Keeper:
             forwards=self._forwards,
             problem=self._problem,
         )
-        if told != self._told:
-            self._told = told
-            state.write(self._folder, told)
+        if kept != self._kept:
+            self._kept = kept
+            state.write(self._folder, kept)
             # A new event for the next change: tasks that wait for this one may be slow.
             self._changed, changed = asyncio.Event(), self._changed
             changed.set()
@@ -351,8 +351,8 @@ class Keeper:
         """
         if self._task.lease:
             return next(iter(self._leases), "")
-        if self._told.lease in self._leases:
-            return self._told.lease
+        if self._kept.lease in self._leases:
+            return self._kept.lease
         pods = [replica.pod for replica in self._replicas.values()]
         held = (key for key, holder in sorted(self._leases.items()) if any(holds(pod, holder) for pod in pods))
         return next(held, "")
@@ -363,7 +363,7 @@ class Keeper:
         tries = 0
         while True:
             changed = self._changed
-            wanted = {replica.container_id: replica for replica in self._told.replicas.values() if replica.running}
+            wanted = {replica.container_id: replica for replica in self._kept.replicas.values() if replica.running}
             missing = [container_id for container_id in wanted if container_id not in known]
             if missing:
                 known |= await asyncio.to_thread(cgroup_processes.main_processes, missing)
@@ -379,7 +379,7 @@ class Keeper:
                 tries += 1
 
     def _publish(self, found: dict[str, cgroup_processes.HostProcess]) -> None:
-        named = {PROCESS if pod == self._told.leader else f"replica/{pod}": process for pod, process in found.items()}
+        named = {PROCESS if pod == self._kept.leader else f"replica/{pod}": process for pod, process in found.items()}
         infos = {name: process.info(name, log=self._task.log) for name, process in named.items()}
         if infos != state.processes(self._folder):
             state.write_processes(self._folder, infos)
@@ -394,7 +394,7 @@ class Keeper:
             _say(f"there is no Deployment {task.namespace}/{task.deployment} of this operator to remove")
             return
         async with asyncio.timeout(removal.GONE_S):
-            while self._told.replicas or not self._told.live:
+            while self._kept.replicas or not self._kept.live:
                 await self._changed.wait()
 
 

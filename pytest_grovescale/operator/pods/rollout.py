@@ -131,8 +131,8 @@ async def wait(client: Client, chosen: Chosen, generation: int, *, timeout: floa
                 # These tasks end with an error only.
                 followed.result()
         if problem := await verdict:
-            told = await events(client, chosen.namespace, [replica.pod for replica in state.replicas()])
-            raise RolloutFailed("\n".join([problem, *(f"  event: {event}" for event in told)]))
+            warned = await events(client, chosen.namespace, [replica.pod for replica in state.replicas()])
+            raise RolloutFailed("\n".join([problem, *(f"  event: {event}" for event in warned)]))
     finally:
         for task in (*follows, verdict):
             task.cancel()
@@ -229,10 +229,10 @@ async def events(client: Client, namespace: str, pods: Iterable[str]) -> list[st
     return _grouped(found)
 
 
-def _grouped(told: Iterable[tuple[str, str]]) -> list[str]:
+def _grouped(warned: Iterable[tuple[str, str]]) -> list[str]:
     """Return the texts about pods, each once with all its pods."""
     pods: dict[str, list[str]] = {}
-    for pod, text in told:
+    for pod, text in warned:
         if text and pod not in pods.setdefault(text, []):
             pods[text].append(pod)
     return [f"{'pods' if len(names) > 1 else 'pod'} {', '.join(names)}: {text}" for text, names in pods.items()]

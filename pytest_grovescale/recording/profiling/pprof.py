@@ -149,7 +149,7 @@ def explained(url: str, error: Exception) -> ProfileFailed:
         case ssl.SSLError():
             remedy = "Set `ca_file`, or `insecure_skip_verify: true`, at pprof in the definition."
         case ConnectionRefusedError():
-            remedy = "Nobody listens there: see pprof.url in the definition, and the operator's log."
+            remedy = "No process listens there: see pprof.url in the definition, and the operator's log."
         case ConnectionError():
             remedy = "The process has ended, and its profile with it: a Go process keeps it to the end."
         case _:

@@ -173,7 +173,7 @@ def _permission_remedy() -> str:
     scope = _YAMA.read_text(encoding="ascii").strip() if _YAMA.is_file() else ""
     if scope in ("2", "3"):
         how = "needs a reboot to change" if scope == "3" else "sudo sysctl kernel.yama.ptrace_scope=1"
-        return f"This kernel allows ptrace to nobody but root (kernel.yama.ptrace_scope={scope}): {how}"
+        return f"This kernel allows ptrace to root only (kernel.yama.ptrace_scope={scope}): {how}"
     return (
         "It needs ptrace: run as the operator's user; in a container add the capability SYS_PTRACE "
         "(docker run --cap-add SYS_PTRACE; securityContext.capabilities.add in a pod)"

@@ -177,7 +177,7 @@ class Target:
         self._last = NOTHING
         self._task: asyncio.Task[None] | None = None
         self._tried = ""
-        self._told = ""
+        self._reported = ""
         """The error journaled since it last answered."""
         self._removed = False
 
@@ -301,7 +301,7 @@ class Target:
         at = self._ledger.now()
         if where.url != self.status.url or self.status.error:
             self._ledger.add(TargetSeen(at=at, target=self.name, url=redaction.url(where.url)))
-        self.status, self._told = Status(where.url, at), ""
+        self.status, self._reported = Status(where.url, at), ""
         self._ledger.add(changes(self._last, found, target=self.name, at=at, edge=edge, took_ns=at - began))
         self._last = found
 
@@ -311,8 +311,8 @@ class Target:
             return
         error = f"{self._tried}: {error}" if self._tried else error
         self.status = self.status._replace(error=error)
-        if edge or (error != self._told and not expected):
-            self._told = error
+        if edge or (error != self._reported and not expected):
+            self._reported = error
             self._ledger.failed(f"scrape:{self.name}", f"{error}{self._age()}")
 
     def _age(self) -> str:

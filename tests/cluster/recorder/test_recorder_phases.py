@@ -301,7 +301,7 @@ def test_account_of_objects_that_do_not_go(plane: Plane, maps: Maps, tmp_path: P
         plane.request("PATCH", f"{maps.path}/c{number}", body, kind="application/merge-patch+json")
     assert len(late) == 10
     for item in late:
-        assert "deletion was asked for at" in item.reason
+        assert "deletion was requested at" in item.reason
         assert "finalizers x.io/wait" in item.reason
     # It asks for those ten only, however many are late.
     own = [

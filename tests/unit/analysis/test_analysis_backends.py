@@ -112,7 +112,7 @@ def test_what_is_no_object_made_or_gate_taken_off_need_not_be_equal(row: ApiRow)
 
 def test_a_run_without_a_log_tells_nothing_and_is_not_taken_for_equal() -> None:
     table = backends_table([run(), run("existing", phase(**UNAUDITED))])
-    assert (table.verdict, table.silent) == ("not-told", ("existing",))
+    assert (table.verdict, table.silent) == ("undetermined", ("existing",))
     assert found(table, "deploy: create pods").figures[1].note == "no audit log"
     assert values(table, "deploy: POST by its own count") == [None, 1000]
     three = backends_table([run(), run("existing", phase(**UNAUDITED)), run("kind")])
@@ -121,7 +121,7 @@ def test_a_run_without_a_log_tells_nothing_and_is_not_taken_for_equal() -> None:
 
 def test_a_phase_that_failed_compares_nothing(snapshot: SnapshotAssertion) -> None:
     table = backends_table([run(), run("kind", phase(outcome="timeout"))])
-    assert table.verdict == "not-told"
+    assert table.verdict == "undetermined"
     assert found(table, "deploy").figures[1].note == "timeout"
     assert "\n".join(table.warnings) == snapshot
 

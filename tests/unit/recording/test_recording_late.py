@@ -18,7 +18,7 @@ from pytest_grovescale.recording.timeout_diagnosis import explain, failing
         ({}, []),
         (
             {"metadata": {"finalizers": ["a/b"], "deletionTimestamp": "T"}},
-            ["deletion was asked for at T", "finalizers a/b"],
+            ["deletion was requested at T", "finalizers a/b"],
         ),
         ({"spec": {"schedulingGates": [{"name": "g1"}, {"name": "g2"}]}}, ["scheduling gates g1, g2"]),
         (
@@ -45,7 +45,7 @@ def test_what_an_object_tells(obj: dict[str, Any], told: list[str]) -> None:
 
 def test_an_object_that_nobody_deletes(snapshot: SnapshotAssertion) -> None:
     assert "\n".join(explain({}, leaving=True)) == snapshot
-    assert explain({"metadata": {"deletionTimestamp": "T"}}, leaving=True) == ["deletion was asked for at T"]
+    assert explain({"metadata": {"deletionTimestamp": "T"}}, leaving=True) == ["deletion was requested at T"]
 
 
 def test_failing_tests_in_words(snapshot: SnapshotAssertion) -> None:

@@ -138,7 +138,7 @@ def test_a_process_that_ends_takes_its_profile_with_it(program: Path, tmp_path: 
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
-    assert "Nobody listens" in failure(Address(url="http://127.0.0.1:1/debug/pprof"), tmp_path / "x").line
+    assert "No process listens" in failure(Address(url="http://127.0.0.1:1/debug/pprof"), tmp_path / "x").line
 
 
 def test_snapshots_and_stacks(program: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_figures_that_may_differ_have_a_ratio_to_the_first() -> None:
 
 
 def test_a_figure_that_is_missing_says_why_and_one_of_another_clock_says_which(snapshot: SnapshotAssertion) -> None:
-    found = table("not-told", row("deploy", None, 12.5, notes=("timeout", "watch's clock")))
+    found = table("undetermined", row("deploy", None, 12.5, notes=("timeout", "watch's clock")))
     text = render(found)
     assert "– (timeout)" in text
     assert "12.5 s (watch's clock)" in text
@@ -58,9 +58,9 @@ def test_a_figure_that_is_missing_says_why_and_one_of_another_clock_says_which(s
     ("figures", "who"), [((5.0, None), "local only"), ((None, None), "no run only")], ids=["one", "none"]
 )
 def test_too_few_that_tell(figures: tuple[float | None, ...], who: str, snapshot: SnapshotAssertion) -> None:
-    said = verdict(table("not-told", row("create pods", *figures, exact=True)))
+    said = verdict(table("undetermined", row("create pods", *figures, exact=True)))
     assert said == snapshot
-    assert said.startswith("Not told: ")
+    assert said.startswith("Undetermined: ")
     assert said.endswith(f" {who}")
 
 

@@ -59,7 +59,7 @@ function makeProfiles(panel, profiles) {
   const profile = () => profiles[Number(choice.value) || 0];
 
   const rowsOf = () => profile().functions ?? profile().differences;
-  /** Frames of libraries are folded where the program's own are told apart from them. */
+  /** Frames of libraries are folded where the program's own are known. */
   const canFold = () => profile().process === "operator" && rowsOf().some((row) => row.at(-1)) && rowsOf().some((row) => !row.at(-1));
   const folds = () => canFold() && fold.checked;
 
