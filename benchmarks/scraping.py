@@ -28,8 +28,8 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.process_table import Identity, started_ticks, usage
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Opened, Scraped, SourceFailed, TargetSeen
+from pytest_grovescale.recording.scrape_targets import AtUrl, OfProcess
 from pytest_grovescale.recording.scraping.target import due, offset
-from pytest_grovescale.recording.scraping.targets import AtUrl, OfProcess
 
 from .rows import Row, at_most, reported
 

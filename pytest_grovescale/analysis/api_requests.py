@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..exposition.families import parse
@@ -24,6 +24,7 @@ from .metrics.counters import growth_within, process_lifetimes
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR, ApiRow, Category, ClientRow
+from .statistics.quantile import quantile
 
 OBJECT_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
@@ -115,12 +116,6 @@ def roles(identities: Mapping[str, str]) -> dict[str, str]:
     for role, user in identities.items():
         users[user].append(role)
     return {user: "+".join(sorted(names)) for user, names in users.items()}
-
-
-def quantile(values: Sequence[int], q: float) -> float:
-    """Return the smallest value that at least the share ``q`` of them does not exceed. ``values`` is not empty."""
-    ordered = sorted(values)
-    return ordered[max(0, -int(-q * len(ordered) // 1) - 1)]
 
 
 class Traffic:

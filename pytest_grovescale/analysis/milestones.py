@@ -8,11 +8,11 @@ from typing import NamedTuple, TypeGuard
 from .. import durations
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer
 from ..recording.records import AnyRecord, MilestoneMet, ObjectRef, ObjectSeen
-from .api_requests import quantile
 from .audit_times import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 from .disruptions import RECORDER, SEEN_WITHIN_NS
 from .recording_index import Contents, PhaseSpan, WatchStory
 from .result import Clock, MilestoneResult, WatchLag
+from .statistics.quantile import quantile
 
 _READY = "status.conditions[type=Ready].status"
 

@@ -14,7 +14,7 @@ from ..endpoints import Address
 from ..kube.access import Access
 from .conditions import Condition, WatchSpec
 from .records import IncidentKind, LateObject, Opened, StallKind, TestOutcome
-from .scraping.targets import OfFollowed, ScrapeTarget
+from .scrape_targets import OfFollowed, ScrapeTarget
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 

@@ -37,7 +37,7 @@ from .protocol import (
     Update,
 )
 from .records import IncidentKind, LateObject, TestEnded, TestOutcome
-from .scraping.targets import ScrapeTarget
+from .scrape_targets import ScrapeTarget
 
 __all__ = ["PodsToFollow", "ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig", "ScrapeTarget"]
 

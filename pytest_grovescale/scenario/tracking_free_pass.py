@@ -18,8 +18,8 @@ from ..analysis.result import OPERATOR
 from ..errors import UsageError
 from ..kube.client import Client
 from ..operator.manifests import Object
+from ..recording.scrape_targets import ScrapeTarget
 from ..recording.scraping.locators import place_of
-from ..recording.scraping.targets import ScrapeTarget
 from ..workload import actions, namespace
 from ..workload.absence import wait_gone
 from ..workload.template import render

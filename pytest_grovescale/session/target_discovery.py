@@ -22,6 +22,7 @@ from ..recording.followed_pods import PODS
 from ..recording.profiling.captures import Profiler, plan
 from ..recording.protocol import PodsToFollow
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
+from ..recording.scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService
 from ..recording.scraping.connections import Where
 from ..recording.scraping.locators import (
     SERVICES,
@@ -34,7 +35,6 @@ from ..recording.scraping.locators import (
     service_where,
     url_where,
 )
-from ..recording.scraping.targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService
 
 
 def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarget | None:

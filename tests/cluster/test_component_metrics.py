@@ -16,7 +16,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator.readiness import fetch
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
+from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
 from tests.cluster.recorder.room import check, recorder
 from tests.waiting import wait_until
 

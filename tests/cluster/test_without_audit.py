@@ -39,7 +39,7 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import PhaseComplete
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
-from pytest_grovescale.recording.scraping.targets import AtUrl
+from pytest_grovescale.recording.scrape_targets import AtUrl
 from pytest_grovescale.scenario.quiescence import idle_cores, until_rest
 from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import render

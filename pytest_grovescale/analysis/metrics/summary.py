@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 
 from ...exposition.families import LIBRARIES, family_of, parse
-from ..api_requests import quantile
 from ..result import OPERATOR, FamilySummary, RetypedFamily, TargetSummary
+from ..statistics.quantile import quantile
 from .history import MetricsHistory, TargetHistory, TypeChange
 
 MAX_OWN = 40

@@ -19,7 +19,7 @@ from ..process_table import Identity
 from ..protocol import ProfileTarget
 from ..record_writer import Ledger
 from ..records import Lines, ProfileKind, ProfileTaken
-from ..scraping.targets import OfFollowed
+from ..scrape_targets import OfFollowed
 from . import pprof, pyspy, stacks
 from .capture import Capture, ProfileFailed
 from .profiler_endpoint import ApiUrl, Reach, on_this_host

@@ -23,8 +23,8 @@ from ...kube import access
 from ...kube.access import Access
 from ...operator.informer import Followed
 from ..protocol import ProfileTarget
+from ..scrape_targets import OfFollowed
 from ..scraping.locators import pod_where
-from ..scraping.targets import OfFollowed
 from .capture import ProfileFailed
 
 

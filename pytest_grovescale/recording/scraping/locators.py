@@ -23,8 +23,8 @@ from ...operator.schema import FurtherTarget, InCluster, Served, Service
 from ..followed_pods import PODS, Following
 from ..process_table import Identity
 from ..record_writer import Ledger
+from ..scrape_targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 from .connections import Where
-from .targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 
 STARTING_S = 60.0
 """How long after it was first seen a process without any response counts as starting, s."""

@@ -10,10 +10,10 @@ from ...kube.client import Client
 from ...operator.informer import Followed
 from ..process_table import Identity
 from ..record_writer import Ledger
+from ..scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarget
 from .connections import Connections
 from .locators import AtLeader, AtProcess, Finder, Fixed, Pods, ServiceAddress, service_where, url_where
 from .target import Target
-from .targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarget
 
 
 class Scrapers:

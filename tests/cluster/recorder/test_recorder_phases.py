@@ -53,7 +53,7 @@ from pytest_grovescale.recording.records import (
     Scraped,
     SourceFailed,
 )
-from pytest_grovescale.recording.scraping.targets import AtUrl
+from pytest_grovescale.recording.scrape_targets import AtUrl
 from tests import serving
 from tests.serving import Reply
 

@@ -15,7 +15,7 @@ import pytest
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.recorder import Recorder, ScrapeTarget
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
-from pytest_grovescale.recording.scraping.targets import OfPods, OfService
+from pytest_grovescale.recording.scrape_targets import OfPods, OfService
 from tests.serving import Reply, serving
 from tests.waiting import wait_until
 

@@ -21,8 +21,8 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.process_table import Identity
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Closed, Opened, Scraped
+from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
 from pytest_grovescale.recording.scraping.scrapers import Scrapers
-from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
 
 T = TypeVar("T")
 Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]

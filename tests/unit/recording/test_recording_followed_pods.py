@@ -17,8 +17,8 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import IncidentSeen, PodsToFollow, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Incident, Opened
+from pytest_grovescale.recording.scrape_targets import OfFollowed
 from pytest_grovescale.recording.scraping.locators import Absent, AtLeader
-from pytest_grovescale.recording.scraping.targets import OfFollowed
 
 
 class Followings:

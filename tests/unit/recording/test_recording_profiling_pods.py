@@ -27,7 +27,7 @@ from pytest_grovescale.recording.profiling.profiler_endpoint import ApiUrl, Exch
 from pytest_grovescale.recording.protocol import ProfileTarget
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Lines, Opened, ProfileTaken, SourceFailed
-from pytest_grovescale.recording.scraping.targets import OfFollowed
+from pytest_grovescale.recording.scrape_targets import OfFollowed
 from tests.connect_proxy import connect_proxy
 from tests.serving import Reply, Request, serving
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_grovescale.cluster import pki
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording.records import Scraped, SourceFailed
-from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
+from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
 from tests.unit.recording.scraping_room import Room, reply, scraping, serving
 
 

@@ -18,9 +18,9 @@ from pytest_grovescale.kube.access import Access
 from pytest_grovescale.operator.informer import Followed
 from pytest_grovescale.recording import followed_pods
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
+from pytest_grovescale.recording.scrape_targets import OfPods, OfService, ScrapeTarget
 from pytest_grovescale.recording.scraping.connections import Where
 from pytest_grovescale.recording.scraping.locators import ServiceObject, pod_where, service_address, service_where
-from pytest_grovescale.recording.scraping.targets import OfPods, OfService, ScrapeTarget
 from tests.unit.recording.scraping_room import Endpoint, reply, scraping, serving, until
 
 TICK = 0.02

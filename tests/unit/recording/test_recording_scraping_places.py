@@ -13,8 +13,8 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator.readiness import ports_of
 from pytest_grovescale.recording.process_table import Identity, started_ticks
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen
+from pytest_grovescale.recording.scrape_targets import OfProcess, ScrapeTarget
 from pytest_grovescale.recording.scraping import locators, target
-from pytest_grovescale.recording.scraping.targets import OfProcess, ScrapeTarget
 from tests.processes import new_descendants
 from tests.unit.recording.scraping_room import Endpoint, Room, reply, scraping, serving, until
 

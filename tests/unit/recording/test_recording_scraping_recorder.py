@@ -28,7 +28,7 @@ from pytest_grovescale.recording.records import (
     TargetGone,
     TargetSeen,
 )
-from pytest_grovescale.recording.scraping.targets import AtUrl, OfProcess
+from pytest_grovescale.recording.scrape_targets import AtUrl, OfProcess
 from tests.serving import Reply, Request, serving
 from tests.waiting import wait_until
 

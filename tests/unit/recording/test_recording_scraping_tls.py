@@ -15,7 +15,7 @@ from aiohttp import web
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import readiness, webhooks
 from pytest_grovescale.recording.records import Scraped, SourceFailed
-from pytest_grovescale.recording.scraping.targets import AtUrl, ScrapeTarget
+from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
 from tests.unit.recording.scraping_room import scraping
 
 TOKEN = "right-token"

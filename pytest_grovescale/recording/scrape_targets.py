@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from ...endpoints import Address, Credentials
+from ..endpoints import Address, Credentials
 
 Scheme = Literal["http", "https"]
 Via = Literal["proxy", "ip"]
