@@ -12,7 +12,7 @@ from ..analysis import figures
 from ..analysis.contention import WAIT_QUIET
 from ..analysis.result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
-from ..recording.profiling.captures import Profiler
+from ..recording.profiling.plan import Profiler
 from ..recording.protocol import (
     JOURNAL,
     IncidentSeen,

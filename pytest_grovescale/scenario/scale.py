@@ -34,7 +34,7 @@ from ..prometheus.live import Live
 from ..prometheus.statistics import Statistics
 from ..recording.conditions import Condition
 from ..recording.journal import read
-from ..recording.profiling.captures import Profiler
+from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
 from ..recording.records import StallKind
 from ..workload.template import render

@@ -16,7 +16,7 @@ from ..cluster.definition import ClusterDefinition
 from ..errors import UsageError
 from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
-from ..recording.profiling.captures import Profiler
+from ..recording.profiling.plan import Profiler
 
 
 class ItemConfig(NamedTuple):

@@ -19,7 +19,7 @@ from ..operator.handle import Operator
 from ..operator.manifests import Object
 from ..operator.schema import OperatorDefinition
 from ..prometheus.live import Live
-from ..recording.profiling.captures import Profiler
+from ..recording.profiling.plan import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
 from ..scenario import driver_protocol

@@ -140,7 +140,8 @@ def test_a_token_that_ends_in_the_middle_costs_nothing(
     end = portal.run(ending_token(admin, user, pytester.path / "token"))
     old = from_kubeconfig(file)
     pytester.makepyfile(SMALL.format(between="hand_over()") + HAND_OVER)
-    command = [sys.executable, "-m", "pytest", *arguments()]
+    # Whether its API server answers in time depends on what else the machine does.
+    command = [sys.executable, "-m", "pytest", *arguments(), "--grovescale-inconclusive=warn"]
     with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, text=True) as run:
         wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
         (pytester.path / "token").write_text(portal.run(admin.token(user, "default")), encoding="utf-8")
@@ -157,7 +158,8 @@ def test_a_killed_run_leaves_nothing(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(pytester.path / "kubeconfig", running_cluster.access)))
     pytester.makepyfile(SMALL.format(between="hand_over()") + HAND_OVER)
-    command = [sys.executable, "-m", "pytest", *arguments()]
+    # Whether its API server answers in time depends on what else the machine does.
+    command = [sys.executable, "-m", "pytest", *arguments(), "--grovescale-inconclusive=warn"]
     with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL) as run:
         wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
         assert portal.run(marked(admin))

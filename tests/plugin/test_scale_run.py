@@ -98,7 +98,12 @@ def whole(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "test_whole.py").write_text(WHOLE, encoding="utf-8")
     (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}"]
-    done = subprocess.run([*command, "--junit-xml=junit.xml"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "--grovescale-operator=reference", "--junit-xml=junit.xml"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     return WholeRun(folder, done.stdout)
 

@@ -7,12 +7,12 @@ from syrupy.assertion import SnapshotAssertion
 
 SHOWS = """
 from pytest_grovescale import options
-from pytest_grovescale.session.test_config import Wanted
+from pytest_grovescale.session.test_config import ItemConfig
 
 def pytest_collection_modifyitems(config, items):
     settings = options.read(config)
     for item in items:
-        print(item.name, "every", Wanted.of(item, settings).scrape_interval_s)
+        print(item.name, "every", ItemConfig.of(item, settings).scrape_interval_s)
 """
 TESTS = """
 import pytest
