@@ -170,7 +170,7 @@ def test_a_process_that_starts_has_a_while_to_answer(
         return room
 
     said = [failed.message for failed in asyncio.run(run()).records(SourceFailed)]
-    assert ["503" in message for message in said] == ([False] if starting else [True, False])
+    assert ["HTTP 503" in message for message in said] == ([False] if starting else [True, False])
 
 
 def test_a_process_that_ends_in_the_middle_of_a_scrape_is_told_by_its_end(tmp_path: Path) -> None:
