@@ -1,7 +1,7 @@
 """Intermittent CPU load while a command runs, to test comparisons on a machine with neighbours.
 
-    python -m benchmarks.hog -- grovescale compare --what noop --one-look --no-profile --max-contention 100%
-    python -m benchmarks.hog -- grovescale compare --vs defect=noop-cpu-10 --what noop … (the same)
+    python -m benchmarks.hog -- grovescale compare --parts noop --no-early-stop --no-profile --max-contention 100%
+    python -m benchmarks.hog -- grovescale compare --set-b defect=noop-cpu-10 --parts noop … (the same)
     grovescale selftest noise FOLDER… --output noise.json --how "…"
     grovescale selftest power --noise noise.json [--max-contention 100%]
 

@@ -10,6 +10,8 @@ import pytest
 from .session.stash_keys import RUN, SETTINGS
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from .cluster.handle import Cluster
     from .operator.handle import Operator
     from .scenario.scale import Scale
@@ -31,7 +33,7 @@ def _run(request: pytest.FixtureRequest) -> Run:
 
 
 @pytest.fixture
-def grovescale_turn(request: pytest.FixtureRequest) -> Iterator[None]:
+def grovescale_machine_lock(request: pytest.FixtureRequest) -> Iterator[None]:
     """This test's turn on the machine: tests that measure run alone, the others together.
 
     Held for the whole test; the wait for it counts against no timeout.
@@ -41,7 +43,7 @@ def grovescale_turn(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def grovescale_cluster(request: pytest.FixtureRequest, grovescale_turn: None) -> Iterator[Cluster]:
+def grovescale_cluster(request: pytest.FixtureRequest, grovescale_machine_lock: None) -> Iterator[Cluster]:
     """A live cluster with simulated nodes, as the test's marker or the options ask for; shared by the session.
 
     On one that others use, too, a turn is waited for, and held for the whole test.
@@ -65,6 +67,19 @@ def grovescale_namespace(request: pytest.FixtureRequest, grovescale_cluster: Clu
         request.getfixturevalue("grovescale_operator")
     with _run(request).namespace(request.node, grovescale_cluster) as name:
         yield name
+
+
+@pytest.fixture
+def grovescale_api_client(grovescale_cluster: Cluster) -> Iterator[ApiClient]:
+    """The official ``kubernetes`` client of the test's cluster, with the rights of the harness.
+
+    It has no default namespace: pass ``scale.namespace``, or that of `grovescale_namespace`. Its requests are the
+    harness's in every table.
+    """
+    from .kube.official_client import opened
+
+    with opened(grovescale_cluster.kubeconfig) as client:
+        yield client
 
 
 @pytest.fixture

@@ -15,11 +15,12 @@ import pytest
 from . import interrupts, options
 from .errors import ExitCode, GrovescaleError
 from .fixtures import (
+    grovescale_api_client,
     grovescale_cluster,
+    grovescale_machine_lock,
     grovescale_namespace,
     grovescale_operator,
     grovescale_profiled,
-    grovescale_turn,
     run_of,
     scale,
 )
@@ -27,11 +28,12 @@ from .session.stash_keys import BUDGET, INFRASTRUCTURE, MISTAKES, RUN, SETTINGS
 from .suggestions import did_you_mean
 
 __all__ = [
+    "grovescale_api_client",
     "grovescale_cluster",
+    "grovescale_machine_lock",
     "grovescale_namespace",
     "grovescale_operator",
     "grovescale_profiled",
-    "grovescale_turn",
     "scale",
 ]
 
@@ -43,7 +45,7 @@ _READ = "grovescale_read"
 _DESCRIBE = "GROVESCALE_DESCRIBE"
 # File descriptor whose other end a comparison holds; see bench/child.py.
 _DRIVER = "GROVESCALE_DRIVER_FD"
-_FIXTURES = {"scale", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
+_FIXTURES = {"scale", "grovescale_api_client", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
     "cluster": str,
     "kubernetes": str,

@@ -13,7 +13,6 @@ from benchmarks.rows import at_least, reported
 from benchmarks.scale.conftest import Rows
 from pytest_grovescale import Scale, conditions
 from pytest_grovescale.kube.access import to_kubeconfig
-from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import ObjectSeen, Request
 
 WRITES = 1000
@@ -34,8 +33,7 @@ def test_server_intervals_lie_between_send_and_receive(scale: Scale, rows: Rows,
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
 
     times = msgspec.json.decode(done.stdout, type=dict[str, tuple[int, int]])
-    scale.recorder.flush()
-    records = list(read(scale.recorder.journal))
+    records = scale.recording()
     intervals = {
         record.name: (record.received_wall, record.completed_wall)
         for record in records

@@ -18,8 +18,7 @@ from benchmarks.rows import at_most, reported
 from benchmarks.scale.conftest import Rows
 from pytest_grovescale import Scale, conditions
 from pytest_grovescale.kube.client import Object
-from pytest_grovescale.recording.journal import read
-from pytest_grovescale.scenario.workloads import WorkloadHandle
+from pytest_grovescale.scenario.workloads import Workload
 
 REPEATS = 3
 CLIENTS = 20
@@ -60,7 +59,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bench") / "operator-run.json"
 
 
-def _deploy_and_delete(scale: Scale, workload: WorkloadHandle, pods: int) -> Times:
+def _deploy_and_delete(scale: Scale, workload: Workload, pods: int) -> Times:
     with scale.phase("deploy", timeout="5m") as deploy:
         deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         workload.apply(concurrency=CLIENTS)
@@ -121,7 +120,7 @@ def test_operator(scale: Scale, shared: Path, repeat: int) -> None:
     assert steady.reconciles("podcliqueset") == 1
 
     user = scale.operator.identity if scale.operator else ""
-    records = list(read(scale.recorder.journal))
+    records = scale.recording()
     earlier = msgspec.json.decode(shared.read_bytes(), type=OperatorRun) if repeat else None
     times = Times(ready=deploy.reached("pods-ready").seconds, deleted=delete.reached("pods-gone").seconds)
     run = OperatorRun(

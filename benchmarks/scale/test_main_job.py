@@ -10,6 +10,7 @@ import pytest
 from benchmarks.rows import at_least, at_most, reported
 from benchmarks.scale.conftest import Rows
 from pytest_grovescale import Scale, conditions
+from pytest_grovescale.analysis.result import PhaseResult, TestResult
 
 PHASES = ("deploy", "steady-state", "delete")
 
@@ -35,7 +36,7 @@ def _run(scale: Scale, variant: str, shared: Path) -> None:
         deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
-    scale.settle()
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="2m") as steady:
         pcs.trigger_reconcile()
         steady.hold("30s")
@@ -50,11 +51,16 @@ def _run(scale: Scale, variant: str, shared: Path) -> None:
     (shared / variant).write_bytes(msgspec.json.encode(costs))
 
 
+def _phase(result: TestResult, name: str) -> PhaseResult:
+    (phase,) = (phase for phase in result.phases if phase.name == name)
+    return phase
+
+
 @pytest.mark.grovescale(nodes=100, operator="reference", values={"variant": "optimized"})
 def test_optimized(scale: Scale, shared: Path, rows: Rows) -> None:
     _run(scale, "optimized", shared)
     result = scale.result()
-    steady = scale.phase_result("steady-state")
+    steady = _phase(result, "steady-state")
     writes = sum(
         row.count
         for row in steady.api
@@ -76,7 +82,7 @@ def test_optimized(scale: Scale, shared: Path, rows: Rows) -> None:
 @pytest.mark.grovescale(nodes=100, operator="reference", values={"variant": "baseline"})
 def test_baseline(scale: Scale, shared: Path) -> None:
     _run(scale, "baseline", shared)
-    assert scale.phase_result("delete").outcome == "passed"
+    assert _phase(scale.result(), "delete").outcome == "passed"
 
 
 @pytest.mark.grovescale(nodes=100, operator="none")

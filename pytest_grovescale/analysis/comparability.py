@@ -190,7 +190,7 @@ def changed_work(plan: ComparisonPlan, rows: Sequence[WorkAlone]) -> list[str]:
             texts = "; ".join(_words(row) for row in rows_of_arm)
             sentences.append(
                 f"in parallel the work of {name} differs by more than {100 * LIMIT:.0f} % from that of its one run"
-                f" alone: {texts}. To compare runs that have the machine to themselves: --in-turn"
+                f" alone: {texts}. To compare runs that have the machine to themselves: --sequential"
             )
     return sentences
 

@@ -124,7 +124,7 @@ def compare(
     broken = _broken(plan, pairs)
     metrics = _metrics(plan, used, look)
     contention = _contention(plan, pairs, discarded)
-    work = work_alone(used, alone or {}) if plan.side_by_side else ()
+    work = work_alone(used, alone or {}) if plan.parallel else ()
     return Comparison(
         plan=plan,
         verdict=_verdict(metrics, broken),
@@ -301,10 +301,10 @@ def _warnings(
         texts.append(f"{plan.a} ran first in {a_first} of {len(pairs)} pairs: a drift of the machine is not evened out")
     texts += [text for name, runs in _runs(plan, pairs) for text in _failures(name, runs)]
     texts += _unlike_work(plan, metrics)
-    if plan.side_by_side and any(is_wall_time(metric.key) for metric in metrics):
+    if plan.parallel and any(is_wall_time(metric.key) for metric in metrics):
         texts.append(
             "wall times are those of both variants running at the same time: where they lack cores, a difference shows"
-            " as about half of what it is; one after the other: --in-turn"
+            " as about half of what it is; one after the other: --sequential"
         )
     for metric in metrics:
         disagrees = metric.wilcoxon_p is not None and metric.wilcoxon_p > _RANK_TEST_AGREES

@@ -34,7 +34,7 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs at the start that are recorded and left out."""
     looks: tuple[int, ...] = (6, 10)
     """Numbers of pairs at which interim analyses may stop the comparison; the last is `pairs`."""
-    side_by_side: bool = False
+    parallel: bool = False
     """Whether a pair's runs are made in parallel, on clusters of their own, instead of sequentially."""
     max_contention: float | None = None
     """Share of the cores that programs outside the comparison, and steal, may take: above it a pair is contended, and

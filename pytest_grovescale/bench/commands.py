@@ -67,12 +67,12 @@ class CompareWanted(NamedTuple):
     parameters: Sequence[str] = ()
     git: Sequence[str] = ()
     build: str = ""
-    what: str | None = None
+    parts: str | None = None
     """The parts, such as ``noop,deploy``; None: both."""
     pairs: int | None = None
-    one_look: bool = False
+    no_early_stop: bool = False
     """Whether all pairs are run, without early stopping."""
-    in_turn: bool = False
+    sequential: bool = False
     """Whether deploy runs are sequential, not parallel."""
     same_process: bool = False
     """Whether all windows of a variant use one process."""
@@ -245,10 +245,12 @@ def _tell(
 
 
 def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:
-    what = ",".join(compare.PARTS) if wanted.what is None else wanted.what
-    parts = tuple(part.strip() for part in what.split(",") if part.strip())
+    names_of_parts = ",".join(compare.PARTS) if wanted.parts is None else wanted.parts
+    parts = tuple(part.strip() for part in names_of_parts.split(",") if part.strip())
     if not parts or set(parts) - set(compare.PARTS) or len(set(parts)) != len(parts):
-        raise UsageError(f"--what {what}: not noop, deploy or both", next_step="Write it as --what noop,deploy.")
+        raise UsageError(
+            f"--parts {names_of_parts}: not noop, deploy or both", next_step="Write it as --parts noop,deploy."
+        )
     parameters = variant.pairs_of("--param", wanted.parameters)
     if wanted.quick and not test:
         parameters = {"replicas": _QUICK_REPLICAS, **parameters}
@@ -259,8 +261,8 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         subject=_found(test, environment, parameters),
         parts=parts,
         pairs=_pairs(wanted),
-        one_look=wanted.one_look,
-        in_turn=wanted.in_turn,
+        no_early_stop=wanted.no_early_stop,
+        sequential=wanted.sequential,
         windows=_windows(wanted),
         gated=tuple(wanted.gated),
         max_contention=limit_of(wanted.max_contention),
@@ -285,12 +287,12 @@ def _windows(wanted: CompareWanted) -> WindowPlan:
 
 def _pairing(wanted: CompareWanted, names: Sequence[str], parameters: dict[str, str]) -> tuple[Pairing, str]:
     values = variant.pairs_of("--set", wanted.values)
-    other = variant.pairs_of("--vs", wanted.other)
+    other = variant.pairs_of("--set-b", wanted.other)
     first, second = (*names, "", "")[:2]
     if not wanted.git:
         return variant.of_definitions(first, second, values=values, other=other, parameters=parameters), ""
     if second or other:
-        raise UsageError("--git compares two revisions of one definition", next_step="Name one file, without --vs.")
+        raise UsageError("--git compares two revisions of one definition", next_step="Name one file, without --set-b.")
     if not first:
         raise UsageError(
             "--git needs the operator's definition, which both revisions have",

@@ -16,7 +16,7 @@ from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, machine_lock
 from ..errors import UsageError
 from ..report.format import percent
-from .deploy_runs import InTurn, SideBySide
+from .deploy_runs import ParallelRuns, SequentialRuns
 from .driver import Bench, cluster_definition, refuse_unfit
 from .noop_windows import Windows
 from .profiled_runs import run_profiled
@@ -41,9 +41,9 @@ class Wanted(NamedTuple):
     parts: tuple[str, ...] = PARTS
     pairs: Mapping[str, int] = PAIRS
     """Part → number of its pairs, including the warm-up."""
-    one_look: bool = False
+    no_early_stop: bool = False
     """Whether the figures are evaluated only once all pairs are complete."""
-    in_turn: bool = False
+    sequential: bool = False
     """Whether deploy runs are sequential even where both variants' runs could be parallel."""
     windows: WindowPlan = WindowPlan()
     gated: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def plan_of(wanted: Wanted) -> Plan:
     if shared and NOOP in wanted.parts:
         raise UsageError(
             f"the no-op comparison needs two clusters of its own, and {wanted.subject.cluster} is one that is there",
-            next_step="Name a cluster definition file, or compare with --what deploy.",
+            next_step="Name a cluster definition file, or compare with --parts deploy.",
         )
     gated = {part: _gated(wanted.gated, part) for part in wanted.parts}
     if wanted.gated:
@@ -72,7 +72,7 @@ def plan_of(wanted: Wanted) -> Plan:
     if unheeded := set(wanted.gated) - {key for keys in gated.values() for key in keys}:
         raise UsageError(
             f"{', '.join(sorted(unheeded))} is not measured by {' and '.join(wanted.parts)} runs",
-            next_step="Change --what or --gate.",
+            next_step="Change --parts or --gate.",
         )
     a, b = wanted.pairing.a, wanted.pairing.b
     refuse_unfit(wanted.subject, (a, b))
@@ -83,10 +83,10 @@ def plan_of(wanted: Wanted) -> Plan:
             differs=wanted.pairing.differs,
             gated=keys,
             pairs=wanted.pairs[part],
-            looks=(wanted.pairs[part],) if wanted.one_look else looks(wanted.pairs[part]),
+            looks=(wanted.pairs[part],) if wanted.no_early_stop else looks(wanted.pairs[part]),
             alpha=ALPHA / len(gated),
             # In parallel runs, the wall times of one variant depend on the other.
-            side_by_side=part == NOOP or not (wanted.in_turn or shared or any(is_wall_time(key) for key in keys)),
+            parallel=part == NOOP or not (wanted.sequential or shared or any(is_wall_time(key) for key in keys)),
             max_contention=wanted.max_contention,
             # On a machine with constant other load, a comparison takes at most twice as long.
             repeats=wanted.pairs[part],
@@ -210,10 +210,10 @@ def _to_discard(store: Store, plan: Plan, part: str) -> int | None:
     return to_discard(plan, store.samples(), part, len(store.discarded(plan.slots, part)))
 
 
-def _measure_of(bench: Bench, part: str, stack: contextlib.ExitStack) -> Windows | SideBySide | InTurn:
+def _measure_of(bench: Bench, part: str, stack: contextlib.ExitStack) -> Windows | ParallelRuns | SequentialRuns:
     if part == NOOP:
         return Windows(bench, stack)
-    return SideBySide(bench, stack) if bench.plan.comparisons[part].side_by_side else InTurn(bench, stack)
+    return ParallelRuns(bench, stack) if bench.plan.comparisons[part].parallel else SequentialRuns(bench, stack)
 
 
 def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:

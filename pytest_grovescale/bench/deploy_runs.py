@@ -74,7 +74,7 @@ def result(bench: Bench, run: WholeRun, *, noop: bool = False) -> tuple[TestResu
     return test, found
 
 
-class InTurn:
+class SequentialRuns:
     """Makes sequential runs, on one cluster that lives until ``stack`` is closed."""
 
     def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False, profile: str = "off") -> None:
@@ -104,7 +104,7 @@ class InTurn:
 _LOOK_S = 0.25
 
 
-class SideBySide:
+class ParallelRuns:
     """Makes the runs of a pair at the same time, on two clusters that live until ``stack`` is closed."""
 
     def __init__(self, bench: Bench, stack: contextlib.ExitStack) -> None:

@@ -232,7 +232,7 @@ class Session:
         if not why:
             raise UsageError(
                 f"{self._bench.plan.subject.nodeid} triggers no reconcile: it has no no-op to compare",
-                next_step="Call workload.trigger_reconcile() in a phase of it, or compare with --what deploy.",
+                next_step="Call workload.trigger_reconcile() in a phase of it, or compare with --parts deploy.",
             )
         raise SessionBroken(self._arm, test, VariantRun(metrics={}, broken=why, recording=run.recording))
 

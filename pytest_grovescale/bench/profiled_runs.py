@@ -15,7 +15,7 @@ from ..report import result_file
 from ..report.html import files as pages
 from ..report.html.profiles import ProfilePair
 from . import measured
-from .deploy_runs import InTurn
+from .deploy_runs import SequentialRuns
 from .driver import Bench
 from .from_results import RecordedPair
 from .store import PROFILE, Plan, Store, left
@@ -42,7 +42,7 @@ def run_profiled(bench: Bench) -> tuple[NotProfiled, ...]:
     """
     missing = []
     with contextlib.ExitStack() as stack:
-        measure = InTurn(bench, stack, profile="auto")
+        measure = SequentialRuns(bench, stack, profile="auto")
         for slot in left(bench.plan.part(PROFILE), bench.store.samples()):
             variant = bench.plan.arms[slot.arm].label
             bench.screen.say(f"profiling {variant}")

@@ -113,7 +113,7 @@ def _what(plan: Plan, slot: Slot) -> str:
     """Return a description of the run that is shown."""
     if slot.part == PROFILE:
         return "the run that was profiled, in its pass without a profiler"
-    beside = ", beside the other variant's" if plan.comparisons[slot.part].side_by_side else ""
+    beside = ", beside the other variant's" if plan.comparisons[slot.part].parallel else ""
     return f"{_PARTS[slot.part]}, pair {slot.round + 1}{beside}"
 
 

@@ -16,7 +16,7 @@ from ..cluster import machine_lock
 from ..errors import ExitCode, UsageError
 from ..operator.definition import load
 from .compare import checkouts
-from .deploy_runs import InTurn
+from .deploy_runs import SequentialRuns
 from .driver import Bench, refuse_unfit
 from .screen import Screen, time_left
 from .store import Plan, Sample, Slot, Store, complete_rounds, left, shuffled
@@ -158,7 +158,7 @@ def run(store: Store, plan: Plan, screen: Screen, *, enough: Callable[[Sweep], b
     with store.alone(), locked as lock, checkouts(store, plan, screen) as folders:
         bench = Bench(store, plan, lock, screen, folders)
         with contextlib.ExitStack() as stack:
-            measure = InTurn(bench, stack, noop=True)
+            measure = SequentialRuns(bench, stack, noop=True)
             samples = store.samples()
             while (slot := next_run(plan, samples, enough)) is not None:
                 measure(slot)

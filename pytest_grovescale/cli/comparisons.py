@@ -26,7 +26,8 @@ def _add_compare(commands: Any) -> None:
     compare = commands.add_parser(
         "compare",
         help="run two variants of an operator, and tell whether the second is slower",
-        usage="grovescale compare [A] [B] [TEST] [--set NAME=VALUE --vs NAME=VALUE] [--git REV_A REV_B --build CMD] …\n"
+        usage="grovescale compare [A] [B] [TEST] [--set NAME=VALUE --set-b NAME=VALUE] "
+        "[--git REV_A REV_B --build CMD] …\n"
         "       grovescale compare --resume [FOLDER]\n"
         "       grovescale compare RUN RUN",
     )
@@ -38,18 +39,18 @@ def _add_compare(commands: Any) -> None:
         "tests/scale/test_mine.py::test_it (the bundled scenario of 1000 pods)",
     )
     compare.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definitions")
-    compare.add_argument("--vs", action="append", default=[], metavar="NAME=VALUE", help="value of the second only")
+    compare.add_argument("--set-b", action="append", default=[], metavar="NAME=VALUE", help="override for variant B")
     compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
     compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
-    compare.add_argument("--what", metavar="PARTS", help="noop windows, deploy runs, or both (noop,deploy)")
+    compare.add_argument("--parts", metavar="PARTS", help="noop windows, deploy runs, or both (noop,deploy)")
     compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (16)")
     compare.add_argument(
-        "--one-look", action="store_true", help="make all pairs: no look on the way, which may end it early"
+        "--no-early-stop", action="store_true", help="make all pairs, without interim analyses, which may stop early"
     )
     compare.add_argument(
-        "--in-turn",
+        "--sequential",
         action="store_true",
-        help="deploy runs one after the other, for wall times of a machine to themselves (default: side by side)",
+        help="deploy runs one after the other, for wall times of a machine to themselves (default: parallel)",
     )
     compare.add_argument("--quick", action="store_true", help="fewer and shorter runs: finds large differences only")
     compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
@@ -143,14 +144,14 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
     wanted = commands.CompareWanted(
         names=options.names,
         values=options.set,
-        other=options.vs,
+        other=options.set_b,
         parameters=options.param,
         git=options.git,
         build=options.build,
-        what=options.what,
+        parts=options.parts,
         pairs=options.pairs,
-        one_look=options.one_look,
-        in_turn=options.in_turn,
+        no_early_stop=options.no_early_stop,
+        sequential=options.sequential,
         same_process=options.same_process,
         quick=options.quick,
         window=options.window,

@@ -38,7 +38,7 @@ class Live:
         self,
         *,
         gauge: Sequence[str] = (),
-        diff: Sequence[str] = (),
+        increase: Sequence[str] = (),
         rate: Sequence[str] = (),
         by: Sequence[str] = (),
         window_s: float,
@@ -47,7 +47,7 @@ class Live:
 
         A failed query is part of the result; a run's own Prometheus that has died raises PrometheusError.
         """
-        asked = statistics.asked_for(gauge, diff, rate)
+        asked = statistics.asked_for(gauge, increase, rate)
         found = await statistics.statistics(self.api, asked, by=by, window_s=window_s)
         if any(failed.kind == UNREACHABLE for failed in found.failed.values()):
             await self._check()

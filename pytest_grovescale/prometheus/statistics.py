@@ -19,8 +19,8 @@ from ..errors import NotMeasuredError, PrometheusError, UsageError
 from .answers import Answer, QueryError, Scalar, Vector
 from .api import QUERY_S, Api
 
-Kind = Literal["gauge", "diff", "rate"]
-"""``gauge``: the latest value; ``diff``: the increase over the window; ``rate``: the increase per second."""
+Kind = Literal["gauge", "increase", "rate"]
+"""``gauge``: the latest value; ``increase``: the increase over the window; ``rate``: the increase per second."""
 
 Group = tuple[str, ...]
 """Values of the grouping labels, in their order; empty for a label that a series lacks."""
@@ -121,9 +121,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
                 raise PrometheusError(f"{of}: {message}\n  {query}")
 
 
-def asked_for(gauge: Iterable[str], diff: Iterable[str], rate: Iterable[str]) -> list[Asked]:
+def asked_for(gauge: Iterable[str], increase: Iterable[str], rate: Iterable[str]) -> list[Asked]:
     """Return the queries without duplicates. Raises UsageError if there are none, or for a string instead of a list."""
-    lists: list[tuple[Kind, Iterable[str]]] = [("gauge", gauge), ("diff", diff), ("rate", rate)]
+    lists: list[tuple[Kind, Iterable[str]]] = [("gauge", gauge), ("increase", increase), ("rate", rate)]
     for kind, metrics in lists:
         if isinstance(metrics, str):
             raise UsageError(f"statistics({kind}={metrics!r})", next_step=f"Give a list: {kind}=[{metrics!r}].")
@@ -140,7 +140,7 @@ def query_text(asked: Asked, by: Sequence[str], window_s: float) -> str:
     match asked.kind:
         case "gauge":
             inner = asked.metric
-        case "diff":
+        case "increase":
             inner = f"increase({asked.metric}[{_duration(window_s)}])"
         case "rate":
             inner = f"rate({asked.metric}[{_duration(window_s)}])"

@@ -431,7 +431,7 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         gated = ", ".join(comparison.plan.gated)
         look = "before the first look" if comparison.look is None else f"looked at after {comparison.look}"
         pairs = f"{comparison.pairs} of {comparison.plan.pairs} pairs, the first {comparison.plan.warmup} for warm-up"
-        how = ", side by side" if comparison.plan.side_by_side else ""
+        how = ", side by side" if comparison.plan.parallel else ""
         yield f"{pairs}{how}, {look}; gated: {gated}"
     yield from contention_limits(comparisons)
     if machine is not None:

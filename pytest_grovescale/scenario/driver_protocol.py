@@ -70,8 +70,8 @@ def inherited_barrier() -> Barrier:
 
 if TYPE_CHECKING:
     from ..operator.handle import Operator
-    from .scale import Scale
-    from .workloads import WorkloadHandle
+    from .running_test import RunningTest
+    from .workloads import Workload
 
 CONNECTION = "GROVESCALE_WINDOWS_FD"
 """Environment variable: file descriptor over which a driver has windows measured."""
@@ -192,15 +192,15 @@ def inherited_line() -> Line[AnyOrder] | None:
     return None if connection is None else Line(connection, AnyOrder)
 
 
-def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder]) -> None:
+def serve(test: RunningTest, workloads: Sequence[Workload], line: Line[AnyOrder]) -> None:
     """Execute the driver's orders until it finishes.
 
     Raises an order's error, after reporting it to the driver; PhaseError when the driver is gone.
     """
-    if scale.operator is None:
+    if test.operator is None:
         raise UsageError("no-op windows need an operator", next_step="Name one: --grovescale-operator=FILE.")
     try:
-        with _Windows(scale, workloads, idle_cores(scale.operator)) as windows:
+        with _Windows(test, workloads, idle_cores(test.operator)) as windows:
             line.say(Ready(idle_cores=windows.idle))
             while not isinstance(order := line.hear(), Finish):
                 if order is None:
@@ -219,22 +219,22 @@ def serve(scale: Scale, workloads: Sequence[WorkloadHandle], line: Line[AnyOrder
 class _Windows(contextlib.ExitStack):
     """Executes orders; a phase that an order has begun stays open until another ends it, or something fails."""
 
-    def __init__(self, scale: Scale, workloads: Sequence[WorkloadHandle], idle: float) -> None:
+    def __init__(self, test: RunningTest, workloads: Sequence[Workload], idle: float) -> None:
         super().__init__()
         self.idle = idle
         """Cores that the idle operator uses."""
-        self._scale = scale
+        self._test = test
         self._workloads = list(dict.fromkeys(workloads))
 
     def obey(self, order: Restart | Begin | Trigger | End | Report) -> Answer:
         match order:
             case Restart():
-                self._scale.restart_operator()
+                self._test.restart_operator()
                 return Rested(rest=until_rest(self._operator, self.idle, limit_s=_AFTER_RESTART_S))
             case Begin(name=name, twin_of=twin_of):
                 # A window is still open where the other variant has failed in the middle of it.
                 self.close()
-                window = self.enter_context(Phase(self._scale, name, timeout=_TIMEOUT_S, twin_of=twin_of))
+                window = self.enter_context(Phase(self._test, name, timeout=_TIMEOUT_S, twin_of=twin_of))
                 window.edges_only()
                 window.begin()
                 return Done()
@@ -244,25 +244,25 @@ class _Windows(contextlib.ExitStack):
                 self.close()
                 return Done()
             case Report(name=name):
-                return Measured(test=_measured(self._scale, name))
+                return Measured(test=_measured(self._test, name))
 
     def _trigger(self, limit_s: float) -> Rest:
-        phase = self._scale.current
+        phase = self._test.current
         if phase is None:
             raise UsageError("a trigger outside a window", next_step="Begin one first.")
         return trigger_until_done(self._operator, self._workloads, self.idle, limit_s=limit_s, wait=phase.pass_time)
 
     @property
     def _operator(self) -> Operator:
-        assert self._scale.operator is not None
-        return self._scale.operator
+        assert self._test.operator is not None
+        return self._test.operator
 
 
-def _measured(scale: Scale, name: str) -> TestResult:
+def _measured(test: RunningTest, name: str) -> TestResult:
     """Return the test's result with two phases, a window and its idle twin."""
-    result = scale.result()
+    result = test.result()
     phases = tuple(phase for phase in result.phases if phase.name in (idle_twin_name(name), name))
-    recording = f"{RECORDINGS}/{scale.recorder.journal.name}"
+    recording = f"{RECORDINGS}/{test.recorder.journal.name}"
     return msgspec.structs.replace(result, recording=recording, phases=phases, watches=(), evidence=())
 
 

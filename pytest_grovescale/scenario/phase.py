@@ -56,8 +56,8 @@ def profiler_of(phase: str, asked: object) -> Profiler | None:
 
 
 if TYPE_CHECKING:
-    from .scale import Scale
-    from .workloads import WorkloadHandle
+    from .running_test import RunningTest
+    from .workloads import Workload
 
 # How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are checked again.
 _TICK_S = 0.25
@@ -107,13 +107,13 @@ class Phase:
     met and every hold is over. It raises PhaseError at its timeout, when the operator dies, or when a source of
     the recording is lost that a milestone needs; ClusterError when that is the cluster's doing, RecordingError when
     the recording cannot be written any more. After the block,
-    ``api``, ``cpu``, ``reconciles``, ``rss`` and ``milestone`` answer with figures, and raise NotMeasuredError rather
-    than answer for what was not measured.
+    ``api``, ``client_requests``, ``cpu``, ``reconciles`` and ``reached`` return figures, and raise NotMeasuredError for
+    what was not measured.
     """
 
     def __init__(
         self,
-        scale: Scale,
+        test: RunningTest,
         name: str,
         *,
         timeout: str | float,
@@ -128,12 +128,12 @@ class Phase:
         """The steady-state phase that this one is the idle twin of."""
         self.profiler = profiler_of(name, profile)
         """The profiler that it requests for the profiling pass; None: that pass's own."""
-        self.profile = scale.profiled and self.profiler != "off"
+        self.profile = test.profiled and self.profiler != "off"
         """Whether a profiler is attached from its begin to its end."""
-        self.triggered: list[WorkloadHandle] = []
+        self.triggered: list[Workload] = []
         """Workloads whose reconcile was triggered in this phase, one entry for each trigger."""
         self.timeout_s = durations.seconds(timeout)
-        self._scale = scale
+        self._test = test
         self._declared: dict[str, Declared] = {}
         self._allowance: Allowance | None = None
         self._hold_until: Allowance | None = None
@@ -164,8 +164,8 @@ class Phase:
         """
         self.edges_only()
         self.begin()
-        seconds = min(durations.seconds(duration), self._scale.longest_hold_s)
-        self._scale.recorder.mark("hold", detail=durations.text(seconds))
+        seconds = min(durations.seconds(duration), self._test.longest_hold_s)
+        self._test.recorder.mark("hold", detail=durations.text(seconds))
         allowance = Allowance(seconds)
         if self._hold_until is None or allowance.left() > self._hold_until.left():
             self._hold_until = allowance
@@ -173,13 +173,13 @@ class Phase:
     def edges_only(self) -> None:
         """Scrape at the phase's edges only, or from here on at its end only."""
         if self._allowance is not None and not self._edges_only:
-            self._scale.recorder.quiet_phase()
+            self._test.recorder.quiet_phase()
         self._edges_only = True
 
     # ---- running
 
     def __enter__(self) -> Self:
-        self._scale.enter(self)
+        self._test.enter(self)
         return self
 
     def __exit__(
@@ -194,15 +194,15 @@ class Phase:
                 self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
         except BaseException as failure:
             # A phase that could not begin was never open, and there is nothing to end.
-            if self._allowance is not None and not self._ended and self._scale.recorder.alive():
+            if self._allowance is not None and not self._ended and self._test.recorder.alive():
                 self._end("interrupted" if isinstance(failure, KeyboardInterrupt) else "failed", _one_line(failure))
             raise
         finally:
-            self._scale.leave(self)
+            self._test.leave(self)
         if error is None and self._has_idle_twin():
             self._measure_idle_twin()
         if error is None and self.triggered:
-            self._scale.serve_windows(self.triggered)
+            self._test.serve_windows(self.triggered)
 
     def begin(self) -> None:
         """Open the phase, once: every watch is live and the CPU clocks are read when this returns.
@@ -211,18 +211,18 @@ class Phase:
         """
         if self._allowance is not None:
             return
-        if self._scale.current is not self:
+        if self._test.current is not self:
             raise UsageError(f"phase {self.name!r} is not open", next_step="Use it as: with scale.phase(…) as phase: …")
-        milestones = self._scale.resolve(self._declared)
-        unprofiled = self._scale.aim_profiler(self.profiler) if self.profile else {}
+        milestones = self._test.resolve(self._declared)
+        unprofiled = self._test.aim_profiler(self.profiler) if self.profile else {}
         self.profile = self.profile and not unprofiled
         # An idle twin follows its phase at once: the machine's state must be the same in both.
-        waited = None if self.twin_of else self._scale.wait_quiet()
-        self._scale.recorder.check_journal()
-        self._scale.progress.phase(self.name, self.timeout_s)
-        self._scale.barrier.wait()
+        waited = None if self.twin_of else self._test.wait_quiet()
+        self._test.recorder.check_journal()
+        self._test.progress.phase(self.name, self.timeout_s)
+        self._test.barrier.wait()
         try:
-            self._scale.recorder.begin_phase(
+            self._test.recorder.begin_phase(
                 self.name,
                 milestones,
                 timeout=self.timeout_s,
@@ -234,11 +234,11 @@ class Phase:
         except GrovescaleError as error:
             # It never was open: there is nothing to end.
             self._ended = True
-            error.message = "\n".join([error.message, *self._scale.cluster_trouble()])
+            error.message = "\n".join([error.message, *self._test.cluster_trouble()])
             raise
         self._allowance = Allowance(self.timeout_s)
         if waited is not None:
-            self._scale.recorder.mark(WAIT_QUIET, detail=waited.text, count=round(waited.seconds * 1000))
+            self._test.recorder.mark(WAIT_QUIET, detail=waited.text, count=round(waited.seconds * 1000))
 
     @property
     def paused(self) -> bool:
@@ -259,10 +259,10 @@ class Phase:
 
     def look(self, timeout: float = _TICK_S) -> None:
         """Handle the recorder's messages, for at most ``timeout`` seconds; raise an error that ends the phase."""
-        update = self._scale.recorder.wait(timeout)
+        update = self._test.recorder.wait(timeout)
         if not isinstance(update, MilestoneReached | Progress | PhaseComplete):
             # Before the end of the operator or of a watch is taken for the cause.
-            self._scale.cluster.check_running()
+            self._test.cluster.check_running()
         if update is not None:
             self._take(update)
         if self._allowance is not None and self._allowance.left() <= 0 and not self._complete:
@@ -279,23 +279,23 @@ class Phase:
             return
         match update:
             case MilestoneReached():
-                self._scale.progress.milestone(update.name, update.elapsed)
+                self._test.progress.milestone(update.name, update.elapsed)
             case Progress():
                 self._counts = update.counts
                 left = self._allowance.left() if self._allowance else self.timeout_s
-                self._scale.progress.update(
+                self._test.progress.update(
                     update.counts, elapsed=update.elapsed, left=left, rate=update.api_rate or None
                 )
             case PhaseComplete():
                 self._complete = True
             case ProcessExited():
-                self._scale.process_exited(update.process, update.pid, self.name)
+                self._test.process_exited(update.process, update.pid, self.name)
             case IncidentSeen():
-                self._scale.incident(update.kind, update.subject, update.detail)
+                self._test.incident(update.kind, update.subject, update.detail)
             case StallSeen():
-                self._scale.stalled(update.process, update.kind, update.seconds)
+                self._test.stalled(update.process, update.kind, update.seconds)
             case SourceBroke(source=source) if source == JOURNAL:
-                self._scale.recorder.check_journal()
+                self._test.recorder.check_journal()
             case SourceBroke() if update.fatal:
                 raise self._failure(
                     f"phase {self.name!r}: {update.source} broke off: {update.message}",
@@ -314,8 +314,8 @@ class Phase:
 
     def _has_idle_twin(self) -> bool:
         steady = bool(self.triggered) and self._hold_until is not None
-        wanted = self.idle_twin or (steady and self._scale.needs_idle_twins)
-        return wanted and not self._scale.profiled
+        wanted = self.idle_twin or (steady and self._test.needs_idle_twins)
+        return wanted and not self._test.profiled
 
     def _measure_idle_twin(self) -> None:
         """Measure the same time again without a trigger.
@@ -327,14 +327,14 @@ class Phase:
         """
         name = idle_twin_name(self.name)
         timeout = self._lasted_s + _TWIN_MARGIN_S
-        with Phase(self._scale, name, timeout=timeout, twin_of=self.name) as twin:
+        with Phase(self._test, name, timeout=timeout, twin_of=self.name) as twin:
             twin.hold(self._lasted_s)
 
     def _repeat_triggers(self, hold: float) -> None:
-        if self._scale.operator is None or self._allowance is None:
+        if self._test.operator is None or self._allowance is None:
             return
         limit = quiescence.limit_s(hold, self._allowance.left())
-        quiescence.repeat_triggers(self, self._scale.operator, limit=limit, progress=self._scale.progress)
+        quiescence.repeat_triggers(self, self._test.operator, limit=limit, progress=self._test.progress)
 
     def _time_out(self) -> None:
         missing = {name: have for name, have in self._counts.items() if have[0] != have[1]}
@@ -343,17 +343,17 @@ class Phase:
         if counts:
             message += f": {counts}"
         late = self._end("timeout", message)
-        self._scale.progress.done("timeout")
+        self._test.progress.done("timeout")
         raise self._failure(
             message,
             *late,
-            after=self._scale.operator_tail(),
+            after=self._test.operator_tail(),
             next_step="Give the phase more time, or see what the operator waits for above.",
         )
 
     def _failure(self, *lines: str, after: Sequence[str] = (), next_step: str) -> GrovescaleError:
         """Return the error that ends the phase: PhaseError, or ClusterError where the cluster fails or failed in it."""
-        trouble = self._scale.cluster_trouble()
+        trouble = self._test.cluster_trouble()
         text = "\n".join([*lines, *trouble, *after])
         if trouble:
             return ClusterError(text, next_step="Run the test again: the cluster broke, not what is tested.")
@@ -362,15 +362,15 @@ class Phase:
     def _end(self, outcome: figures.Outcome, message: str = "") -> list[str]:
         self._ended = True
         if outcome != "passed":
-            self._scale.failed_phase = self.name
+            self._test.failed_phase = self.name
         if self._allowance is not None:
             self._lasted_s = self.timeout_s - self._allowance.left()
-        late = self._scale.recorder.end_phase(self.name, outcome, message)
+        late = self._test.recorder.end_phase(self.name, outcome, message)
         if outcome != "timeout":
-            self._scale.progress.done(outcome)
+            self._test.progress.done(outcome)
         if outcome == "passed":
             # The measurements at its end are part of it.
-            self._scale.recorder.check_journal()
+            self._test.recorder.check_journal()
         return [figures.late_text(item) for item in late]
 
     # ---- figures
@@ -379,7 +379,7 @@ class Phase:
         """Return all measurements of this phase."""
         if not self._ended:
             raise NotMeasuredError(f"phase {self.name!r} is still open", next_step="Ask for figures after its block.")
-        return self._scale.phase_result(self.name)
+        return self._test.phase_result(self.name)
 
     def api(self, identity: str) -> figures.ApiFigures:
         """API traffic of one identity, as ``operator``, ``kwok`` or a full user name."""

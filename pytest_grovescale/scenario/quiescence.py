@@ -163,8 +163,8 @@ def cpu_ns(operator: Process) -> int:
 
 if TYPE_CHECKING:
     from .phase import Phase
-    from .scale import ProgressView
-    from .workloads import WorkloadHandle
+    from .running_test import ProgressView
+    from .workloads import Workload
 
 ENOUGH_CPU_S = 4.5
 """CPU seconds that give the 400 samples of a table, and some more that fall between functions."""
@@ -208,7 +208,7 @@ def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: 
 
 
 def trigger_until_done(
-    operator: Process, workloads: Sequence[WorkloadHandle], idle: float, *, limit_s: float, wait: Wait
+    operator: Process, workloads: Sequence[Workload], idle: float, *, limit_s: float, wait: Wait
 ) -> Rest:
     """Repeat each workload's last trigger, and return when the operator is done with it; see `until_done`."""
     asked_ns = cpu_ns(operator)
@@ -216,6 +216,6 @@ def trigger_until_done(
     return until_done(operator, idle, asked_ns, limit_s=limit_s, wait=wait)
 
 
-def _trigger(workloads: Sequence[WorkloadHandle]) -> None:
+def _trigger(workloads: Sequence[Workload]) -> None:
     for workload in workloads:
         workload.trigger_again()

@@ -27,8 +27,8 @@ from .quiescence import idle_cores, until_rest
 
 if TYPE_CHECKING:
     from ..operator.handle import Operator
-    from .scale import Scale
-    from .workloads import WorkloadHandle
+    from .running_test import RunningTest
+    from .workloads import Workload
 
 _GONE_S = 300.0
 _STUCK_S = 5.0
@@ -37,53 +37,53 @@ _REST_S = 60.0
 _REST_OVER_S = 2.0
 
 
-def measure(scale: Scale) -> None:
+def measure(test: RunningTest) -> None:
     """Run the pass and journal its scrapes; afterwards the test's workload is gone, and the operator is a new process.
 
     Raises UsageError for a test without an operator that serves metrics, WorkloadError, and OperatorError when the
     operator does not start or dies.
     """
-    operator = scale.operator
+    operator = test.operator
     metrics = place_of(operator) if operator is not None else None
     if operator is None or metrics is None:
         raise UsageError(
             "there is no endpoint to look at without tracking", next_step="Give the operator definition `metrics:`."
         )
-    scale.progress.say("once more without tracking, for no_test_leakage()")
-    scale.recorder.mark(UNTRACKED, state="begin")
-    scale.recorder.remove_target(OPERATOR)
-    applied = [workload for workload in scale.workloads if workload.applied]
-    scale.run(_remove(scale.client, [obj for workload in applied for obj in workload.objects]))
-    labels = scale.cluster.owner.labels
-    place = scale.run(namespace.create(scale.client, test=UNTRACKED, run_id=scale.run_id, labels=labels))
+    test.progress.say("once more without tracking, for no_test_leakage()")
+    test.recorder.mark(UNTRACKED, state="begin")
+    test.recorder.remove_target(OPERATOR)
+    applied = [workload for workload in test.workloads if workload.applied]
+    test.watched(_remove(test.client, [obj for workload in applied for obj in workload.objects]))
+    labels = test.cluster.owner.labels
+    place = test.watched(namespace.create(test.client, test=UNTRACKED, run_id=test.run_id, labels=labels))
     objects: list[Object] = []
     try:
         objects += _plain(applied, place)
-        operator.restart(scale.progress.say)
-        scale.recorder.add_target(ScrapeTarget(name=untracked(OPERATOR), place=metrics, interval_s=0))
+        operator.restart(test.progress.say)
+        test.recorder.add_target(ScrapeTarget(name=untracked(OPERATOR), place=metrics, interval_s=0))
         idle = idle_cores(operator)
-        for step in _steps(scale.client, objects, operator):
-            scale.run(step)
+        for step in _steps(test.client, objects, operator):
+            test.watched(step)
             until_rest(operator, idle, limit_s=_REST_S, over_s=_REST_OVER_S)
-            scale.recorder.scrape(untracked(OPERATOR))
+            test.recorder.scrape(untracked(OPERATOR))
     finally:
-        scale.run(
+        test.watched(
             namespace.remove(
-                scale.client,
+                test.client,
                 place,
-                run_id=scale.run_id,
+                run_id=test.run_id,
                 objects=objects,
                 # A dead operator removes no finalizers.
                 objects_timeout=_GONE_S if operator.alive() else _STUCK_S,
-                at_once=scale.cluster.backend != "existing",
-                progress=scale.progress.say,
+                at_once=test.cluster.backend != "existing",
+                progress=test.progress.say,
             )
         )
-        scale.recorder.remove_target(untracked(OPERATOR))
-        scale.recorder.mark(UNTRACKED, state="end")
+        test.recorder.remove_target(untracked(OPERATOR))
+        test.recorder.mark(UNTRACKED, state="end")
 
 
-def _plain(applied: Sequence[WorkloadHandle], place: str) -> Iterator[Object]:
+def _plain(applied: Sequence[Workload], place: str) -> Iterator[Object]:
     """Yield the objects of workloads as a user would write them, in another namespace."""
     for workload in applied:
         source, parameters = workload.rendered.source, workload.rendered.parameters

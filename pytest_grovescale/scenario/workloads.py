@@ -15,21 +15,21 @@ from .conditions import ObjectName, Scalar, Wanted, of_object
 from .quiescence import trigger_until_done
 
 if TYPE_CHECKING:
-    from .scale import Scale
+    from .running_test import RunningTest
 
 _TRIGGER_S = 60.0
 """Maximum wait for an operator in a loop, which is never done with a trigger."""
 
 
-class WorkloadHandle:
+class Workload:
     """The objects of one rendered template. Actions open the current phase, if there is one, and are recorded."""
 
-    def __init__(self, scale: Scale, rendered: Rendered) -> None:
+    def __init__(self, test: RunningTest, rendered: Rendered) -> None:
         self.rendered = rendered
         self.objects = rendered.objects
         self.applied = False
         """Whether it was ever applied."""
-        self._scale = scale
+        self._test = test
         self._triggers = itertools.count(1)
         self._trigger: tuple[Literal["annotations", "labels"], str] | None = None
         """The annotation or label that the last trigger changed."""
@@ -56,7 +56,7 @@ class WorkloadHandle:
         self.applied = True
         self._act(
             "apply",
-            actions.apply(self._scale.client, self.objects, rate=rate, concurrency=concurrency),
+            actions.apply(self._test.client, self.objects, rate=rate, concurrency=concurrency),
             count=len(self.objects),
         )
 
@@ -69,7 +69,7 @@ class WorkloadHandle:
         """
         if times < 1:
             raise UsageError(f"trigger_reconcile(times={times})", next_step="Trigger once or more.")
-        operator = self._scale.operator
+        operator = self._test.operator
         if operator is not None and not annotation and not label:
             annotation, label = operator.trigger, operator.trigger_label
         if not annotation and not label:
@@ -86,49 +86,49 @@ class WorkloadHandle:
                 f"trigger_reconcile(times={times}) waits for an operator, and there is none",
                 next_step="Name one: --grovescale-operator=FILE.",
             )
-        wait = self._scale.current.pass_time if self._scale.current is not None else time.sleep
+        wait = self._test.current.pass_time if self._test.current is not None else time.sleep
         for _ in range(times):
-            trigger_until_done(operator, [self], self._scale.idle_cores, limit_s=_TRIGGER_S, wait=wait)
+            trigger_until_done(operator, [self], self._test.idle_cores, limit_s=_TRIGGER_S, wait=wait)
 
     def trigger_again(self) -> None:
         """Repeat the last trigger, and return at once."""
         if self._trigger is None:
             raise UsageError("nothing was triggered before", next_step="Use trigger_reconcile().")
         part, key = self._trigger
-        value = f"{self._scale.run_id}-{next(self._triggers)}"
-        if self._scale.current is not None:
-            self._scale.current.triggered.append(self)
-        action = actions.trigger(self._scale.client, self.objects, key, value, part=part)
+        value = f"{self._test.run_id}-{next(self._triggers)}"
+        if self._test.current is not None:
+            self._test.current.triggered.append(self)
+        action = actions.trigger(self._test.client, self.objects, key, value, part=part)
         self._act("trigger", action, count=len(self.objects))
 
     def scale(self, replicas: int) -> None:
         """Set the replicas of every object, through the scale subresource where it is served."""
         self._act(
             "scale",
-            actions.scale(self._scale.client, self.objects, replicas),
+            actions.scale(self._test.client, self.objects, replicas),
             count=len(self.objects),
             detail=f"replicas={replicas}",
         )
 
     def patch(self, body: Mapping[str, Any]) -> None:
         """Merge-patch every object with ``body``."""
-        self._act("patch", actions.patch(self._scale.client, self.objects, body), count=len(self.objects))
+        self._act("patch", actions.patch(self._test.client, self.objects, body), count=len(self.objects))
 
     def delete(self, *, propagation: actions.Propagation = "Background", concurrency: int = 20) -> None:
         """Delete all objects; returns when the API server has accepted every request, not when they are gone."""
         self._act(
             "delete",
-            actions.delete(self._scale.client, self.objects, propagation=propagation, concurrency=concurrency),
+            actions.delete(self._test.client, self.objects, propagation=propagation, concurrency=concurrency),
             count=len(self.objects),
         )
 
     def _act(self, label: str, coroutine: Coroutine[Any, Any, None], *, count: int, detail: str = "") -> None:
-        if self._scale.current is not None:
-            self._scale.current.begin()
+        if self._test.current is not None:
+            self._test.current.begin()
         detail = detail or ", ".join(f"{n.kind} {n.name}" for n in self.names()[:3])
-        self._scale.recorder.mark(label, state="begin", detail=detail, count=count)
-        self._scale.run(coroutine)
-        self._scale.recorder.mark(label, state="end", detail=detail, count=count)
+        self._test.recorder.mark(label, state="begin", detail=detail, count=count)
+        self._test.watched(coroutine)
+        self._test.recorder.mark(label, state="end", detail=detail, count=count)
 
     # ---- conditions
 

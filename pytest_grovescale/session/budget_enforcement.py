@@ -24,7 +24,7 @@ from ..recording.recorder import Recorder
 from ..recording.records import TestOutcome
 from ..report import result_file
 from ..scenario.budget import TEST
-from ..scenario.scale import Scale
+from ..scenario.running_test import RunningTest
 from .error_translation import is_infrastructure, translated_errors
 from .session_summary import UNJUDGED, UNPROFILED
 
@@ -41,16 +41,16 @@ _FIGURES = pytest.StashKey[list[tuple[str, str]]]()
 """Properties of a test's last run."""
 
 
-def hold_to_budget(item: pytest.Item, scale: Scale) -> None:
+def hold_to_budget(item: pytest.Item, test: RunningTest) -> None:
     """Fail a test that exceeds its marker's checks or ``budgets.yaml``; warn where they are undecided."""
-    if not scale.budget.declared or not scale.budget.enforced:
+    if not test.budget.declared or not test.budget.enforced:
         return
     with translated_errors():
-        if any(isinstance(check, NoTestLeakage) for check, _ in scale.budget.declared):
-            scale.untracked()
-        found = [check for check in scale.judged().checks if check.source != TEST]
+        if any(isinstance(check, NoTestLeakage) for check, _ in test.budget.declared):
+            test.run_without_tracking()
+        found = [check for check in test.judged().checks if check.source != TEST]
     item.add_report_section("call", "grovescale checks", verdict_lines(found))
-    if failed := [check for check in found if scale.budget.fails(check)]:
+    if failed := [check for check in found if test.budget.fails(check)]:
         raise failure(failed)
     for check in found:
         if check.verdict == "inconclusive":
@@ -85,33 +85,33 @@ def outcome_of(report: pytest.TestReport, error: BaseException | None, *, failed
     return "error", f"{name}{_first_line(error)}"
 
 
-def leaves_unjudged(item: pytest.Item, scale: Scale, error: BaseException) -> bool:
+def leaves_unjudged(item: pytest.Item, test: RunningTest, error: BaseException) -> bool:
     """Return whether a profiling pass passes despite a failed expectation in its test: its phases passed.
 
     Noted on the item, for the end of the run, whichever worker it ran on. A check that fails here is one that this pass
     is judged by.
     """
-    if not scale.profiled or scale.current is not None or not isinstance(error, _DID_NOT_HOLD):
+    if not test.profiled or test.current is not None or not isinstance(error, _DID_NOT_HOLD):
         return False
     if isinstance(error, CheckFailed):
         return False
-    outcomes = [phase.outcome for phase in scale.result().phases]
+    outcomes = [phase.outcome for phase in test.result().phases]
     if not outcomes or set(outcomes) != {"passed"}:
         return False
     item.user_properties.append((UNJUDGED, _first_line(error)))
     return True
 
 
-def note_unprofiled(item: pytest.Item, scale: Scale) -> None:
+def note_unprofiled(item: pytest.Item, test: RunningTest) -> None:
     """Note on a test the profilers that its phases request but that were not run, for the end of the run."""
-    if scale.unprofiled:
-        phases = ", ".join(f"{phase} by {profiler}" for phase, profiler in scale.unprofiled.items())
+    if test.unprofiled:
+        phases = ", ".join(f"{phase} by {profiler}" for phase, profiler in test.unprofiled.items())
         item.user_properties.append((UNPROFILED, phases))
 
 
-def give_figures(item: pytest.Item, scale: Scale) -> None:
+def give_figures(item: pytest.Item, test: RunningTest) -> None:
     """Add a test's figures as properties, replacing those of an earlier run if this is its rerun."""
-    figures = result_file.properties(scale.judged())
+    figures = result_file.properties(test.judged())
     before = item.stash.get(_FIGURES, [])
     item.user_properties[:] = [*(one for one in item.user_properties if one not in before), *figures]
     item.stash[_FIGURES] = figures

@@ -24,6 +24,7 @@ from ..errors import GrovescaleError, UsageError
 from ..operator.handle import Operator
 from ..options import Settings
 from ..report import progress
+from ..scenario.running_test import RunningTest
 from ..scenario.scale import Scale
 from ..storage import explained, raised_here
 from . import budget_enforcement, clusters, test_run
@@ -69,7 +70,7 @@ class Run:
         self._unwritten: list[str] = []
         """Files of the result that could not be written, with the reasons."""
         self._lost_turn: Lost = never_lost
-        self._open: tuple[MeasuredTest, Scale] | None = None
+        self._open: tuple[MeasuredTest, RunningTest] | None = None
         self._recorded: MeasuredTest | None = None
         """The test whose recording is incomplete: pytest's outcome is still missing."""
         self.parameters_read: set[str] = set()
@@ -185,15 +186,15 @@ class Run:
             if definition is None:
                 self._operators.clear(cluster)
         self._recorded = test
-        with test.open(definition, lambda: request.getfixturevalue("grovescale_operator")) as scale:
-            self._open = (test, scale)
+        with test.open(definition, lambda: request.getfixturevalue("grovescale_operator")) as running:
+            self._open = (test, running)
             try:
-                yield scale
+                yield Scale(running)
             finally:
                 self._open = None
-                self.parameters_read |= scale.parameters_read
+                self.parameters_read |= running.parameters_read
         if test.lost_recording() is None:
-            budget_enforcement.give_figures(item, scale)
+            budget_enforcement.give_figures(item, running)
 
     # ---- after a test's function; debuggers
 
@@ -211,7 +212,7 @@ class Run:
         return lost or error
 
     def passes_although(self, item: pytest.Item, error: BaseException) -> bool:
-        """Return whether a test passes despite an error in its function; see ``judging.leaves_unjudged``."""
+        """Return whether a test passes despite an error in its function; see ``budget_enforcement.leaves_unjudged``."""
         return self._open is not None and budget_enforcement.leaves_unjudged(item, self._open[1], error)
 
     def note_outcome(self, report: pytest.TestReport, error: BaseException | None) -> None:
@@ -228,15 +229,15 @@ class Run:
         """Fail a finished test by its checks, while its ``Scale`` is still open."""
         if self._open is None:
             return
-        test, scale = self._open
+        test, running = self._open
         with translated_errors():
             # Whatever the options say: without its recording it proves nothing.
-            scale.recorder.check_written()
-        if (lost := test.mark_lost_turn(scale)) and not scale.profiled:
+            running.recorder.check_written()
+        if (lost := test.mark_lost_turn(running)) and not running.profiled:
             budget_enforcement.disturbed(item, lost, inconclusive=self.settings.inconclusive)
         if "profile" not in self.settings.given:
-            budget_enforcement.note_unprofiled(item, scale)
-        budget_enforcement.hold_to_budget(item, scale)
+            budget_enforcement.note_unprofiled(item, running)
+        budget_enforcement.hold_to_budget(item, running)
 
     def pause(self) -> None:
         """Stop the clocks of an open phase: a debugger is open."""

@@ -1,4 +1,4 @@
-"""One run of a measured test: its recording, its sources, its namespace, and its ``Scale``."""
+"""One run of a measured test: its recording, its sources, its namespace, and the state that its ``Scale`` shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..recording.records import TestOutcome
 from ..scenario import driver_protocol
 from ..scenario.budget import Budget, held_to
 from ..scenario.quiet import Quietness
-from ..scenario.scale import Scale
+from ..scenario.running_test import RunningTest
 from ..workload import namespace
 from . import prometheus, target_discovery
 from .budget_enforcement import held_to_simulated_nodes
@@ -59,8 +59,8 @@ class MeasuredTest:
         """Whether pytest has shown a failure of this test; a lost recording then raises no second one."""
 
     @contextlib.contextmanager
-    def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[Scale]:
-        """Yield the test's ``Scale``; afterwards remove its namespace and close its recording."""
+    def open(self, definition: OperatorDefinition | None, start: Start) -> Iterator[RunningTest]:
+        """Yield the running test; afterwards remove its namespace and close its recording."""
         with translated_errors():
             recorder = self._recorder = self._start_recorder(definition)
         failed = True
@@ -70,11 +70,11 @@ class MeasuredTest:
             self._let_look_into(operator, recorder)
             with self._prometheus(operator, recorder) as live:
                 with translated_errors():
-                    scale = self._open(operator, recorder, live)
+                    test = self._open(operator, recorder, live)
                 try:
-                    yield scale
+                    yield test
                 finally:
-                    self._close(scale)
+                    self._close(test)
             failed = False
         finally:
             # Ctrl-C ends a test's function without an outcome, and its fixtures as if it had passed.
@@ -112,11 +112,11 @@ class MeasuredTest:
         except RecordingError as error:
             self._say(f"the recording does not say that the test ended: {error}")
 
-    def mark_lost_turn(self, scale: Scale) -> str:
+    def mark_lost_turn(self, test: RunningTest) -> str:
         """Record that the test lost its cluster lock; return why, or an empty text if it did not."""
         lost = self._lost_turn()
-        if lost and scale.recorder.alive():
-            scale.recorder.mark(TURN_LOST, detail=lost)
+        if lost and test.recorder.alive():
+            test.recorder.mark(TURN_LOST, detail=lost)
         return lost
 
     def _start_recorder(self, definition: OperatorDefinition | None) -> Recorder:
@@ -191,13 +191,13 @@ class MeasuredTest:
                 live = running.enter_context(opened)
             yield live
 
-    def _open(self, operator: Operator | None, recorder: Recorder, live: Live | None) -> Scale:
+    def _open(self, operator: Operator | None, recorder: Recorder, live: Live | None) -> RunningTest:
         session, item, cluster = self._session, self._item, self._cluster
         settings = session.settings
         client = session.portal.client(cluster.access_as("harness"))
         namespace = create_namespace(session.portal, client, cluster, test=item.name, run_id=session.id)
         held = held_to_simulated_nodes(cluster, recorder, namespace)
-        return Scale(
+        return RunningTest(
             run_id=session.id,
             cluster=cluster,
             operator=operator,
@@ -225,36 +225,36 @@ class MeasuredTest:
             ),
         )
 
-    def _close(self, scale: Scale) -> None:
-        scale.barrier.leave()
-        if how := scale.cluster.ended():
+    def _close(self, test: RunningTest) -> None:
+        test.barrier.leave()
+        if how := test.cluster.ended():
             # With all objects on it: there is nothing to remove.
             self._say(how)
             return
-        self.mark_lost_turn(scale)
+        self.mark_lost_turn(test)
         if self._session.settings.keep:
-            self._say(f"kept: namespace {scale.namespace} on cluster {scale.cluster.name}")
+            self._say(f"kept: namespace {test.namespace} on cluster {test.cluster.name}")
             return
-        self._mark_clean_up(scale, "begin")
+        self._mark_clean_up(test, "begin")
         with translated_errors():
             remove_namespace(
                 self._session.portal,
-                scale.client,
-                scale.cluster,
-                scale.namespace,
+                test.client,
+                test.cluster,
+                test.namespace,
                 run_id=self._session.id,
-                objects=[obj for workload in scale.workloads for obj in workload.objects],
-                operator_lives=scale.operator is not None and scale.operator.alive(),
-                failed=bool(scale.failed_phase),
+                objects=[obj for workload in test.workloads for obj in workload.objects],
+                operator_lives=test.operator is not None and test.operator.alive(),
+                failed=bool(test.failed_phase),
                 say=self._say,
             )
-        self._mark_clean_up(scale, "end")
+        self._mark_clean_up(test, "end")
 
     @staticmethod
-    def _mark_clean_up(scale: Scale, state: Literal["begin", "end"]) -> None:
+    def _mark_clean_up(test: RunningTest, state: Literal["begin", "end"]) -> None:
         # A recorder that has died has failed the test already.
-        if scale.recorder.alive():
-            scale.recorder.mark("clean-up", state=state, detail=scale.namespace)
+        if test.recorder.alive():
+            test.recorder.mark("clean-up", state=state, detail=test.namespace)
 
     def _say(self, text: str) -> None:
         self._session.progress.say(text)

@@ -29,7 +29,7 @@ COMMAND = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
 # How many runs there are is not to depend on what else the machine does.
 COMPARE = [*COMMAND, "--max-contention=100%"]
 SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
-VARIANTS = ["--set=variant=baseline", "--vs=variant=optimized"]
+VARIANTS = ["--set=variant=baseline", "--set-b=variant=optimized"]
 
 # What an operator that crashes at its first pod never gets done.
 BROKEN = """
@@ -138,7 +138,7 @@ def phases(store: Store, run: str) -> dict[str, Span]:
 def interrupted(folder: Path, what: str, after: str, number: signal.Signals) -> tuple[int, str]:
     """Start a comparison, send it a signal once a line starts so; return its exit code and last words."""
     driver = subprocess.Popen(
-        [*COMPARE, *VARIANTS, *SMALL, f"--what={what}"],
+        [*COMPARE, *VARIANTS, *SMALL, f"--parts={what}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -192,7 +192,7 @@ def test_contended_windows_are_discarded_and_made_again(folder: Path) -> None:
     """Other programs take more than this of any machine."""
     limit = ["--max-contention=0.001%", "--fail-on=never"]
     done = subprocess.run(
-        [*COMMAND, *VARIANTS, *SMALL, "--what=noop", *limit], capture_output=True, text=True, cwd=folder
+        [*COMMAND, *VARIANTS, *SMALL, "--parts=noop", *limit], capture_output=True, text=True, cwd=folder
     )
     assert done.returncode == 0, done.stderr
     store = Store.latest(folder / "reports", "compare")
@@ -221,9 +221,9 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
 
 def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) -> None:
     (folder / "test_it.py").write_text(BROKEN, encoding="utf-8")
-    crashing = ["--set=concurrency=20", "--vs=defect=crash=1"]
+    crashing = ["--set=concurrency=20", "--set-b=defect=crash=1"]
     done = subprocess.run(
-        [*COMPARE, "test_it.py", *crashing, "--what=deploy", "--pairs=3", "--no-profile"],
+        [*COMPARE, "test_it.py", *crashing, "--parts=deploy", "--pairs=3", "--no-profile"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -239,9 +239,9 @@ def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) ->
 def test_profiles_of_both_are_compared_function_by_function(folder: Path) -> None:
     for name, text in (("test_it.py", BUSY_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
         (folder / name).write_text(text, encoding="utf-8")
-    shares = ["--set=share=80", "--vs=share=20"]
+    shares = ["--set=share=80", "--set-b=share=20"]
     done = subprocess.run(
-        [*COMPARE, "busy.yaml", "test_it.py", *shares, "--what=deploy", "--pairs=2", "--fail-on=never"],
+        [*COMPARE, "busy.yaml", "test_it.py", *shares, "--parts=deploy", "--pairs=2", "--fail-on=never"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -296,7 +296,7 @@ def test_revisions_are_built_and_only_the_operator_is_of_them(folder: Path) -> N
     shutil.rmtree(trap)
     revisions = ["operator.yaml", "--git", "baseline", "optimized", f"--build={BUILD}"]
     done = subprocess.run(
-        [*COMPARE, *revisions, "--what=noop", *SMALL, "--fail-on=never"], capture_output=True, text=True, cwd=top
+        [*COMPARE, *revisions, "--parts=noop", *SMALL, "--fail-on=never"], capture_output=True, text=True, cwd=top
     )
     assert done.returncode == 0, done.stderr
     found = compared(Store.latest(top / "reports", "compare").folder)

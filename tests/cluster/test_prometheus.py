@@ -171,10 +171,10 @@ def test_zero_no_data_and_failure(opened: Opened, endpoint: Endpoint) -> None:
     with opened(it=endpoint) as running:
         running.scraped(4)
         counters = ["counter_total", "once_total", "nothing_total", "rate("]
-        found = running.statistics(gauge=["level"], diff=counters, rate=counters, by=["name"], window_s=3600)
+        found = running.statistics(gauge=["level"], increase=counters, rate=counters, by=["name"], window_s=3600)
     assert found.figure("gauge", "level", "a") == Value(7.0)
     assert found.figure("gauge", "level", "b") == Value(0.0)
-    for kind in ("diff", "rate"):
+    for kind in ("increase", "rate"):
         assert found.figure(kind, "counter_total", "b") == Value(0.0)
         assert found.value(kind, "counter_total", "a") > 0
         assert found.figure(kind, "once_total", "") == NoData("fewer than two samples in 60m00s")
@@ -184,7 +184,7 @@ def test_zero_no_data_and_failure(opened: Opened, endpoint: Endpoint) -> None:
         assert failed.kind == "bad_data"
 
 
-def test_diff_and_rate_agree_with_what_was_served(opened: Opened, endpoint: Endpoint) -> None:
+def test_increase_and_rate_agree_with_what_was_served(opened: Opened, endpoint: Endpoint) -> None:
     """Each sample is one that the endpoint served then; increase() adds no more than its extrapolation to the edges.
 
     Times come in ms, as JSON numbers: hence the 1e-6.
@@ -192,7 +192,7 @@ def test_diff_and_rate_agree_with_what_was_served(opened: Opened, endpoint: Endp
     window_s = 10 * INTERVAL_S
     with opened(it=endpoint) as running:
         running.scraped(25)
-        found = running.statistics(diff=["counter_total"], rate=["counter_total"], by=["name"], window_s=window_s)
+        found = running.statistics(increase=["counter_total"], rate=["counter_total"], by=["name"], window_s=window_s)
         raw = running.query(f'counter_total{{name="a"}}[{round(window_s * 1000)}ms]', at=found.at)
     assert isinstance(raw, Matrix)
     points = [(point.at, float(point.value)) for point in raw.series[0].points]  # type: ignore[arg-type]
@@ -202,9 +202,9 @@ def test_diff_and_rate_agree_with_what_was_served(opened: Opened, endpoint: Endp
         assert served.get(int(value) - 3, 0.0) - 0.01 <= at <= served[int(value)] + 0.01
     increase = points[-1][1] - points[0][1]
     covered = points[-1][0] - points[0][0]
-    diff = found.value("diff", "counter_total", "a")
-    assert increase <= diff <= increase * window_s / covered * (1 + 1e-6)
-    assert found.value("rate", "counter_total", "a") == pytest.approx(diff / window_s, rel=1e-9)
+    answered = found.value("increase", "counter_total", "a")
+    assert increase <= answered <= increase * window_s / covered * (1 + 1e-6)
+    assert found.value("rate", "counter_total", "a") == pytest.approx(answered / window_s, rel=1e-9)
 
 
 def test_series_go_on_when_a_target_has_moved(opened: Opened, endpoint: Endpoint) -> None:

@@ -61,11 +61,11 @@ def test_small(scale):
     with scale.phase("deploy", timeout="2m") as deploy:
         deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
         pcs.apply()
-    scale.settle()
+    scale.wait_idle()
     # Who has started this run ends its token now.
     Path("asked").touch()
     wait_until(lambda: Path("done").exists())
-    scale.settle()
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="1m") as steady:
         pcs.trigger_reconcile()
         steady.hold("5s")

@@ -23,7 +23,7 @@ def test_noop(scale):
         deploy.milestone("available", pcs.status(availableReplicas=2))
         deploy.milestone("pods-ready", conditions.count("pods", 4, ready=True))
         pcs.apply()
-    scale.settle()
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")

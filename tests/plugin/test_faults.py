@@ -161,7 +161,7 @@ def test_it(scale):
     with scale.phase("deploy", timeout="60s"):
         pcs.apply()
     components = scale.cluster.processes()
-    pids = {name: components[name].pid for name in ("kube-apiserver", "etcd")} | {"recorder": scale.recorder.pid}
+    pids = {name: components[name].pid for name in ("kube-apiserver", "etcd")} | {"recorder": scale._test.recorder.pid}
     for name, pid in pids.items():
         with scale.phase(name, timeout="60s") as phase:
             phase.hold("3s")

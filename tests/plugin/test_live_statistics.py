@@ -30,7 +30,6 @@ import pytest
 from pytest_grovescale import conditions
 from pytest_grovescale.exposition.families import text
 from pytest_grovescale.prometheus.answers import Matrix
-from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import Scraped
 
 WINDOW_S = 20
@@ -42,8 +41,7 @@ ALIGNED_S = 0.002
 def recorded(scale):
     "Series -> (s when the scrape began, s when it ended, value) of all scrapes of the operator."
     found, now = {}, {}
-    scale.recorder.flush()
-    for record in read(scale.recorder.journal):
+    for record in scale.recording():
         if isinstance(record, Scraped) and record.target == "operator":
             for series in record.gone:
                 now.pop(series, None)
@@ -72,7 +70,7 @@ def test_live(scale):
         pcs.trigger_reconcile()
         found = scale.statistics(
             gauge=["workqueue_depth"],
-            diff=COUNTERS,
+            increase=COUNTERS,
             rate=COUNTERS,
             by=["name", "controller", "result"],
             window=WINDOW_S,
@@ -98,11 +96,11 @@ def test_live(scale):
         increase = last - first
         assert low_last - high_first <= increase <= high_last - low_first
         group = [labels.get(label, "") for label in found.by]
-        diff, rate = found.value("diff", name, *group), found.value("rate", name, *group)
+        answered, rate = found.value("increase", name, *group), found.value("rate", name, *group)
         # No more than extrapolated from the samples to the edges of the window.
-        assert increase <= diff * (1 + 1e-6)
-        assert diff <= increase * WINDOW_S / (last_at - first_at) * (1 + 1e-6)
-        assert rate * WINDOW_S == pytest.approx(diff, rel=1e-9)
+        assert increase <= answered * (1 + 1e-6)
+        assert answered <= increase * WINDOW_S / (last_at - first_at) * (1 + 1e-6)
+        assert rate * WINDOW_S == pytest.approx(answered, rel=1e-9)
         compared, moved = compared + 1, moved + increase
     assert compared >= 10
     assert moved > 0

@@ -25,7 +25,9 @@ from pytest_grovescale import conditions
 WHOLE = (
     HEAD
     + """
-def test_small(scale):
+from kubernetes import client
+
+def test_small(scale, grovescale_api_client):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("pods-created", conditions.count("pods", 4))
@@ -34,7 +36,9 @@ def test_small(scale):
                                                     fields=["spec.nodeName"], op=">="))
         deploy.milestone("available", pcs.status(availableReplicas=2))
         pcs.apply()
-    scale.settle()
+    live = client.CoreV1Api(grovescale_api_client).list_namespaced_pod(scale.namespace)
+    assert sorted(pod.spec.node_name != "" for pod in live.items) == [True] * 4
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()
         steady.hold("2s")

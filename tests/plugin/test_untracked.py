@@ -42,7 +42,7 @@ def test_small(scale):
         delete.milestone("pcs-gone", conditions.gone(pcs))
         pcs.delete()
     if scale.parameter("by_hand", 0):
-        scale.untracked()
+        scale.run_without_tracking()
         with pytest.raises(UsageError, match="'late' comes after"), scale.phase("late"):
             pass
 """

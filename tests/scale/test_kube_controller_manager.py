@@ -23,7 +23,7 @@ def test_deployment(scale: Scale) -> None:
         deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("available", deployment.status(availableReplicas=pods, conditions={"Available": "True"}))
         deployment.apply()
-    scale.settle()
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="2m") as steady:
         deployment.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))
@@ -59,7 +59,7 @@ def test_statefulset(scale: Scale) -> None:
         deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("available", statefulset.status(availableReplicas=pods))
         statefulset.apply()
-    scale.settle()
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="2m") as steady:
         statefulset.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))

@@ -23,7 +23,7 @@ def test_thousand_pods(scale: Scale) -> None:
         deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
         deploy.milestone("pcs-available", pcs.status(availableReplicas=replicas))
         pcs.apply()
-    scale.settle()
+    scale.wait_idle()
     with scale.phase("steady-state", timeout="2m") as steady:
         pcs.trigger_reconcile()
         steady.hold(scale.parameter("hold", "30s"))

@@ -45,7 +45,7 @@ class NoTestLeakage(OwnFamiliesCheck, tag="no_test_leakage", frozen=True, kw_onl
             raise NotMeasuredError(
                 f"{self.target} was not scraped without tracking",
                 next_step="Declare no_test_leakage() by marker or in budgets.yaml, and the run makes a second pass for"
-                " it; or call scale.untracked() at the end of the test.",
+                " it; or call scale.run_without_tracking() at the end of the test.",
             )
         return Outcome(
             verdict="fail" if leaks else "pass",

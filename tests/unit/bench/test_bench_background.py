@@ -86,7 +86,7 @@ def test_the_last_deploy_run_that_works_is_shown(store: Store) -> None:
 
 def test_of_runs_side_by_side_the_one_that_was_alone_is_shown(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     planned = plan(3)
-    together = {part: msgspec.structs.replace(one, side_by_side=True) for part, one in planned.comparisons.items()}
+    together = {part: msgspec.structs.replace(one, parallel=True) for part, one in planned.comparisons.items()}
     store = Store.create(tmp_path, msgspec.structs.replace(planned, comparisons=together))
     for arm in "ab":
         keep(store, "deploy", 1, arm, recorded(store.run_folder(f"deploy-01-{arm}") / "1"))

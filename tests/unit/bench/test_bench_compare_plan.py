@@ -29,9 +29,9 @@ def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
 
 
-@pytest.mark.parametrize(("one_look", "looks"), [(False, (6, 10)), (True, (10,))])
-def test_looks_are_planned_before_the_first_run(one_look: bool, looks: tuple[int, ...]) -> None:
-    plan = compare.plan_of(WANTED._replace(one_look=one_look))
+@pytest.mark.parametrize(("no_early_stop", "looks"), [(False, (6, 10)), (True, (10,))])
+def test_looks_are_planned_before_the_first_run(no_early_stop: bool, looks: tuple[int, ...]) -> None:
+    plan = compare.plan_of(WANTED._replace(no_early_stop=no_early_stop))
     assert {comparison.looks for comparison in plan.comparisons.values()} == {looks}
 
 
@@ -44,11 +44,11 @@ def test_parts_share_the_alarms_that_are_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "side_by_side"),
+    ("wanted", "parallel"),
     [
         (WANTED, True),
         (WANTED._replace(gated=("cpu:deploy", "noop_cpu")), True),
-        (WANTED._replace(in_turn=True), False),
+        (WANTED._replace(sequential=True), False),
         # A time by the clock on the wall that is gated on is that of a machine to itself.
         (WANTED._replace(gated=("cpu:deploy", "wall:deploy", "noop_cpu")), False),
         (WANTED._replace(gated=("milestone:deploy/pods-ready", "noop_cpu")), False),
@@ -56,12 +56,10 @@ def test_parts_share_the_alarms_that_are_allowed() -> None:
         (WANTED._replace(parts=("deploy",), subject=EXISTING), False),
     ],
 )
-def test_deploy_runs_are_side_by_side_where_that_measures_what_is_asked(
-    wanted: compare.Wanted, side_by_side: bool
-) -> None:
+def test_deploy_runs_are_side_by_side_where_that_measures_what_is_asked(wanted: compare.Wanted, parallel: bool) -> None:
     plans = compare.plan_of(wanted).comparisons
-    assert plans["deploy"].side_by_side is side_by_side
-    assert "noop" not in plans or plans["noop"].side_by_side, "windows always are"
+    assert plans["deploy"].parallel is parallel
+    assert "noop" not in plans or plans["noop"].parallel, "windows always are"
 
 
 def test_windows_on_a_cluster_that_is_there_are_refused(snapshot: SnapshotAssertion) -> None:

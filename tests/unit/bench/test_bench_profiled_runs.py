@@ -99,7 +99,7 @@ def test_a_variant_whose_run_ended_before_it_began_costs_the_profile_only(
                 raise NothingMeasured("it ended:\n  its last words", next_step="Its whole output: pytest.log.")
             made(store, slot.arm)
 
-    monkeypatch.setattr(profiled_runs, "InTurn", Failing)
+    monkeypatch.setattr(profiled_runs, "SequentialRuns", Failing)
     said = io.StringIO()
     failures = run_profiled(Bench(store, store.plan(), MachineLock(-1, None), Screen(said)))
     assert "no profile: it ended" in said.getvalue()

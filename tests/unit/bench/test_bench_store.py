@@ -177,7 +177,7 @@ def test_a_full_disk_is_told_and_leaves_no_half_file(
 
 def test_runs_in_parallel_have_those_that_were_alone_beside_them() -> None:
     planned = plan(pairs=2, parts=("deploy",))
-    parallel = msgspec.structs.replace(planned.comparisons["deploy"], side_by_side=True)
+    parallel = msgspec.structs.replace(planned.comparisons["deploy"], parallel=True)
     planned = msgspec.structs.replace(
         planned,
         slots=(*planned.slots, *interleaved(PROFILE, 1)),

@@ -93,4 +93,4 @@ def test_a_definition_outside_of_the_repository_has_no_revisions(tmp_path: Path)
 @pytest.mark.parametrize("text", ["variant", "=x", " =x"])
 def test_what_is_no_pair_is_told(text: str) -> None:
     with pytest.raises(UsageError, match="not NAME=VALUE"):
-        pairs_of("--vs", [text])
+        pairs_of("--set-b", [text])

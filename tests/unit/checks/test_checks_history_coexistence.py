@@ -42,7 +42,7 @@ def test_the_same_families_and_labels_pass(snapshot: SnapshotAssertion) -> None:
 def test_without_the_second_pass_it_is_inconclusive_and_says_how_to_get_it(snapshot: SnapshotAssertion) -> None:
     verdict, text = run_of({}).judged(NoTestLeakage())
     assert verdict == "inconclusive"
-    assert "scale.untracked()" in text
+    assert "scale.run_without_tracking()" in text
     assert text == snapshot
 
 

@@ -16,7 +16,7 @@ from pytest_grovescale import cli, errors
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, ComparisonVerdict
 
 # Modules that define errors of their own, and so that their subclasses are known here.
-from pytest_grovescale.bench import fetch, output, variant
+from pytest_grovescale.bench import fetch, measured, output, variant
 from pytest_grovescale.bench.output import FailOn
 from pytest_grovescale.cluster import binary_sources
 from pytest_grovescale.errors import ExitCode, GrovescaleError
@@ -46,6 +46,7 @@ CODES = {
     binary_sources.PackageFailed: ExitCode.INFRASTRUCTURE,
     variant.BuildError: ExitCode.INFRASTRUCTURE,
     fetch.AnswerError: ExitCode.INFRASTRUCTURE,
+    measured.NothingMeasured: ExitCode.INFRASTRUCTURE,
     files.PageError: ExitCode.INFRASTRUCTURE,
     _api.ApiError: ExitCode.INFRASTRUCTURE,
 }
@@ -107,7 +108,7 @@ def test_a_comparison_ends_with_its_verdicts_code(verdict: ComparisonVerdict, co
         (["shwo", "x"], "no 'shwo'; did you mean show?"),
         (["selftest", "powr"], "no 'powr'; did you mean power?"),
         (["status", "--jsn"], "unrecognized arguments: --jsn; did you mean --json?"),
-        (["compare", "a", "--pars=4", "--quik"], "did you mean --pairs or --param?; did you mean --quick"),
+        (["compare", "a", "--pars=4", "--quik"], "did you mean --parts or --pairs?; did you mean --quick"),
         (["down", "a", "b"], "unrecognized arguments: b"),
         (["compare", "--fail-on", "regresion"], "no 'regresion'; did you mean regression?"),
         (["show", "nowhere"], "nowhere: no such file or folder"),

@@ -99,8 +99,8 @@ def test_one_failed_query_leaves_the_others() -> None:
             return await statistics(api, asked_for(["broken"], ["d"], []), by=["name"], window_s=30)
 
     found = asyncio.run(serving(answer, use))
-    assert found.figure("diff", "d", "a") == Value(0.0)
-    assert found.figure("diff", "d", "b") == NoData("no sample in 30.0 s")
+    assert found.figure("increase", "d", "a") == Value(0.0)
+    assert found.figure("increase", "d", "b") == NoData("no sample in 30.0 s")
     failed = found.figure("gauge", "broken", "a")
     assert isinstance(failed, QueryFailed)
     assert failed.kind == "execution"

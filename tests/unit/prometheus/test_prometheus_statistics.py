@@ -1,4 +1,4 @@
-"""Gauge, diff and rate: what is asked, and that no data, failure and zero stay three different answers."""
+"""Gauge, increase and rate: what is asked, and that no data, failure and zero stay three different answers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def of(
 def test_rates_are_summed_after_they_are_taken(snapshot: SnapshotAssertion) -> None:
     asked = Asked("rate", 'adds{name=~"p.*"}')
     assert query_text(asked, ["name", "job"], 30) == snapshot(name="rate")
-    assert query_text(Asked("diff", "adds"), [], 0.25) == "sum (increase(adds[250ms]))"
+    assert query_text(Asked("increase", "adds"), [], 0.25) == "sum (increase(adds[250ms]))"
     assert query_text(Asked("gauge", "depth"), ["name"], 30) == "sum by (name) (depth)"
     assert short_text("adds", ["name"], 30) == snapshot(name="short")
 
 
 def test_each_is_asked_once() -> None:
     found = asked_for(["a"], ["b", "b"], ["b"])
-    assert found == [Asked("gauge", "a"), Asked("diff", "b"), Asked("rate", "b")]
+    assert found == [Asked("gauge", "a"), Asked("increase", "b"), Asked("rate", "b")]
     with pytest.raises(UsageError, match="asked for nothing"):
         asked_for([], [], [])
     with pytest.raises(UsageError, match=r"Give a list: rate=\['up'\]"):
@@ -71,15 +71,15 @@ def test_only_a_value_is_a_value(snapshot: SnapshotAssertion) -> None:
 
 
 def test_a_series_that_is_left_out_of_a_sum_shows(snapshot: SnapshotAssertion) -> None:
-    found = of(Asked("diff", "adds"), {("a",): 5.0}, {("a",): 2.0})
-    assert found.figure("diff", "adds", "a") == Value(5.0, left_out=2)
+    found = of(Asked("increase", "adds"), {("a",): 5.0}, {("a",): 2.0})
+    assert found.figure("increase", "adds", "a") == Value(5.0, left_out=2)
     with pytest.raises(NotMeasuredError, match="2 series") as caught:
-        found.value("diff", "adds", "a")
+        found.value("increase", "adds", "a")
     assert str(caught.value) == snapshot
 
 
 def test_a_sum_is_not_believed_when_what_it_left_out_is_unknown() -> None:
-    assert of(Asked("diff", "adds"), {("a",): 5.0}, FAILED).figure("diff", "adds", "a") == FAILED
+    assert of(Asked("increase", "adds"), {("a",): 5.0}, FAILED).figure("increase", "adds", "a") == FAILED
 
 
 def test_what_was_not_asked_is_a_mistake(snapshot: SnapshotAssertion) -> None:

@@ -179,18 +179,18 @@ def test_wall_times_of_a_saturated_machine_say_so(snapshot: SnapshotAssertion) -
 
 
 def test_wall_times_measured_side_by_side_say_so_and_how_to_have_others(snapshot: SnapshotAssertion) -> None:
-    together = compare(msgspec.structs.replace(DEPLOY, side_by_side=True), pairs(DEPLOY_BASE), machine=MACHINE)
+    together = compare(msgspec.structs.replace(DEPLOY, parallel=True), pairs(DEPLOY_BASE), machine=MACHINE)
     for name, text in (("terminal", render([together], width=200)), ("markdown", render_markdown([together]))):
         assert lines_with(text, "side by side") == snapshot(name=name)
         assert lines_with(text, "running at the same time") == snapshot(name="wall times")
         assert text.count("running at the same time") == 1
-        assert "--in-turn" in text, "how to have others"
+        assert "--sequential" in text, "how to have others"
     page = render_comparison([together], Background())
     assert "parallel, interim analysis after 10" in page
     assert "side by side" not in render([deploy()], width=200)
     assert page.count("running at the same time") == 1
-    windows = compare(msgspec.structs.replace(NOOP, side_by_side=True), pairs(BASE), machine=MACHINE)
-    assert "--in-turn" not in render([windows], width=200), "they have no wall times"
+    windows = compare(msgspec.structs.replace(NOOP, parallel=True), pairs(BASE), machine=MACHINE)
+    assert "--sequential" not in render([windows], width=200), "they have no wall times"
 
 
 def test_counts_that_never_vary_have_no_interval() -> None:
@@ -300,7 +300,7 @@ def test_narrow_terminals_keep_every_row() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-WORK = msgspec.structs.replace(DEPLOY, side_by_side=True)
+WORK = msgspec.structs.replace(DEPLOY, parallel=True)
 COUNTED = {"cpu:deploy": 4.3, "cpu:delete": 2.0, "api:deploy": 17_837.0, "reconciles:deploy": 5_100.0}
 
 
@@ -331,7 +331,7 @@ def test_work_in_parallel_stands_beside_the_work_alone_and_a_difference_is_said(
     warning = next(text for text in found.warnings if "work of baseline differs" in text)
     assert warning == snapshot(name="warning")
     assert "17.8 in parallel, 15.6 alone (+14 %)" in warning
-    assert warning.endswith(": --in-turn")
+    assert warning.endswith(": --sequential")
     assert not any("work of optimized differs" in text for text in found.warnings)
     assert "\n".join(row[0] for row in work_rows([found])) == snapshot(name="rows")
     assert [tuple(row[1:]) for row in work_rows([found])] == [

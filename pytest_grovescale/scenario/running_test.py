@@ -1,0 +1,292 @@
+"""The state of one running test, which its ``Scale``, its phases and its workloads share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from ..analysis.analyse import contents_of, result_of
+from ..analysis.disruptions import CONTROL_PLANE, stall_text
+from ..analysis.metrics.history import MetricsHistory
+from ..analysis.profiles.phase_profiles import profiles_in
+from ..analysis.result import PhaseResult, TestResult
+from ..checks.check import encode
+from ..checks.judge import judge_all
+from ..checks.run import Run
+from ..cluster.handle import Cluster
+from ..errors import ClusterError, NotMeasuredError, OperatorError, UsageError
+from ..kube.client import Client
+from ..kube.portal import Portal
+from ..kube.resources import Resource
+from ..operator.handle import Operator
+from ..prometheus.live import Live
+from ..recording.conditions import Condition
+from ..recording.journal import read
+from ..recording.profiling.plan import Profiler
+from ..recording.recorder import Recorder
+from ..recording.records import StallKind
+from . import tracking_free_pass
+from .budget import NO_BUDGET, Budget
+from .conditions import Declared, kinds, resolve
+from .driver_protocol import AnyOrder, Barrier, Line, serve
+from .phase import Aim, Phase, no_operator
+from .quiet import Quietness, QuietWait
+from .selector_guard import confined
+from .workloads import Workload
+
+T = TypeVar("T")
+Parameter = str | int | float | bool
+
+TAIL_LINES = 30
+_POLL_S = 0.01
+"""Poll interval of an action, s: its end is noticed at most this much later."""
+
+
+class ProgressView(Protocol):
+    """Progress display of a running test; ``report.progress`` implements it."""
+
+    def phase(self, name: str, timeout_s: float) -> None: ...
+    def update(
+        self, counts: Mapping[str, tuple[int, int]], *, elapsed: float, left: float, rate: float | None = None
+    ) -> None: ...
+    def milestone(self, name: str, after: float) -> None: ...
+    def done(self, outcome: str) -> None: ...
+    def say(self, text: str) -> None: ...
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class RunningTest:
+    """One test's resources and options, and what happened in it so far. The session makes it; ``Scale`` is its face."""
+
+    run_id: str
+    cluster: Cluster
+    operator: Operator | None
+    recorder: Recorder
+    portal: Portal
+    client: Client
+    namespace: str
+    progress: ProgressView
+    parameters: Mapping[str, Parameter]
+    base: Path
+    """Folder of the test's file, where its templates are looked up."""
+    longest_hold_s: float = math.inf
+    """Maximum length of holds, s."""
+    wait_quiet_s: float = 0.0
+    quietness: Quietness | None = None
+    driver: Line[AnyOrder] | None = None
+    """The comparison that has no-op windows measured, until it was served."""
+    barrier: Barrier = dataclasses.field(default_factory=Barrier)
+    """Synchronises phases with those of the test that is compared with this one."""
+    budget: Budget = NO_BUDGET
+    profiled: bool = False
+    """Whether this is the profiling pass, whose figures are not judged."""
+    profilers_follow: bool = False
+    """Whether a profiling pass follows."""
+    profiler_aim: Aim = no_operator
+    prometheus: Live | None = None
+
+    current: Phase | None = None
+    """The open phase."""
+    failed_phase: str = ""
+    """Name of the phase that did not pass; empty: all have, so far."""
+    idle_cores: float = 0.0
+    """Cores that the idle operator uses, as the last ``Scale.wait_idle`` measured."""
+    workloads: list[Workload] = dataclasses.field(default_factory=list)
+    parameters_read: set[str] = dataclasses.field(default_factory=set)
+    """Names of the parameters that the test has read so far."""
+    unprofiled: dict[str, Profiler] = dataclasses.field(default_factory=dict)
+    """Phase → the profiler that it requests although no profiling pass follows."""
+    phases: list[str] = dataclasses.field(default_factory=list)
+    """Names of the phases that have begun."""
+    tracking_free: bool = False
+    """Whether the pass without tracking has run: it ends the test."""
+
+    def __post_init__(self) -> None:
+        self.needs_idle_twins = self.budget.enforced and any(check.needs_idle_twin for check, _ in self.budget.declared)
+        """Whether steady-state phases are followed by their idle twins."""
+        for check, source in self.budget.declared:
+            self.recorder.declare_check(encode(check), source, enforced=self.budget.enforced)
+        self._profiles = profiles_in(self.recorder.journal.parent.parent)
+        self._broken: dict[tuple[str, str], str] = {}
+        """(process, how) → disruption of the phase that is open, or was last, in words."""
+        self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
+
+    def watched(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine; the open phase, if there is one, is monitored during the run."""
+        if self.current is None:
+            return self.portal.run(coroutine)
+        future = self.portal.submit(coroutine)
+        try:
+            # The answer of a query, say, must not wait for the recorder's next message.
+            while not wait([future], timeout=_POLL_S).done:
+                self.current.look(0)
+        finally:
+            _settle(future)
+        return future.result()
+
+    def restart_operator(self) -> None:
+        """See ``Scale.restart_operator``."""
+        if self.operator is None:
+            raise UsageError("there is no operator to restart", next_step="The test runs with operator `none`.")
+        if self.current is not None:
+            self.current.begin()
+        self.recorder.mark("operator-restart", state="begin", detail=self.operator.name)
+        self.operator.restart(self.progress.say)
+        self.recorder.mark("operator-restart", state="end", detail=self.operator.name)
+
+    def run_without_tracking(self) -> None:
+        """See ``Scale.run_without_tracking``."""
+        if self.current is not None:
+            raise UsageError(
+                f"scale.run_without_tracking() inside of phase {self.current.name!r}",
+                next_step="Call it after the last phase.",
+            )
+        if not self.tracking_free and not self.profiled:
+            self.tracking_free = True
+            tracking_free_pass.measure(self)
+
+    def enter(self, phase: Phase) -> None:
+        if self.current is not None:
+            raise UsageError(
+                f"phase {phase.name!r} starts inside phase {self.current.name!r}",
+                next_step="Phases follow one another; leave the first one's block first.",
+            )
+        if self.tracking_free:
+            raise UsageError(
+                f"phase {phase.name!r} comes after scale.run_without_tracking(), which ends the recording of metrics",
+                next_step="Call scale.run_without_tracking() last.",
+            )
+        self.phases.append(phase.name)
+        self._broken.clear()
+        self.current = phase
+
+    def leave(self, phase: Phase) -> None:
+        if self.current is phase:
+            self.current = None
+
+    def serve_windows(self, workloads: Sequence[Workload]) -> None:
+        """Let a comparison's driver, if there is one, measure no-op windows now; see ``driver_protocol``."""
+        driver, self.driver = self.driver, None
+        if driver is not None:
+            serve(self, workloads, driver)
+
+    def resolve(self, declared: Mapping[str, Declared]) -> list[tuple[str, Condition]]:
+        """Return the recorder's conditions.
+
+        Raises UnknownResource for a kind that the cluster does not serve, UsageError for one that would read all
+        objects of a shared cluster.
+        """
+        wanted = set().union(*(kinds(condition) for condition in declared.values()))
+        found = self.portal.run(self._resources(wanted))
+        conditions = [(name, resolve(one, found, namespace=self.namespace)) for name, one in declared.items()]
+        if not self.cluster.others_use_it:
+            return conditions
+        return [(name, confined(condition, self.cluster.name)) for name, condition in conditions]
+
+    async def _resources(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+        return {pair: await self.client.resource(*pair) for pair in wanted}
+
+    def wait_quiet(self) -> QuietWait | None:
+        """Wait for a quiet machine for as long as the run allows; None where the run does not wait."""
+        if self.quietness is None or self.wait_quiet_s <= 0 or self.profiled:
+            return None
+        return self.quietness.wait(self.wait_quiet_s, self.progress.say)
+
+    def process_exited(self, process: str, pid: int, phase: str) -> None:
+        """Fail the phase when the operator has died; the supervisor restarts any other process."""
+        if process in CONTROL_PLANE:
+            self._note_broken(process, "ended", f"{process} (pid {pid}) ended in phase {phase!r}")
+        if self.operator is None or process != self.operator.process:
+            return
+        if self.operator.outlives(pid):
+            # `restart_operator`: this exit was intended; a pod's container is started again.
+            return
+        # It waits for the exit code, and raises where the operator has died with the cluster's supervisor.
+        how = self.operator.describe_exit()
+        trouble = self.cluster_trouble()
+        raise (ClusterError if trouble else OperatorError)(
+            "\n".join([f"the operator {how} in phase {phase!r}", *trouble, *self.operator_tail()]),
+            next_step=f"Its whole log: {self.operator.log.name} in the run's folder.",
+        )
+
+    def stalled(self, process: str, kind: StallKind, seconds: float) -> None:
+        """Record a stall, which a phase's failure then names. A late recorder ends no phase."""
+        # The length of a stall that has just begun is unknown.
+        text = stall_text(process, kind) + (f" for {seconds:.1f} s" if seconds >= 1 else "")
+        if process in CONTROL_PLANE or kind == "suspended":
+            self._note_broken(process, kind, text)
+        else:
+            self.progress.say(text)
+
+    def _note_broken(self, process: str, how: str, text: str) -> None:
+        self._broken[process, how] = text
+        self.progress.say(text)
+
+    def incident(self, kind: str, subject: str, detail: str) -> None:
+        """Record an incident of the operator's pods; fail the phase when none of them runs or will run again."""
+        self.progress.say(": ".join(filter(None, [f"{kind.replace('-', ' ')} of {subject}", detail])))
+        if self.operator is not None:
+            self.operator.check()
+
+    def cluster_trouble(self) -> list[str]:
+        """Return problems of the cluster, now or in the phase, as lines of an error message; empty without any."""
+        now = self.cluster.trouble()
+        return [f"the cluster: {text}" for text in dict.fromkeys([*([now] if now else []), *self._broken.values()])]
+
+    def operator_tail(self) -> list[str]:
+        """Return the last lines of the operator's log, with a heading; they go into the recording too."""
+        if self.operator is None:
+            return []
+        lines = self.operator.tail(TAIL_LINES)
+        self.recorder.lines(f"log:{self.operator.process}", lines)
+        return [f"last {len(lines)} lines of the operator's log:", *(f"  {line}" for line in lines)]
+
+    def result(self) -> TestResult:
+        """Return the analysis of everything recorded so far."""
+        return self._analysed()[0]
+
+    def judged(self) -> TestResult:
+        """Return ``result()`` with the verdicts of all checks."""
+        return judge_all(self.recorded())
+
+    def recorded(self) -> Run:
+        """Return everything recorded so far, as checks read it."""
+        return Run(self.result(), self.budget.baselines, self.metrics, self._profiles)
+
+    def metrics(self) -> MetricsHistory:
+        """Return all scrapes recorded so far, of every target."""
+        return self._analysed()[1]
+
+    def _analysed(self) -> tuple[TestResult, MetricsHistory]:
+        self.recorder.check_written()
+        size = self.recorder.journal.stat().st_size
+        if self._read is None or self._read[0] != size:
+            contents = contents_of(read(self.recorder.journal))
+            self._read = (size, (result_of(contents), contents.metrics))
+        return self._read[1]
+
+    def aim_profiler(self, asked: Profiler | None) -> dict[str, str]:
+        """Let the next phase be profiled as it requests; return process → why it cannot be, empty where it can."""
+        target = self.profiler_aim(asked)
+        if isinstance(target, str):
+            return {self.operator.process: target} if self.operator is not None else {}
+        self.recorder.add_profile_target(target)
+        return {}
+
+    def phase_result(self, name: str) -> PhaseResult:
+        """Return one phase of ``result()``."""
+        for phase in self.result().phases:
+            if phase.name == name:
+                return phase
+        raise NotMeasuredError(f"the recording has no phase {name!r}", next_step="It never began.")
+
+
+def _settle(future: Future[Any]) -> None:
+    """Wait until a cancelled coroutine has cleaned up."""
+    if not future.done():
+        future.cancel()
+        wait([future], timeout=5)
