@@ -22,18 +22,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give a test on a real control plane a second try: it shares its cores with the tests beside it, and waits for
-    other programs. One that needed it is named at the end (``-rR``); one that fails twice has failed. With
-    ``-p no:rerunfailures`` there is one try.
-    """
-    if not config.pluginmanager.hasplugin("rerunfailures"):
-        return
-    for item in items:
-        if item.get_closest_marker("cluster") or item.get_closest_marker("kind"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session", autouse=True)
 def turns_of_its_own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let what tests measure wait for no other worker's, unless figures are what this run is for."""

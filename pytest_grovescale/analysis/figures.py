@@ -45,11 +45,6 @@ class ApiFigures:
         return self._count_of(OBJECT_WRITES, dry_run=False, successful=True)
 
     @property
-    def dry_run_writes(self) -> int:
-        """Object writes with ``dryRun``; not in `object_writes`."""
-        return self._count_of(OBJECT_WRITES, dry_run=True)
-
-    @property
     def object_reads(self) -> int:
         """Get, list and watch (each counted once, when it starts) of the same objects."""
         return self._count_of(READS)
@@ -243,10 +238,6 @@ class NoopEvidence:
     reconciles: dict[str, int]
     """Controller → reconciles in the phase; empty when not measured."""
 
-    @property
-    def conclusive(self) -> bool:
-        return self.state != "inconclusive"
-
     def per_trigger(self, controller: str) -> float:
         """Return reconciles of a controller for each trigger."""
         if not self.triggers or controller not in self.reconciles:
@@ -308,11 +299,6 @@ def cpu(phase: PhaseResult, process: str) -> CpuFigures:
             next_step=f"Processes that were: {known}.",
         )
     return CpuFigures(result)
-
-
-def rss(phase: PhaseResult, process: str) -> int:
-    """Return a process's resident memory at the phase's end, bytes."""
-    return cpu(phase, process).rss_bytes
 
 
 def reconciles(phase: PhaseResult, controller: str, *, result: str | None = None) -> int:

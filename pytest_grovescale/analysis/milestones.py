@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple, TypeGuard
 
 from .. import durations
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer
-from ..recording.records import AnyRecord, MilestoneMet, ObjectRef, ObjectSeen
+from ..recording.records import MilestoneMet, ObjectRef, ObjectSeen
 from .audit_times import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 from .disruptions import RECORDER, SEEN_WITHIN_NS
 from .recording_index import Contents, PhaseSpan, WatchStory
@@ -126,27 +125,6 @@ def watch_lag(contents: Contents, log: WriteLog) -> WatchLag | None:
     return WatchLag(
         events=len(lags), p50_ms=quantile(lags, 0.50) / 1e6, p99_ms=quantile(lags, 0.99) / 1e6, max_ms=lags[-1] / 1e6
     )
-
-
-def server_intervals(records: Iterable[AnyRecord], resource: str) -> dict[tuple[str, str], list[Interval]]:
-    """Return (namespace, name) → when each change of an object was committed, for those where that is certain.
-
-    ``resource`` is named as in a WatchSpec; times are ns of the recorder's clock. The clock test compares these with a
-    client's own times. Raises RecordingError for a recording without records.
-    """
-    contents = Contents()
-    for record in records:
-        contents.feed(record)
-    intervals: dict[tuple[str, str], list[Interval]] = {}
-    if not contents.opened.audited:
-        return intervals
-    log = WriteLog(contents.requests, contents.clock)
-    for story in contents.watches.values():
-        for key, events in story.objects.items() if story.opened.spec.resource == resource else ():
-            pairs = pair_what_can_be(log, story, events)
-            if not isinstance(pairs, Unknown):
-                intervals[key] = [pairs.interval(event) for event in pairs.events]
-    return intervals
 
 
 def condition_text(condition: Condition) -> str:

@@ -191,10 +191,6 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
             raise UsageError(f"{decides} decides the Kubernetes version", next_step="Leave the other version out.")
         return msgspec.structs.replace(self, kubernetes=versions.kubernetes(version))
 
-    def with_binaries(self, binaries: dict[str, str]) -> ClusterDefinition:
-        """Return the definition with these paths of binaries, which override its own."""
-        return msgspec.structs.replace(self, binaries={**self.binaries, **binaries})
-
 
 def load_definition(name: str, *, base: resources.Folders | None = None) -> ClusterDefinition:
     """Return the definition for a path, the name of a bundled definition, or ``existing:CONTEXT``.

@@ -82,13 +82,6 @@ class Body:
         return None if self._wbits is None else zlib.decompressobj(self._wbits)
 
 
-def whole_body(data: bytes, encoding: str = "", limits: Limits | None = None) -> bytes:
-    """Return a complete body, decompressed. Raises ExpositionError."""
-    body = Body(encoding, limits)
-    body.add(data)
-    return body.whole()
-
-
 def too_large(limit: int) -> ExpositionError:
     """Return the error for a body over its limit."""
     return ExpositionError(

@@ -201,10 +201,6 @@ class MeasureFile(Request, tag="measure-file", frozen=True, kw_only=True):
     path: str
 
 
-class DumpStacks(Request, tag="dump-stacks", frozen=True, kw_only=True):
-    process: str
-
-
 class Flush(Request, tag="flush", frozen=True, kw_only=True):
     pass
 
@@ -229,7 +225,6 @@ Command = (
     | FollowPods
     | AddIncident
     | MeasureFile
-    | DumpStacks
     | DeclareCheck
     | EndTest
     | Flush

@@ -237,13 +237,6 @@ class Recorder:
         """
         self._order(protocol.MeasureFile(id=self._id(), path=str(path)), _ORDER_S)
 
-    def dump_stacks(self, process: str) -> None:
-        """Journal the stacks of a profile target as ``Lines`` with source ``stacks:<process>``.
-
-        Takes 5 s at most; journals a dump that fails as such. Does nothing for a process that is not a target.
-        """
-        self._order(protocol.DumpStacks(id=self._id(), process=process), _ORDER_S)
-
     def flush(self) -> None:
         """Return when everything received so far is on disk: the journal may be analysed."""
         self._order(protocol.Flush(id=self._id()), _ORDER_S)

@@ -185,8 +185,6 @@ class Session:
                 self.ledger.add(Incident(at=self.clock.now(), kind=kind, subject=subject, detail=detail))
             case protocol.MeasureFile(path=path):
                 self.roster.add_file(Path(path))
-            case protocol.DumpStacks(process=process):
-                await self.captures.dump(process)
             case protocol.Flush():
                 self._report_stalls()
                 self._beat()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
+from ..analysis.result import MilestoneResult, PhaseResult, TestResult
 from . import summary
 from .bottleneck_table import write_answers, write_bottlenecks
 from .checks_table import write_checks
@@ -105,14 +105,13 @@ def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> s
     return sheet.text()
 
 
-def render_result(result: Result, *, width: int = 100, color: bool = False) -> str:
-    """Return the tables of all tests of a run, one after the other."""
-    parts = [render_test(test, width=width, color=color) for test in result.tests]
-    if result.warnings:
-        sheet = Sheet(width=width, color=color)
-        _warnings(sheet, result.warnings)
-        parts.append(sheet.text())
-    return "\n".join(parts)
+def render_warnings(warnings: Sequence[str], *, width: int = 100, color: bool = False) -> str:
+    """Return the warnings of a run as a whole, such as a damaged recording; empty without any."""
+    if not warnings:
+        return ""
+    sheet = Sheet(width=width, color=color)
+    _warnings(sheet, warnings)
+    return sheet.text()
 
 
 def _answer(sheet: Sheet, test: TestResult, *, most: int | None = None) -> None:

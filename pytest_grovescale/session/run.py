@@ -343,12 +343,17 @@ class Run:
         return self._unwritten
 
     def ends(self) -> None:
-        """Block Ctrl-C, from here to the end of the process or `termination.release`.
+        """Block Ctrl-C, from here to the end of the process or `interrupts.release`.
 
         pytest itself takes a second to show where it was interrupted: another one there would lose the rest of the
-        output.
+        output. One that comes before the handlers are in place does not end what is ending anyway.
         """
-        interrupts.hold(self._answer("the run is ending"))
+        while True:
+            try:
+                interrupts.hold(self._answer("the run is ending"))
+            except KeyboardInterrupt:
+                continue
+            return
 
     def _answer(self, text: str) -> Callable[[str], None]:
         """Return a signal's message handler; it bypasses streams, which may be in use when it runs."""

@@ -152,6 +152,8 @@ def _show(result: Result, screen: _Screen) -> None:
         render = terminal.render_test if screen.verbosity > 0 else terminal.render_summary
         screen.section(f"grovescale: {test.test}")
         screen.line(render(test, width=screen.width, color=screen.color))
+    if warnings := terminal.render_warnings(result.warnings, width=screen.width, color=screen.color):
+        screen.line(warnings)
 
 
 def baselines_of(baselines: Baselines, nodeid: str, backend: str) -> Callable[[str], Sequence[Mapping[str, float]]]:

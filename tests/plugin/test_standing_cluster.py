@@ -42,6 +42,8 @@ def standing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
     cluster = handle.acquire(definition, name="up", standing=True, progress=lambda text: None)
     yield cluster
     cluster.release()
+    # A run that kept its namespace has marked the cluster as kept: it does not end with its last user.
+    handle.stop("up")
 
 
 async def managed(client: Client) -> set[str]:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.audit_times import Interval, Unknown, Write, WriteLog, order_statistic, time_of_event
-from pytest_grovescale.analysis.milestones import server_intervals, watch_lag
+from pytest_grovescale.analysis.milestones import watch_lag
 from pytest_grovescale.analysis.recording_index import Contents, WallClock
 from pytest_grovescale.recording.records import ClockStep
+from tests.unit.analysis.commit_intervals import server_intervals
 
 from .simulated import PODS, READY, T0, Simulation, full_run
 

@@ -56,7 +56,7 @@ def test_writes_are_attempts_and_dry_runs_and_bookkeeping_stand_apart() -> None:
         {"verb": "get", "path": "/apis/grove.io/v1alpha1"},
         {"verb": "get", **POD},
     )
-    assert (found.object_writes, found.successful_object_writes, found.dry_run_writes) == (2, 1, 1)
+    assert (found.object_writes, found.successful_object_writes) == (2, 1)
     assert (found.object_reads, found.requests) == (1, 11)
     assert {row.resource for row in found.rows if row.category == "nonresource"} == {"/apis"}
 
@@ -135,7 +135,6 @@ def test_cpu_of_a_phase(snapshot: SnapshotAssertion) -> None:
     assert found.seconds == found.at_least == pytest.approx(0.4 * 9.99)
     assert found.cores == pytest.approx(0.4, rel=1e-3)
     assert (found.rss_bytes, found.peak_rss_bytes) == (100_000_000, 105_000_000)
-    assert figures.rss(steady, "operator") == 100_000_000
     with pytest.raises(NotMeasuredError, match=r"'opera'.*\n.*kube-apiserver") as caught:
         figures.cpu(steady, "opera")
     assert str(caught.value) == snapshot
@@ -169,7 +168,6 @@ def test_a_no_op_is_proven() -> None:
     found = figures.noop(phase(full_run(2)))
     assert (found.state, found.why, found.object_writes, found.object_reads) == ("no-writes", (), 0, 1)
     assert found.per_trigger("podcliqueset") == 1
-    assert found.conclusive
 
 
 def test_a_write_disproves_a_no_op() -> None:

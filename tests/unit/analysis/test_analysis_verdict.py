@@ -50,11 +50,11 @@ def test_a_baseline_holds_the_last_attempt_or_none() -> None:
 
 def test_reports_say_which_run_counts() -> None:
     result = merge([run_at(1, "failed"), run_at(2)])
-    for shown in (terminal.render_result(result), summary(result)):
+    for shown in ("\n".join(map(terminal.render_test, result.tests)), summary(result)):
         assert shown.count("a rerun followed, and this one counts for nothing") == 1
         assert shown.count("Rerun 1: this one counts") == 1
     assert any("a rerun followed" in line.text for line in answer(result.tests[0]))
 
 
 def test_what_ran_once_says_nothing_of_it() -> None:
-    assert "erun" not in terminal.render_result(merge([run_at(1)]))
+    assert "erun" not in "\n".join(map(terminal.render_test, merge([run_at(1)]).tests))

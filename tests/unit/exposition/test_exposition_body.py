@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import ExpositionError
-from pytest_grovescale.exposition.body import Body, Limits, whole_body
+from pytest_grovescale.exposition.body import Body, Limits
 from tests.golden import masked
 
 CUTS = st.lists(st.integers(0, 400), max_size=5)
@@ -45,6 +45,12 @@ def test_members_one_after_the_other_are_one_body(parts: list[bytes], cuts: list
     for chunk in chunks(b"".join(map(gzip.compress, parts)), cuts):
         body.add(chunk)
     assert body.whole() == b"".join(parts)
+
+
+def whole_body(data: bytes, encoding: str, limits: Limits | None = None) -> bytes:
+    body = Body(encoding, limits)
+    body.add(data)
+    return body.whole()
 
 
 def bomb(size: int) -> bytes:

@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.milestones import server_intervals
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.report.terminal import render_test
+from tests.unit.analysis.commit_intervals import server_intervals
 
 DATA = Path(__file__).with_name("data")
 RECORDING = DATA / "configmaps.jsonl"

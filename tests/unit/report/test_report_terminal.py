@@ -17,7 +17,7 @@ from pytest_grovescale.analysis.result import (
     TestResult,
 )
 from pytest_grovescale.report.html.page import render_run
-from pytest_grovescale.report.terminal import render_line, render_result, render_summary, render_test
+from pytest_grovescale.report.terminal import render_line, render_summary, render_test, render_warnings
 from pytest_grovescale.report.traffic_table import dominating
 
 from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST, row
@@ -196,10 +196,9 @@ def test_a_test_without_phases_or_figures() -> None:
         assert line in text
 
 
-def test_a_run_is_all_its_tests() -> None:
-    text = render_result(RESULT)
-    assert render_test(TEST) in text
-    assert text.endswith("Warnings\n- recordings/x.jsonl: damaged\n")
+def test_a_damaged_recording_is_a_warning_of_the_run() -> None:
+    assert render_warnings(RESULT.warnings).endswith("Warnings\n- recordings/x.jsonl: damaged\n")
+    assert render_warnings(()) == ""
 
 
 def test_traffic_of_five_thousand_pods_fits_the_default_width() -> None:
