@@ -45,7 +45,7 @@ test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) || { \
 	  [ $$? = 1 ] && echo "make test: what failed runs once more, alone" && \
-	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none --maxfail=5 -rP --show-capture=no; }
+	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none --maxfail=5 --snapshot-warn-unused -rP --show-capture=no; }
 
 golden: $(READY) ## write the golden files of the unit tests: after a change of wording; review their diff
 	$(BIN)/python -m pytest -q -n 2 --snapshot-update tests/unit $(ARGS)

@@ -25,7 +25,7 @@ from pytest_grovescale.analysis.profiles.functions import PYSPY_HZ
 from pytest_grovescale.analysis.profiles.phase_profiles import read_stacks, with_table
 from pytest_grovescale.analysis.result import ProfileResult
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.recording.process_table import Identity, started_ticks
+from pytest_grovescale.procfs import Identity, started_ticks
 from pytest_grovescale.recording.profiling.capture import Capture
 from pytest_grovescale.recording.profiling.pprof import Pprof
 from pytest_grovescale.recording.profiling.pyspy import PySpy

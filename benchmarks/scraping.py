@@ -23,9 +23,10 @@ import msgspec
 
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
+from pytest_grovescale.procfs import Identity, started_ticks
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import Identity, started_ticks, usage
+from pytest_grovescale.recording.process_table import usage
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Opened, Scraped, SourceFailed, TargetSeen
 from pytest_grovescale.recording.scrape_targets import AtUrl, OfProcess

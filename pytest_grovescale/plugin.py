@@ -359,6 +359,9 @@ def pytest_leave_pdb(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
+    if RUN in config.stash:
+        # Ctrl-C may shorten the end of tests. Here, and not in the wrapper around it, which would have to yield after it.
+        interrupts.release()
     if not _runs(config):
         return
     read: set[str] = config.stash[RUN].parameters_read if RUN in config.stash else set()
@@ -375,11 +378,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_sessionfinish")
 def pytest_sessionfinish_interrupted(session: pytest.Session) -> Generator[None, object, object]:
-    """Let Ctrl-C shorten the end of tests, and show the summary all the same."""
+    """Clean up in order after a Ctrl-C at the end of tests, and show the summary all the same."""
     if RUN not in session.config.stash:
         return (yield)
     try:
-        interrupts.release()
         return (yield)
     except KeyboardInterrupt:
         session.exitstatus = pytest.ExitCode.INTERRUPTED

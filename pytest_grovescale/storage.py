@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .cluster import binaries, state
+from .cluster.backend import backend
 from .cluster.definition import ClusterDefinition
 from .errors import MachineError
 
@@ -81,9 +82,9 @@ def to_start(definition: ClusterDefinition) -> list[Folder]:
 
     A cache that holds all its binaries is only read. Raises UsageError for an invalid version.
     """
-    data = DATA_BYTES if definition.backend == "local" and not state.data_in_memory() else 0
+    data = DATA_BYTES if backend(definition.backend).data_in_state_folder and not state.data_in_memory() else 0
     found = [state_folder(STATE_BYTES + data)]
-    names = [name for name in binaries.needed(definition) if name not in definition.binaries]
+    names = [name for name in backend(definition.backend).binaries(definition) if name not in definition.binaries]
     return [*found, *to_make(names, definition.kubernetes)]
 
 

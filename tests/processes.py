@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from pytest_grovescale.cluster.processes import descendants
+from pytest_grovescale.procfs import descendants
 
 _PF_KTHREAD = 0x00200000
 """Flag of a thread of the kernel's own (include/linux/sched.h)."""

@@ -14,6 +14,7 @@ from ..analysis.pair_contention import MAX_CONTENTION, described
 from ..analysis.profiles.comparison import NotProfiled
 from ..analysis.run_metrics import is_wall_time
 from ..cluster import handle, machine_lock
+from ..cluster.backend import backend
 from ..errors import UsageError
 from ..report.format import percent
 from .deploy_runs import ParallelRuns, SequentialRuns
@@ -59,7 +60,7 @@ def plan_of(wanted: Wanted) -> Plan:
     """Return the whole plan. Raises UsageError and DefinitionError for invalid requests, before anything starts."""
     if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
         raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
-    shared = handle.is_running(wanted.subject.cluster) or cluster_definition(wanted.subject).backend == "existing"
+    shared = handle.is_running(wanted.subject.cluster) or backend(cluster_definition(wanted.subject).backend).foreign
     if shared and NOOP in wanted.parts:
         raise UsageError(
             f"the no-op comparison needs two clusters of its own, and {wanted.subject.cluster} is one that is there",

@@ -11,8 +11,8 @@ from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..checks.scaling import left_to_sweep
 from ..cluster import handle
+from ..cluster.backend import backend
 from ..cluster.definition import ClusterDefinition, load_definition
-from ..cluster.existing import context_policy
 from ..cluster.handle import Cluster
 from ..cluster.machine_lock import MachineLock
 from ..operator.definition import load
@@ -101,8 +101,7 @@ def refuse_unfit(subject: Subject, arms: Iterable[Variant]) -> None:
     if handle.is_running(subject.cluster):
         return
     definition = cluster_definition(subject)
-    if definition.backend == "existing" and definition.existing is not None:
-        context_policy.permitted(definition.existing, allowed=subject.allowed_contexts)
+    backend(definition.backend).permitted(definition, allowed_contexts=subject.allowed_contexts)
     for arm in arms:
         if not arm.revision:
             refuse_where_none_run(load(arm.operator, values=arm.values), definition.backend)

@@ -18,7 +18,8 @@ import msgspec
 from ..atomic_write import replacing
 from ..errors import BinaryError, ClusterError
 from . import binary_sources, locks, versions
-from .definition import ClusterDefinition, Kind
+from .backend import backend
+from .definition import ClusterDefinition
 
 Progress = Callable[[str], None]
 
@@ -68,20 +69,12 @@ def cache_root() -> Path:
 
 def resolve(definition: ClusterDefinition, *, progress: Progress) -> dict[str, Binary]:
     """Return all binaries that a cluster needs; download or build missing ones. Raises BinaryError."""
-    return find(needed(definition), definition.kubernetes, given=definition.binaries, progress=progress)
-
-
-def needed(definition: ClusterDefinition) -> tuple[str, ...]:
-    """Return the names of the binaries that a cluster needs on this machine."""
-    match definition.backend:
-        case "local":
-            return versions.NEEDED
-        case "kind":
-            settings = definition.kind or Kind()
-            return ("kind", "kwok") if settings.kwok == "host" else ("kind",)
-        case "existing":
-            # With `auto`, the start decides whether kwok is needed.
-            return ("kwok",) if definition.existing is not None and definition.existing.kwok == "host" else ()
+    return find(
+        backend(definition.backend).binaries(definition),
+        definition.kubernetes,
+        given=definition.binaries,
+        progress=progress,
+    )
 
 
 def find(names: Sequence[str], kubernetes: str, *, given: Mapping[str, str], progress: Progress) -> dict[str, Binary]:

@@ -12,7 +12,10 @@ import yaml
 from .. import resources
 from ..definitions import Keys, Mistakes, load, readable, where
 from ..errors import DefinitionError, UsageError
+from ..suggestions import with_all
 from . import versions
+from .backend import Fail, backend
+from .backend import names as backend_names
 
 KIND = "fixtures/clusters"
 
@@ -149,7 +152,8 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     name: str
     description: str = ""
-    backend: Literal["local", "kind", "existing"] = "local"
+    backend: str = "local"
+    """Name of a backend, see `backend.names`."""
     kubernetes: str = versions.DEFAULT_KUBERNETES
     """``1.36.3``, or ``1.36`` for its pinned patch version."""
     nodes: list[NodePool]
@@ -182,12 +186,7 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     def with_version(self, version: str) -> ClusterDefinition:
         """Return the definition with another Kubernetes version; raises UsageError for an unsupported one."""
-        if self.backend == "existing":
-            raise UsageError(
-                "the Kubernetes version of a cluster that is there cannot be chosen", next_step="Leave it out."
-            )
-        if self.kind is not None and (self.kind.cluster or self.kind.image):
-            decides = "a cluster that is there" if self.kind.cluster else f"the node image {self.kind.image}"
+        if decides := backend(self.backend).version_decided_by(self):
             raise UsageError(f"{decides} decides the Kubernetes version", next_step="Leave the other version out.")
         return msgspec.structs.replace(self, kubernetes=versions.kubernetes(version))
 
@@ -197,21 +196,11 @@ def load_definition(name: str, *, base: resources.Folders | None = None) -> Clus
 
     Raises DefinitionError, ``file:line: path: reason``.
     """
-    backend, colon, context = name.partition(":")
-    of_context = bool(colon) and backend == "existing"
-    path = resources.find(KIND, backend if of_context else name, base=base)
+    bundled, colon, argument = name.partition(":")
+    takes_argument = bool(colon) and bundled in backend_names() and bool(backend(bundled).argument)
+    path = resources.find(KIND, bundled if takes_argument else name, base=base)
     definition = _checked(load(path, ClusterDefinition), path)
-    return _in_context(definition, context) if of_context else definition
-
-
-def _in_context(definition: ClusterDefinition, context: str) -> ClusterDefinition:
-    settings = definition.existing or Existing()
-    if not context or settings.in_cluster or definition.backend != "existing":
-        raise UsageError(
-            f"existing:{context} names no context of a kubeconfig",
-            next_step="Write existing:CONTEXT, or `existing` for what the definition file says.",
-        )
-    return msgspec.structs.replace(definition, existing=msgspec.structs.replace(settings, context=context))
+    return backend(definition.backend).with_argument(definition, argument) if takes_argument else definition
 
 
 def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
@@ -255,19 +244,29 @@ def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
     with mistakes.noted():
         _check_numbers(written, fail)
     mistakes.demand_none()
-    # Imported here: the check uses this module's classes.
-    from .existing import context_policy as existing
-    from .kind import configuration as kind
-
-    written = existing.check(written, path, fail)
-    written = _with_leases(kind.check(written, path, fail))
+    written = _with_leases(_of_backend(written, path, fail))
     binaries = {name: _binary(path, name, written.binaries[name], fail) for name in written.binaries}
     return msgspec.structs.replace(written, kubernetes=version, nodes=pools, stages=stages, binaries=binaries)
 
 
+def _of_backend(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
+    """Return the definition as its backend completes it. Raises DefinitionError for an unknown one."""
+    if written.backend not in backend_names():
+        known = with_all(written.backend, backend_names(), what="Backends")
+        raise fail(("backend",), f"there is no backend {written.backend!r}", known)
+    for other in backend_names():
+        if other != written.backend and getattr(written, other, None) is not None:
+            raise fail(
+                (other,),
+                f"is for the backend {other}; this one is {written.backend}",
+                f"Leave it out, or write `backend: {other}`.",
+            )
+    return backend(written.backend).check(written, path, fail)
+
+
 def _with_leases(written: ClusterDefinition) -> ClusterDefinition:
     kwok = written.kwok
-    if written.backend == "local" or kwok.lease_seconds:
+    if not backend(written.backend).node_leases or kwok.lease_seconds:
         return written
     return msgspec.structs.replace(written, kwok=msgspec.structs.replace(kwok, lease_seconds=_LEASE_SECONDS))
 

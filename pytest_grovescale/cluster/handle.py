@@ -6,9 +6,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .. import procfs
 from ..errors import ClusterError, UsageError
 from ..kube.access import Access
 from . import binaries, launch, lease, ledger, locks, processes, state, supervisor_client, teardown_plan
+from .backend import backend
 from .binaries import UnsupportedPlatform
 from .definition import ClusterDefinition
 from .lease import Lease
@@ -114,10 +116,7 @@ class Cluster:
             return f"its supervisor (pid {self._supervision.owner.pid}) is stopped"
         if self.container is None:
             return ""
-        # Only called after an error, and only on kind.
-        from .kind import container_engine
-
-        return container_engine.trouble(self.container)
+        return backend(self.backend).trouble(self.container)
 
     def ended(self, within_s: float = 0.0) -> str:
         """Return how the cluster has ended, or is ending, while this process holds a lease on it; empty: it runs.
@@ -186,7 +185,7 @@ class Cluster:
 
     def _wait_gone(self, owner: state.Owner | None, patience_s: float) -> None:
         if owner is not None and not processes.wait_gone(owner.pid, owner.started_ticks, patience_s):
-            if processes.is_stopped(owner.pid):
+            if procfs.is_stopped(owner.pid):
                 raise SupervisorStopped(self.name, owner.pid)
             raise ClusterError(
                 f"cluster {self.name} does not end", next_step=f"Stop it with: grovescale down {self.name}"
@@ -231,7 +230,7 @@ def acquire(
     binaries.require_linux()
     chosen = name or f"c-{secrets.token_hex(4)}"
     folder = state.directory(chosen)
-    definition = launch.settled(definition)
+    definition = backend(definition.backend).settled(definition)
     # Outside the lock: a build can take seven minutes, and the start has not begun yet.
     resolved = binaries.resolve(definition, progress=progress)
     clear_stale(progress=progress)

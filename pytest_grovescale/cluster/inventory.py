@@ -9,8 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from .. import procfs
 from ..errors import UsageError
-from . import lease, machine_lock, processes, state
+from . import lease, machine_lock, state
+from .backend import backend
 
 SCHEMA_VERSION = 1
 
@@ -121,7 +123,7 @@ def status_of(name: str) -> ClusterStatus:
         nodes=facts.nodes,
         server=facts.server,
         kubeconfig=str(folder / "kubeconfig"),
-        container=_container(facts.container) if facts.container is not None else None,
+        container=_container(facts.backend, facts.container) if facts.container is not None else None,
         processes=tuple(_processes(folder)),
     )
 
@@ -186,16 +188,13 @@ def _processes(folder: Path) -> list[ProcessStatus]:
             running=info.running,
             exit_code=info.exit_code,
             restarts=info.restarts,
-            memory_bytes=processes.memory_bytes(info.pid) if info.running else None,
-            age_seconds=processes.age_s(info.started_ticks) if info.running else None,
+            memory_bytes=procfs.memory_bytes(info.pid) if info.running else None,
+            age_seconds=procfs.age_s(info.started_ticks) if info.running else None,
             log=info.log,
         )
         for info in state.process_list(folder).values()
     ]
 
 
-def _container(container: state.Container) -> str:
-    # Only a cluster in a container requires a call of the engine.
-    from .kind import container_engine
-
-    return container_engine.trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"
+def _container(of: str, container: state.Container) -> str:
+    return backend(of).trouble(container) or f"container {container.name} runs in {Path(container.engine).name}"

@@ -17,6 +17,7 @@ import msgspec
 from ..errors import ClusterError, GrovescaleError
 from ..log_files import what_to_do
 from . import lease, processes, state, supervisor_client, teardown_plan
+from .backend import backend
 from .binaries import Binary
 from .definition import ClusterDefinition
 from .lease import Lease
@@ -39,29 +40,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     definition: ClusterDefinition
     binaries: Mapping[str, Binary]
-    """Paths of the binaries in `binaries.needed`."""
+    """Paths of the binaries in the backend."""
     run_id: str = ""
     allowed_contexts: tuple[str, ...] = ()
     """kubeconfig contexts that may be used although they are not on this machine."""
     standing: bool = False
     """Whether ``grovescale up`` starts it."""
-
-
-Backend = Callable[[Plan, Progress], state.Facts]
-"""Starts a cluster in its folder, which is empty except for our lease, and returns the facts about it.
-
-It starts a supervisor, and stores teardown commands (``at_end.plan``) before it creates anything. When it raises, the
-caller ends the supervisor, which runs them.
-"""
-
-
-def settled(definition: ClusterDefinition) -> ClusterDefinition:
-    """Return the definition with all defaults of the environment filled in. Raises ClusterError."""
-    if definition.backend == "existing":
-        from .existing import context_policy
-
-        return context_policy.settled(definition)
-    return definition
 
 
 def digest(definition: ClusterDefinition) -> str:
@@ -71,41 +55,24 @@ def digest(definition: ClusterDefinition) -> str:
 
 def start(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
     """Start a cluster and return once its nodes are Ready. Requires the start lock and an unused name."""
-    bring_up = _backend(plan.definition.backend)
     attempts = 0
     while True:
         attempts += 1
         try:
-            return _start_once(plan, bring_up, progress)
+            return _start_once(plan, progress)
         except PortTaken as error:
             if attempts == _PORT_ATTEMPTS:
                 raise
             progress(f"cluster {plan.name}: {error.message}; once more with other ports")
 
 
-def _backend(name: str) -> Backend:
-    # Each backend is imported only when it is used.
-    match name:
-        case "kind":
-            from .kind import start as kind
-
-            return kind.start
-        case "existing":
-            from .existing import start as existing
-
-            return existing.start
-        case _:
-            from .local import start as local
-
-            return local.start
-
-
-def _start_once(plan: Plan, bring_up: Backend, progress: Progress) -> tuple[state.Facts, Lease]:
+def _start_once(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:
     plan.folder.mkdir(mode=0o700, parents=True)
     # Before the supervisor starts: it ends as soon as it sees no lease.
     held = lease.take(plan.folder, run_id=plan.run_id)
     try:
-        facts = msgspec.structs.replace(bring_up(plan, progress), standing=plan.standing)
+        started = backend(plan.definition.backend).start(plan, progress)
+        facts = msgspec.structs.replace(started, standing=plan.standing)
         state.write(plan.folder / "cluster.json", facts)
     except BaseException as error:
         cause = _ended_supervisor(plan.folder, error)

@@ -6,10 +6,11 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
+
+from .. import procfs
 
 MARK = "GROVESCALE_CLUSTER_DIRECTORY"
 """Environment variable of all processes that a supervisor starts, so that survivors can be found."""
@@ -18,10 +19,7 @@ MARK = "GROVESCALE_CLUSTER_DIRECTORY"
 STOPPED_S = 5.0
 """A required process that stays stopped for so long is reported as an error, s."""
 
-_STOPPED_STATES = (b"T", b"t")
 _EVERY_S = 0.25
-
-_CHUNK = 4096
 
 
 class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,23 +56,9 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
 
 
-def started_ticks(pid: int) -> int:
-    """Return a process' start time, clock ticks since boot; 0 if there is none or it is a zombie."""
-    fields = _stat(pid)
-    return 0 if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def is_stopped(pid: int) -> bool:
-    """Return whether a process is stopped: by SIGSTOP, Ctrl-Z or a debugger (state T or t of proc_pid_stat(5))."""
-    fields = _stat(pid)
-    return bool(fields) and fields[0] in _STOPPED_STATES
-
-
-def _stat(pid: int) -> list[bytes]:
-    """Return the fields of /proc/PID/stat from the third, the state, on; empty if there is no such process."""
-    text = read_bytes(f"/proc/{pid}/stat")
-    # The name in parentheses may contain any character, spaces and parentheses included.
-    return text[text.rindex(b")") + 2 :].split() if text else []
+def info_of(process: procfs.Identity, name: str, *, log: str = "") -> ProcessInfo:
+    """Return a running process in the format of the supervisor's list."""
+    return ProcessInfo(name=name, pid=process.pid, started_ticks=process.started_ticks, log=log, running=True)
 
 
 def login(uid: int) -> str:
@@ -95,7 +79,7 @@ def boot_id() -> str:
 
 def alive(pid: int, ticks: int) -> bool:
     """Return whether the process with this pid and start time still runs."""
-    return ticks > 0 and started_ticks(pid) == ticks
+    return ticks > 0 and procfs.started_ticks(pid) == ticks
 
 
 def exit_text(code: int | None) -> str:
@@ -176,7 +160,7 @@ class StoppedFor:
 
     def too_long(self) -> bool:
         """Return whether the process is stopped now, and was at every call for longer than the allowed time."""
-        if not is_stopped(self._pid):
+        if not procfs.is_stopped(self._pid):
             self._since = None
             return False
         now = time.monotonic()
@@ -198,87 +182,6 @@ def marked(directory: Path) -> list[tuple[int, int]]:
             continue
         if mark in environment.split(b"\0"):
             pid = int(entry.name)
-            if ticks := started_ticks(pid):
+            if ticks := procfs.started_ticks(pid):
                 marked_processes.append((pid, ticks))
     return marked_processes
-
-
-def memory_bytes(pid: int) -> int:
-    """Return a process' resident memory; 0 when it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-
-
-def listens(pid: int, port: int) -> bool:
-    """Return whether this process itself, not another one, listens on a TCP port."""
-    inodes = set()
-    for table in ("tcp", "tcp6"):
-        path = Path("/proc/net") / table
-        if not path.exists():
-            continue
-        for line in path.read_text().splitlines()[1:]:
-            columns = line.split()
-            if columns[3] == "0A" and int(columns[1].rpartition(":")[2], 16) == port:
-                inodes.add(f"socket:[{columns[9]}]")
-    try:
-        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
-    except FileNotFoundError:
-        return False
-    return bool(inodes) and any(_target(descriptor) in inodes for descriptor in descriptors)
-
-
-def _target(descriptor: Path) -> str:
-    try:
-        return str(descriptor.readlink())
-    except FileNotFoundError:
-        # Closed meanwhile.
-        return ""
-
-
-def age_s(ticks: int) -> float:
-    """Return the age of a process with this start time, seconds."""
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
-
-
-def descendants(pid: int, *, apart: Collection[int] = ()) -> Iterator[int]:
-    """Yield all living descendants, except ``apart`` and their descendants."""
-    for member, _ in family(pid, apart=apart):
-        if member != pid:
-            yield member
-
-
-def family(pid: int, *, apart: Collection[int] = ()) -> Iterator[tuple[int, list[str]]]:
-    """Yield a process and all its living descendants, each with the ids of its threads.
-
-    Excludes ``apart`` and their descendants. A process that is gone yields nothing.
-    """
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - hundreds of threads, each second
-    except (FileNotFoundError, ProcessLookupError):
-        return
-    yield pid, threads
-    # The kernel lists a child under the thread that forked it.
-    for thread in threads:
-        for child in map(int, read_bytes(f"/proc/{pid}/task/{thread}/children").split()):
-            if child not in apart:
-                yield from family(child, apart=apart)
-
-
-def read_bytes(path: str) -> bytes:
-    """Return the content of a file in /proc; empty if the process is gone. Half the cost of Python's file objects."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, ProcessLookupError):
-        return b""
-    try:
-        content = chunk = os.read(descriptor, _CHUNK)
-        while len(chunk) == _CHUNK:
-            chunk = os.read(descriptor, _CHUNK)
-            content += chunk
-        return content
-    except ProcessLookupError:
-        return b""
-    finally:
-        os.close(descriptor)

@@ -43,6 +43,10 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """Start ticks count from a boot, so they identify a process within that boot only."""
 
 
+CONTAINER_PROCESSES = "container_processes.json"
+"""File of a cluster's folder with the processes of its container, in the format of ``processes.json``."""
+
+
 class Container(msgspec.Struct, frozen=True, kw_only=True):
     """The container on this machine that is the cluster's only real node."""
 

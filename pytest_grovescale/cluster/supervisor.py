@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from .. import log_files
+from .. import log_files, procfs
 from ..errors import ClusterError
 from . import lease, processes, state, supervisor_client, teardown_plan
 from .processes import ProcessInfo, ProcessSpec
@@ -183,7 +183,7 @@ class Supervisor:
                 start_new_session=True,
             )
         supervised.pid = supervised.popen.pid
-        supervised.started_ticks = processes.started_ticks(supervised.pid)
+        supervised.started_ticks = procfs.started_ticks(supervised.pid)
         supervised.started_at = time.monotonic()
         supervised.exit_code = None
         supervised.ended.clear()
@@ -239,7 +239,7 @@ class Supervisor:
     def _look_at_memory(self) -> None:
         for supervised in self._table.values():
             limit = supervised.spec.memory_bytes
-            if limit and supervised.running and (used := processes.memory_bytes(supervised.pid)) > limit:
+            if limit and supervised.running and (used := procfs.memory_bytes(supervised.pid)) > limit:
                 with Path(supervised.spec.log).open("a", encoding="utf-8") as log:
                     log.write(f"grovescale: killed: {used} bytes of resident memory, the limit is {limit}\n")
                 _signal_group(supervised, signal.SIGKILL)
@@ -382,7 +382,7 @@ def main(directory: Path, ready_fd: int) -> None:
     if os.fork():
         os._exit(0)
     os.chdir(directory)
-    me = state.Owner(pid=os.getpid(), started_ticks=processes.started_ticks(os.getpid()), boot_id=processes.boot_id())
+    me = state.Owner(pid=os.getpid(), started_ticks=procfs.started_ticks(os.getpid()), boot_id=processes.boot_id())
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Relative: an address holds 107 bytes, a folder's path may be longer.
     listener.bind(supervisor_client.SOCKET)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .. import log_files
+from .. import log_files, procfs
 from ..errors import ClusterError
 from ..log_files import what_to_do
 from . import processes, state
@@ -222,7 +222,7 @@ class Supervision:
 
     def is_stopped(self) -> bool:
         """Return whether it is currently stopped (SIGSTOP)."""
-        return processes.is_stopped(self.owner.pid)
+        return procfs.is_stopped(self.owner.pid)
 
     def check(self, what: str) -> None:
         """Raise ClusterError if it has ended, SupervisorStopped if it has been stopped for too long.

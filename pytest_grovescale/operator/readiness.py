@@ -2,66 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from .. import procfs
 from ..endpoints import Address, authorization, ssl_context
 from ..errors import OperatorError
-
-_LISTENING = "0A"
-"""TCP_LISTEN in the column ``st`` of /proc/net/tcp, proc_pid_net(5)."""
-
-
-def listeners(port: int) -> set[int] | None:
-    """Return the pids that listen on a TCP port, of visible processes; None if /proc is not readable."""
-    listening = _listening()
-    if listening is None:
-        return None
-    inodes = {inode for inode, at in listening.items() if at == port}
-    owners: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and inodes & _socket_inodes(entry / "fd"):
-            owners.add(int(entry.name))
-    return owners
-
-
-def ports_of(pids: Iterable[int]) -> set[int]:
-    """Return the TCP ports that processes listen on, of visible processes."""
-    listening = _listening() or {}
-    inodes = {inode for pid in pids for inode in _socket_inodes(Path(f"/proc/{pid}/fd"))}
-    return {port for inode, port in listening.items() if inode in inodes}
-
-
-def _listening() -> dict[str, int] | None:
-    """Return the listening sockets: target of the descriptor's link → port."""
-    found: dict[str, int] | None = None
-    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
-        with contextlib.suppress(OSError):
-            lines = table.read_text().splitlines()[1:]
-            found = found if found is not None else {}
-            for columns in map(str.split, lines):
-                if columns[3] == _LISTENING:
-                    found[f"socket:[{columns[9]}]"] = int(columns[1].rpartition(":")[2], 16)
-    return found
-
-
-def _socket_inodes(folder: Path) -> set[str]:
-    inodes: set[str] = set()
-    # Processes may end meanwhile, and other users' are not readable.
-    with contextlib.suppress(OSError):
-        for descriptor in folder.iterdir():
-            with contextlib.suppress(OSError):
-                inodes.add(str(descriptor.readlink()))
-    return inodes
-
 
 _EVERY_S = 0.05
 _ANSWER_S = 2.0
@@ -137,22 +89,8 @@ def listens(port: int, host: str = "127.0.0.1") -> str:
 def stranger(url: str, pid: int) -> str:
     """Return the process that listens at a loopback URL's port, if it is neither ``pid`` nor its child; else empty."""
     port = urlsplit(url).port
-    owners = listeners(port) if port else None
-    if owners is None or any(pid in lineage(owner) for owner in owners):
+    owners = procfs.listeners(port) if port else None
+    if owners is None or any(pid in procfs.lineage(owner) for owner in owners):
         return ""
     names = ", ".join(f"pid {owner}" for owner in sorted(owners)) or "a process of another user"
     return f"port {port} is answered by {names}, not by the operator (pid {pid})"
-
-
-def lineage(pid: int) -> list[int]:
-    """Return a process and its ancestors, nearest first; empty if it is gone."""
-    found: list[int] = []
-    while pid > 0:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            break
-        found.append(pid)
-        # Field 4; the command in field 2 may contain anything, so count from its closing parenthesis.
-        pid = int(stat.rpartition(")")[2].split()[1])
-    return found

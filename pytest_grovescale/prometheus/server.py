@@ -26,11 +26,11 @@ from ..atomic_write import json_document, write_private
 from ..cluster import binaries, ports, processes
 from ..cluster.binaries import Binary
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
-from ..cluster.processes import descendants
 from ..cluster.supervisor_client import SupervisorGone, SupervisorStopped
 from ..endpoints import Address, port_of, with_port
 from ..errors import OperatorError, PrometheusError
-from ..operator.readiness import NotReady, answers, ports_of, wait_until
+from ..operator.readiness import NotReady, answers, wait_until
+from ..procfs import descendants, ports_of
 
 FILE = "prometheus.yml"
 _TARGETS = "targets"
@@ -339,7 +339,7 @@ def _wait_ready(server: Server, first: ProcessInfo, port: int, written: int) -> 
 
     def step() -> str:
         problem = answers(ready)
-        if not problem and not processes.listens(first.pid, port):
+        if not problem and port not in ports_of([first.pid]):
             return f"port {port} is answered by another process"
         return problem
 

@@ -11,23 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from ..cluster.processes import age_s, family, read_bytes
+from .. import procfs
+from ..procfs import Identity, age_s, family, identity, read_bytes
 from .machine import MachineReader
 from .protocol import ProcessExited, ProcessStarted
 from .record_writer import Ledger
 from .records import CpuRead, ProcessGone, ProcessSeen
 
-_PROC = Path("/proc")
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """Identifies a process: pids are reused, pid and start time together are not."""
-
-    pid: int
-    started_ticks: int
-    """Field 22 of /proc/PID/stat."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -39,25 +31,6 @@ class Usage(msgspec.Struct, frozen=True):
     """Sum of each process' own peak."""
     waiting_ns: int | None = None
     """How long their threads have waited for a core, ns; None when not requested or not counted by the kernel."""
-
-
-class _Stat(msgspec.Struct, frozen=True):
-    reaped_ticks: int
-    started_ticks: int
-
-
-def identity(pid: int) -> Identity | None:
-    """Return the identity of the process with this pid; None when there is none."""
-    stat = _stat(pid)
-    return Identity(pid, stat.started_ticks) if stat else None
-
-
-def started_ticks(pid: int) -> int:
-    """Return the start time of a process, clock ticks since boot. Raises ProcessLookupError when there is none."""
-    found = identity(pid)
-    if found is None:
-        raise ProcessLookupError(pid)
-    return found.started_ticks
 
 
 def usage(process: Identity, *, apart: Collection[int] = (), core_wait: CoreWait | None = None) -> Usage | None:
@@ -134,7 +107,7 @@ def has_ended(pidfd: int) -> bool:
 
 
 def _own_usage(pid: int, started_ticks: int | None) -> tuple[int, int, int] | None:
-    stat = _stat(pid)
+    stat = procfs.stat(pid)
     if stat is None or started_ticks not in (None, stat.started_ticks):
         return None
     try:
@@ -146,24 +119,10 @@ def _own_usage(pid: int, started_ticks: int | None) -> tuple[int, int, int] | No
     return cpu + stat.reaped_ticks * _TICK_NS, rss, peak
 
 
-def _stat(pid: int) -> _Stat | None:
-    try:
-        text = (_PROC / str(pid) / "stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name in parentheses may contain anything, spaces and parentheses included.
-    fields = text[text.rindex(b")") + 2 :].split()
-    return _Stat(int(fields[13]) + int(fields[14]), int(fields[19]))
-
-
 def _memory(pid: int) -> tuple[int, int]:
     """Return RSS and peak RSS, bytes; zeros for a process that has exited."""
     rss = peak = 0
-    try:
-        lines = (_PROC / str(pid) / "status").read_bytes().split(b"\n")
-    except (FileNotFoundError, ProcessLookupError):
-        return 0, 0
-    for line in lines:
+    for line in read_bytes(f"/proc/{pid}/status").split(b"\n"):
         if line.startswith(b"VmRSS:"):
             rss = int(line.split()[1]) * 1024
         elif line.startswith(b"VmHWM:"):

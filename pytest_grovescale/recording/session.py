@@ -14,12 +14,13 @@ import msgspec
 
 from .. import redaction
 from ..kube.client import Client
+from ..procfs import Identity, started_ticks
 from . import protocol
 from .audit_log import AuditLog
 from .followed_pods import PodFollowers
 from .journal import Writer
 from .phases import Phases
-from .process_table import Identity, Roster, started_ticks
+from .process_table import Roster
 from .profiling.captures import Captures
 from .profiling.profiler_endpoint import at_leader
 from .profiling.stacks import BlockedWorkers

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..cluster.processes import read_bytes
+from .. import procfs
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from .process_table import Identity
+from ..procfs import Identity, read_bytes
 from .protocol import StallSeen
 from .record_writer import Ledger
 from .records import AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
@@ -125,8 +125,8 @@ class StoppedProcesses:
 
 def _is_stopped(process: Identity) -> bool:
     """Return whether it is stopped by a signal; state t (a profiler reads its stack) is no stall."""
-    text = read_bytes(f"/proc/{process.pid}/stat")
-    return bool(text) and text[text.rindex(b")") + 2 :].startswith(b"T")
+    found = procfs.stat(process.pid)
+    return found is not None and found.state == "T"
 
 
 class Server:

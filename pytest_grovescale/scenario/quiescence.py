@@ -14,7 +14,8 @@ import msgspec
 
 from ..cluster.handle import ProcessInfo
 from ..errors import OperatorError
-from ..recording.process_table import CoreWait, Identity, usage
+from ..procfs import Identity
+from ..recording.process_table import CoreWait, usage
 
 _MARGIN_CORES = 0.01
 """Tolerance above the idle baseline: a lease renewed, a garbage collection."""

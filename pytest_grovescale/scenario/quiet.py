@@ -14,8 +14,9 @@ import msgspec
 from .. import durations
 from ..analysis.bottlenecks.cpu_clocks import API_SERVER
 from ..analysis.contention import OTHERS_LIMIT
+from ..procfs import Identity, identity
 from ..recording.machine import MachineReader
-from ..recording.process_table import Identity, ProcessesFile, identity, usage
+from ..recording.process_table import ProcessesFile, usage
 
 _STEP_S = 1.0
 _OVER = 3

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.metrics.test_leakage import UNTRACKED, untracked
 from ..analysis.result import OPERATOR
+from ..cluster.backend import backend
 from ..errors import UsageError
 from ..kube.client import Client
 from ..operator.manifests import Object
@@ -75,7 +76,7 @@ def measure(test: RunningTest) -> None:
                 objects=objects,
                 # A dead operator removes no finalizers.
                 objects_timeout=_GONE_S if operator.alive() else _STUCK_S,
-                at_once=test.cluster.backend != "existing",
+                at_once=not backend(test.cluster.backend).foreign,
                 progress=test.progress.say,
             )
         )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..cluster import handle, launch, state
+from ..cluster.backend import backend
 from ..cluster.definition import ClusterDefinition, load_definition
-from ..cluster.existing import context_policy
 from ..cluster.handle import Cluster
 from ..errors import UsageError
 from ..operator.pods.definition import refuse_where_none_run
@@ -98,9 +98,9 @@ def planned(
     definition = wanted.adapted(load_definition(wanted.cluster, base=base))
     if operator is not None:
         refuse_where_none_run(operator, definition.backend)
-    if definition.existing is not None and definition.backend == "existing":
-        context_policy.permitted(definition.existing, allowed=settings.allow_context)
-    if one_each and definition.backend == "existing":
+    behind = backend(definition.backend)
+    behind.permitted(definition, allowed_contexts=settings.allow_context)
+    if one_each and behind.foreign:
         raise _one_for_all("a cluster that exists is one: what its workers did there would add up")
     return definition
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..cluster.backend import backend
 from ..cluster.handle import Cluster
 from ..kube.portal import Portal
 from ..operator import start
@@ -81,7 +82,7 @@ class Operators:
         with Portal() as portal:
             client = portal.client(cluster.access_as("harness"))
             for name in [obj["metadata"]["name"] for obj in removed if obj["kind"] == "Namespace"]:
-                portal.run(namespace.finish(client, name, at_once=cluster.backend != "existing"))
+                portal.run(namespace.finish(client, name, at_once=not backend(cluster.backend).foreign))
 
     def leave(self) -> None:
         """Stop the current operator, if there is one and no other worker shares it."""

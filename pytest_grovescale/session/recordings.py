@@ -12,14 +12,14 @@ import pytest
 
 from .. import __version__, log_files, options, redaction
 from ..analysis.analyse import RECORDINGS
+from ..cluster import state
 from ..cluster.handle import Cluster
-from ..cluster.kind import cgroup_processes
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.schema import OperatorDefinition
+from ..procfs import started_ticks
 from ..recording import records
 from ..recording.machine import machine
-from ..recording.process_table import started_ticks
 from ..recording.recorder import Recorder, RecorderConfig
 from .run_folder import RunFolder, is_open, recorder_log
 from .test_config import measured, node_id, operator_parameters
@@ -104,4 +104,4 @@ def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
 
 def _component_files(cluster: Cluster) -> list[Path]:
     """Return the process lists of control plane components that our supervisor did not start: a container's."""
-    return [cluster.directory / cgroup_processes.FILE] if cluster.container is not None else []
+    return [cluster.directory / state.CONTAINER_PROCESSES] if cluster.container is not None else []

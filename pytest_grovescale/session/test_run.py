@@ -11,6 +11,7 @@ from typing import Literal
 import pytest
 
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
+from ..cluster.backend import backend
 from ..cluster.handle import Cluster
 from ..errors import RecordingError
 from ..kube.client import Client
@@ -301,7 +302,7 @@ def remove_namespace(
             run_id=run_id,
             objects=objects,
             **hurry,
-            at_once=cluster.backend != "existing",
+            at_once=not backend(cluster.backend).foreign,
             progress=say,
         )
     )

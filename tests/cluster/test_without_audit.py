@@ -32,11 +32,11 @@ from pytest_grovescale.operator import start as operators
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.operator.manifests import Object
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Condition, Count, FieldTest, Predicate, WatchSpec
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import PhaseComplete
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
 from pytest_grovescale.recording.scrape_targets import AtUrl

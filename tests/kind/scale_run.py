@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from pytest_grovescale import procfs
 from pytest_grovescale.analysis.result import PhaseResult, Result, TestResult
 from pytest_grovescale.cluster import processes
 from pytest_grovescale.cluster.kind import container_engine as engines
@@ -69,7 +70,7 @@ def processes_of(state: Path) -> list[int]:
         with contextlib.suppress(OSError):
             if wanted in b"\0" + (entry / "environ").read_bytes():
                 found.append(int(entry.name))
-    return [pid for pid in found if processes.started_ticks(pid)]
+    return [pid for pid in found if procfs.started_ticks(pid)]
 
 
 def containers_of(state: Path) -> list[str]:

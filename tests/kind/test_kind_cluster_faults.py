@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from pytest_grovescale.cluster import commands, processes, state
-from pytest_grovescale.cluster.kind import cgroup_processes
 from pytest_grovescale.cluster.kind import container_engine as engines
 from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ClusterError
@@ -120,7 +119,7 @@ def test_node_that_is_restarted_comes_back_with_its_log(state_dir: Path, tmp_pat
 
 def api_server(folder: Path) -> ProcessInfo:
     """Return the API server's process, as it is seen from this machine."""
-    file = folder / cgroup_processes.FILE
+    file = folder / state.CONTAINER_PROCESSES
     wait_until(lambda: file.exists() and b"kube-apiserver" in file.read_bytes(), "the components' processes")
     return msgspec.json.decode(file.read_bytes(), type=dict[str, ProcessInfo])["kube-apiserver"]
 

@@ -9,7 +9,6 @@ import pytest
 
 from pytest_grovescale.analysis.result import PhaseResult, Result
 from pytest_grovescale.cluster import state
-from pytest_grovescale.cluster.kind import cgroup_processes
 from pytest_grovescale.recording import journal, records
 from tests.kind import kind_clusters
 
@@ -33,7 +32,7 @@ TEST = f"""
         with scale.phase("restarted", timeout="5m") as restarted:
             restarted.milestone("more-ready", conditions.count("pods", {2 * PODS}, ready=True))
             node = scale.cluster.container
-            seen = scale.cluster.directory / "{cgroup_processes.FILE}"
+            seen = scale.cluster.directory / "{state.CONTAINER_PROCESSES}"
             first = json.loads(seen.read_bytes())["kube-apiserver"]
             subprocess.run([node.engine, "restart", "--time", "5", node.name], check=True)
             while not scale.run(scale.client.ready()):

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_grovescale.cluster import processes, state
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.cluster.kind import cgroup_processes
+from pytest_grovescale.cluster.kind import node_processes
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import ClusterError, OperatorError
 from pytest_grovescale.exposition.reader import Reader
@@ -24,7 +24,8 @@ from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.pods.operator import OperatorPods
 from pytest_grovescale.operator.readiness import fetch
 from pytest_grovescale.operator.schema import Served
-from pytest_grovescale.recording.process_table import Identity, usage
+from pytest_grovescale.procfs import Identity
+from pytest_grovescale.recording.process_table import usage
 from tests.kind import kind_clusters
 from tests.waiting import wait_until
 
@@ -226,12 +227,12 @@ def test_build_that_fails_is_told_with_its_last_words(cluster: Cluster, tmp_path
 
 
 def test_components_of_the_control_plane_have_processes(cluster: Cluster) -> None:
-    file = cluster.directory / cgroup_processes.FILE
+    file = cluster.directory / state.CONTAINER_PROCESSES
     wait_until(file.exists, "the components' processes")
-    node = cgroup_processes.Node(executable=kind_clusters.engine().executable, name=kind_clusters.container(cluster))
-    init = cgroup_processes.init_of(node)
+    node = node_processes.Node(executable=kind_clusters.engine().executable, name=kind_clusters.container(cluster))
+    init = node_processes.init_of(node)
     assert init is not None
-    found = cgroup_processes.components(init)
+    found = node_processes.components(init)
     assert {"kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kubelet"} <= set(found)
     command = Path(f"/proc/{found['kube-apiserver'].pid}/cmdline").read_bytes()
     assert command.startswith(b"kube-apiserver\0")

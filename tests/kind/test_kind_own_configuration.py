@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from pytest_grovescale.cluster import state
-from pytest_grovescale.cluster.kind import cgroup_processes
 from pytest_grovescale.cluster.kind import container_engine as engines
 from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.kube.portal import Portal
@@ -49,7 +48,7 @@ def test_mounts_and_workers_of_the_users_own_configuration_are_there(state_dir: 
         assert len(real) == 2
         assert all(one["spec"].get("taints") for one in real), "workload pods stay off both"
         assert "kwok" not in cluster.processes()
-        seen = cluster.directory / cgroup_processes.FILE
+        seen = cluster.directory / state.CONTAINER_PROCESSES
         wait_until(lambda: seen.exists() and "kwok" in followed(seen), "the kwok in the cluster")
     finally:
         cluster.release()

@@ -313,9 +313,10 @@ from pytest_grovescale import checks, conditions
 
 @pytest.mark.grovescale_budget(checks.FunctionNameLabels())
 def test_marked(scale):
-    pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
+    # Enough work for the profile to have samples of the function, whatever else this machine does.
+    pcs = scale.workload("pcs.yaml.j2", replicas=40, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 40, ready=True))
         pcs.apply()
     if scale.parameter("called", 0):
         scale.check(checks.FunctionNameLabels())

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster import processes as identity
 from pytest_grovescale.errors import GrovescaleError
 
@@ -190,7 +191,7 @@ def _start(cache: Path, progress: Progress) -> Engine:
         daemon = subprocess.Popen(
             _command(cache), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    engine = Engine(host=f"unix://{_RUN}/docker.sock", pid=daemon.pid, started_ticks=identity.started_ticks(daemon.pid))
+    engine = Engine(host=f"unix://{_RUN}/docker.sock", pid=daemon.pid, started_ticks=procfs.started_ticks(daemon.pid))
     try:
         _wait(daemon, engine, log)
     except BaseException:

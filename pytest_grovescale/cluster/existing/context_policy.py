@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from ...errors import DefinitionError, UsageError
+from ...errors import UsageError
 from ...kube import proxy
 from ...kube.access import Access, from_kubeconfig, in_cluster
+from ..backend import Fail
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Existing, Scheduler
-
-Fail = Callable[..., DefinitionError]
 
 _ITS_MAKERS = {"api_server": ApiServer(), "controller_manager": ControllerManager(), "scheduler": Scheduler()}
 _KEEPS_OFF = ("NoSchedule", "NoExecute")
@@ -85,14 +84,6 @@ def on_loopback(access: Access) -> bool:
 
 def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
     """Return the definition with an absolute kubeconfig path. Raises ``fail(…)`` for an invalid value."""
-    if written.backend != "existing":
-        if written.existing is not None:
-            raise fail(
-                ("existing",),
-                f"is for the backend existing; this one is {written.backend}",
-                "Leave it out, or write `backend: existing`.",
-            )
-        return written
     for section, default in _ITS_MAKERS.items():
         if getattr(written, section) != default:
             raise fail((section,), "is set by the creator of the cluster", "Leave it out, or use the backend local.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ import yaml
 from ... import resources
 from ...definitions import Keys, readable, where
 from ...errors import DefinitionError
+from ..backend import Fail
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
 from . import static_pods
-
-Fail = Callable[..., DefinitionError]
 
 BINARIES = ("kind", "kwok")
 FOLDER = "fixtures/kind"
@@ -43,10 +42,6 @@ _LOOPBACK = "127.0.0.1"
 
 def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
     """Return the definition with an absolute path of its kind configuration; raises ``fail(…)`` for a wrong value."""
-    if written.backend != "kind":
-        if written.kind is not None:
-            raise fail(("kind",), f"is for the backend kind; this one is {written.backend}", "Write backend: kind.")
-        return written
     return msgspec.structs.replace(written, kind=_settings(written, path, fail))
 
 

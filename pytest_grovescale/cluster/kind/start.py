@@ -14,7 +14,7 @@ from ..component_config import Flat
 from ..definition import ClusterDefinition, Kind
 from ..launch import Plan
 from ..supervisor_client import StartProcess
-from . import bootstrap, cgroup_processes, container_engine, kind_command, provision, static_pods
+from . import bootstrap, container_engine, kind_command, node_processes, provision, static_pods
 from .bootstrap import Bootstrap, Bootstrapped
 from .container_engine import Engine
 from .provision import Ground
@@ -183,6 +183,6 @@ def _follow_components(plan: Plan, cluster: state.Facts) -> None:
     assert cluster.container is not None  # every kind cluster has one
     settings = plan.definition.kind or Kind()
     ours = ["kwok"] if settings.kwok == "cluster" and not settings.cluster else []
-    log = plan.folder / "logs" / f"{cgroup_processes.NAME}.log"
-    spec = cgroup_processes.spec(plan.folder, cluster.container, log, ours)
+    log = plan.folder / "logs" / f"{node_processes.NAME}.log"
+    spec = node_processes.spec(plan.folder, cluster.container, log, ours)
     supervisor_client.ask(plan.folder, StartProcess(spec=spec))

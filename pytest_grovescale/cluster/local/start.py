@@ -17,7 +17,8 @@ from ...errors import ClusterError, GrovescaleError
 from ...kube.client import Client
 from ...kube.errors import ApiError
 from ...kube.portal import Portal
-from .. import component_config, launch, nodes, ports, processes, state, supervisor_client
+from ...procfs import ports_of
+from .. import component_config, launch, nodes, ports, state, supervisor_client
 from ..launch import Plan
 from ..ports import PortTaken
 from ..processes import ProcessInfo, ProcessSpec
@@ -132,7 +133,7 @@ async def _until_listening(start: Start) -> None:
     left = set(PORTS)
     while left:
         listed = state.process_list(start.folder)
-        left -= {name for name in left if name in listed and processes.listens(listed[name].pid, start.ports[name])}
+        left -= {name for name in left if name in listed and start.ports[name] in ports_of([listed[name].pid])}
         if left:
             await asyncio.sleep(_EVERY_S)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ... import durations
+from ...cluster.backend import backend
 from ...definitions import Mistakes
 from ...errors import DefinitionError, UsageError
 from .. import manifest_checks, manifests
@@ -152,11 +153,11 @@ def _check_image(pod: Pod, fail: Fail) -> None:
             raise fail(("pod", name), "is for an image that is built; there is no `dockerfile:`")
 
 
-def refuse_where_none_run(definition: OperatorDefinition, backend: str) -> None:
-    """Raise UsageError for an operator that runs as pods on a cluster whose nodes cannot run pods."""
-    if definition.pod is not None and backend == "local":
+def refuse_where_none_run(definition: OperatorDefinition, of: str) -> None:
+    """Raise UsageError for an operator that runs as pods on a cluster whose nodes run none. ``of``: its backend."""
+    if definition.pod is not None and not backend(of).runs_pods:
         raise UsageError(
-            f"operator {definition.name} runs as pods, and all nodes of a local cluster are simulated: they run none",
+            f"operator {definition.name} runs as pods, and all nodes of a {of} cluster are simulated: they run none",
             next_step="Use --grovescale-cluster=kind or existing:CONTEXT, or an operator with a `command:`.",
         )
 

@@ -6,6 +6,7 @@ import functools
 
 import msgspec
 
+from ...cluster.backend import backend
 from ...cluster.handle import Cluster
 from ...cluster.ledger import Owner
 from ...errors import DefinitionError, OperatorError
@@ -114,7 +115,7 @@ async def changes_of(client: Client, definition: OperatorDefinition, cluster: Cl
     pod = definition.as_pod
     values = {**single_values(definition), "namespace": definition.identity.namespace}
     env = {name: fill(text, values) for name, text in pod.env.items()}
-    in_kind = cluster.backend == "kind"
+    in_kind = backend(cluster.backend).pods_on_control_plane
     return Changes(
         image=fill(pod.image, values),
         loaded=loaded,

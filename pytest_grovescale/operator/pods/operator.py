@@ -16,8 +16,8 @@ import msgspec
 
 from ...atomic_write import write_private
 from ...cluster import state as clusters
+from ...cluster.backend import backend
 from ...cluster.handle import Cluster, ProcessInfo, ProcessSpec
-from ...cluster.kind import images
 from ...cluster.state import Container
 from ...endpoints import Address, addressed
 from ...errors import GrovescaleError, OperatorError, UsageError
@@ -94,14 +94,18 @@ def bring(definition: OperatorDefinition, cluster: Cluster, progress: Progress) 
     with tempfile.TemporaryDirectory(dir=cluster.directory) as folder:
         if file is None:
             file = Path(folder) / "image.tar"
-            _build(definition, cluster.container, file, progress)
-        images.load(file, cluster.container, kubernetes=cluster.kubernetes, given=cluster.binaries, progress=progress)
+            _build(definition, cluster, cluster.container, file, progress)
+        backend(cluster.backend).load_image(
+            file, cluster.container, kubernetes=cluster.kubernetes, given=cluster.binaries, progress=progress
+        )
         write_private(cluster.directory / _LAST, _state(file))
     progress(f"operator {definition.name}: its image is on the nodes after {time.monotonic() - began:.1f} s")
     return True
 
 
-def _build(definition: OperatorDefinition, container: Container, archive: Path, progress: Progress) -> None:
+def _build(
+    definition: OperatorDefinition, cluster: Cluster, container: Container, archive: Path, progress: Progress
+) -> None:
     pod = definition.as_pod
     values = {**single_values(definition), "namespace": definition.identity.namespace}
     image = fill(pod.image, values)
@@ -109,7 +113,7 @@ def _build(definition: OperatorDefinition, container: Container, archive: Path, 
     dockerfile = Path(pod.dockerfile)
     context = Path(pod.context) if pod.context else dockerfile.parent
     progress(f"operator {definition.name}: building {image}")
-    images.build(image, dockerfile, context, arguments, container, archive)
+    backend(cluster.backend).build_image(image, dockerfile, context, arguments, container, archive)
 
 
 def _is_the_last(cluster: Cluster, archive: Path) -> bool:

@@ -21,8 +21,9 @@ from typing import BinaryIO
 
 import msgspec
 
+from ... import procfs
+from ...cluster import processes
 from ...cluster import state as clusters
-from ...cluster.kind import cgroup_processes
 from ...errors import GrovescaleError
 from ...kube import subresources
 from ...kube.client import Client
@@ -359,14 +360,14 @@ class Keeper:
 
     async def _processes(self) -> None:
         """Find the pods' processes on this host, as they start and end."""
-        known: dict[str, cgroup_processes.HostProcess] = {}
+        known: dict[str, procfs.Identity] = {}
         tries = 0
         while True:
             changed = self._changed
             wanted = {replica.container_id: replica for replica in self._kept.replicas.values() if replica.running}
             missing = [container_id for container_id in wanted if container_id not in known]
             if missing:
-                known |= await asyncio.to_thread(cgroup_processes.main_processes, missing)
+                known |= await asyncio.to_thread(procfs.first_of_containers, missing)
             known = {container_id: found for container_id, found in known.items() if container_id in wanted}
             self._publish({wanted[container_id].pod: found for container_id, found in known.items()})
             if set(wanted) <= set(known):
@@ -378,9 +379,9 @@ class Keeper:
                 await asyncio.sleep(min(_LOOK_S * 2**tries, _LONGEST_LOOK_S))
                 tries += 1
 
-    def _publish(self, found: dict[str, cgroup_processes.HostProcess]) -> None:
+    def _publish(self, found: dict[str, procfs.Identity]) -> None:
         named = {PROCESS if pod == self._kept.leader else f"replica/{pod}": process for pod, process in found.items()}
-        infos = {name: process.info(name, log=self._task.log) for name, process in named.items()}
+        infos = {name: processes.info_of(process, name, log=self._task.log) for name, process in named.items()}
         if infos != state.processes(self._folder):
             state.write_processes(self._folder, infos)
 

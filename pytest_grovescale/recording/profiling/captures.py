@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ... import redaction
-from ..process_table import Identity
+from ...procfs import Identity
 from ..protocol import ProfileTarget
 from ..record_writer import Ledger
 from ..records import Lines, ProfileKind, ProfileTaken

@@ -21,8 +21,9 @@ from typing import Self
 
 import msgspec
 
+from ... import procfs
 from ...cluster import exec_wrapper
-from ..process_table import Identity, identity
+from ...procfs import Identity, identity
 from .capture import ATTACH_S, FINISH_S, ProfileFailed, Taken
 
 RATE = 100
@@ -237,24 +238,16 @@ async def _until(holds: Callable[[], bool], seconds: float) -> None:
 
 def _let_run(process: Identity) -> None:
     """Continue a process that a killed py-spy left stopped: the SIGSTOP by which it attached may outlive it."""
-    if identity(process.pid) == process and _state(process.pid) == "T":
+    found = procfs.stat(process.pid)
+    if found is not None and found.started_ticks == process.started_ticks and found.state == "T":
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
 
 
-def _state(pid: int) -> str:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return stat[stat.rindex(")") + 2]
-
-
 def _catches(pid: int, number: signal.Signals) -> bool:
     """Return whether a process handles a signal; True for one that has ended."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    status = procfs.read_bytes(f"/proc/{pid}/status").decode(errors="replace")
+    if not status:
         return True
     caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
     return bool(int(caught, 16) >> (number - 1) & 1)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ..process_table import Identity
+from ...procfs import Identity
 from ..protocol import ProfileTarget
 from ..records import AnyRecord, CpuRead, PhaseEnded, PhaseStarted, Scraped
 from ..worker_history import OPERATOR, WorkerHistory, blocked_now

@@ -9,7 +9,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from ...cluster.processes import descendants
 from ...endpoints import Credentials, addressed, port_of, with_port
 from ...kube import subresources
 from ...kube.client import Client
@@ -18,10 +17,9 @@ from ...operator.handle import Operator
 from ...operator.informer import Change, Followed
 from ...operator.placeholders import fill
 from ...operator.pods.operator import OperatorPods
-from ...operator.readiness import ports_of
 from ...operator.schema import FurtherTarget, InCluster, Served, Service
+from ...procfs import Identity, descendants, ports_of
 from ..followed_pods import PODS, Following
-from ..process_table import Identity
 from ..record_writer import Ledger
 from ..scrape_targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 from .connections import Where

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...kube.client import Client
 from ...operator.informer import Followed
-from ..process_table import Identity
+from ...procfs import Identity
 from ..record_writer import Ledger
 from ..scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarget
 from .connections import Connections

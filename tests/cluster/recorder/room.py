@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_grovescale.kube.access import Access
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.recording import journal, records
 from pytest_grovescale.recording.conditions import Count, FieldTest, Predicate, WatchSpec
 from pytest_grovescale.recording.evaluation import Engine
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import PhaseComplete, Update
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig
 

@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import UsageError
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.recording.conditions import (
     AllOf,
     AnyOf,
@@ -28,7 +29,6 @@ from pytest_grovescale.recording.conditions import (
     Timer,
     WatchSpec,
 )
-from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import (
     MilestoneReached,
     PhaseComplete,

@@ -114,5 +114,5 @@ def test_starts_that_name_no_context_are_alike_only_while_they_mean_the_same(
     for context in ("one", "two", "one"):
         settings = kubeconfig(tmp_path, Access(server="https://127.0.0.1:1", token="t"), context=context)
         monkeypatch.setenv("KUBECONFIG", settings.kubeconfig)
-        digests.append(launch.digest(launch.settled(definition)))
+        digests.append(launch.digest(context_policy.settled(definition)))
     assert digests[0] == digests[2] != digests[1]

@@ -81,7 +81,7 @@ def test_what_cannot_be_is_told_with_its_line(tmp_path: Path, fields: dict[str, 
 
 
 def test_its_kubernetes_version_cannot_be_chosen() -> None:
-    with pytest.raises(UsageError, match="cannot be chosen"):
+    with pytest.raises(UsageError, match="a cluster that is there decides"):
         load_definition("existing").with_version("1.35")
 
 

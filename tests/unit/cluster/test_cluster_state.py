@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster import handle, lease, locks, ports, processes, state
 from pytest_grovescale.cluster.binaries import UnsupportedPlatform, architecture, require_linux
 from pytest_grovescale.cluster.processes import ProcessInfo
@@ -50,7 +51,7 @@ def test_names_that_can_be(state_dir: Path, name: str) -> None:
 
 def test_process_of_a_dead_supervisor_is_killed(state_dir: Path, sleeper: subprocess.Popen[bytes]) -> None:
     folder = folder_of("one")
-    state.write(folder / "processes.json", {"one": info(sleeper.pid, processes.started_ticks(sleeper.pid))})
+    state.write(folder / "processes.json", {"one": info(sleeper.pid, procfs.started_ticks(sleeper.pid))})
     assert state.clear_stale(folder) == [f"killed process {sleeper.pid}", f"removed {folder}"]
     assert sleeper.wait() == -9
     assert state.names() == []
@@ -58,7 +59,7 @@ def test_process_of_a_dead_supervisor_is_killed(state_dir: Path, sleeper: subpro
 
 def test_process_that_only_has_the_pid_is_left_alone(state_dir: Path, sleeper: subprocess.Popen[bytes]) -> None:
     folder = folder_of("one")
-    state.write(folder / "processes.json", {"one": info(sleeper.pid, processes.started_ticks(sleeper.pid) - 1)})
+    state.write(folder / "processes.json", {"one": info(sleeper.pid, procfs.started_ticks(sleeper.pid) - 1)})
     assert state.clear_stale(folder) == [f"removed {folder}"]
     assert sleeper.poll() is None
 
@@ -79,7 +80,7 @@ def test_orphan_that_is_on_no_list_is_found_by_its_mark(state_dir: Path) -> None
 
 def test_supervisor_counts_only_with_its_start_time_and_boot(state_dir: Path) -> None:
     folder = folder_of("one")
-    pid, ticks, boot = os.getpid(), processes.started_ticks(os.getpid()), processes.boot_id()
+    pid, ticks, boot = os.getpid(), procfs.started_ticks(os.getpid()), processes.boot_id()
     path = folder / "supervisor.json"
     state.write(path, state.Owner(pid=pid, started_ticks=ticks, boot_id=boot))
     assert state.owner(folder) is not None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster import lease, processes, state, supervisor_client
 from pytest_grovescale.cluster.processes import ProcessInfo, ProcessSpec
 from pytest_grovescale.errors import ClusterError
@@ -141,7 +142,7 @@ def test_children_of_a_process_end_with_it(supervised: Supervised, eventually: E
     info = supervised.start(supervised.spec("one", code))
     eventually(lambda: "\n" in log_of(info), "its first line")
     child = int(log_of(info))
-    ticks = processes.started_ticks(child)
+    ticks = procfs.started_ticks(child)
     supervised.stop("one")
     eventually(lambda: not processes.alive(child, ticks), "its child's end")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster import launch, processes, state, supervisor_client
 from pytest_grovescale.cluster.supervisor_client import (
     StatusWanted,
@@ -79,7 +80,7 @@ def test_a_long_question_ends_when_the_supervisor_is_stopped_meanwhile(
     monkeypatch.setattr(processes, "STOPPED_S", 0.3)
     _start_stubborn(supervised, eventually)
     looks: list[int] = []
-    before = processes.is_stopped
+    before = procfs.is_stopped
 
     def stop_it(pid: int) -> bool:
         if not looks:
@@ -87,7 +88,7 @@ def test_a_long_question_ends_when_the_supervisor_is_stopped_meanwhile(
         looks.append(pid)
         return before(pid)
 
-    monkeypatch.setattr(processes, "is_stopped", stop_it)
+    monkeypatch.setattr(procfs, "is_stopped", stop_it)
     with pytest.raises(SupervisorStopped):
         supervisor_client.ask(supervised.folder, StopProcess(name="stubborn"), timeout_s=3600)
     assert set(looks) == {supervised.owner.pid}, "the process that answers, as the socket knows it"

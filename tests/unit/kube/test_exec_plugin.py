@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import processes
+from pytest_grovescale import procfs
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube import exec_plugin
 from pytest_grovescale.kube.exec_plugin import Plugin
@@ -89,7 +89,7 @@ def test_one_that_never_ends_is_ended_with_all_that_it_started(tmp_path: Path, s
     assert "https://login.example.com" in caught.value.message
     started = [int(pid) for pid in pids.read_text().split()]
     # Both have been killed; the one that is not our child may take a moment to end.
-    wait_until(lambda: not any(processes.started_ticks(pid) for pid in started), "the end of both")
+    wait_until(lambda: not any(procfs.started_ticks(pid) for pid in started), "the end of both")
 
 
 def test_one_that_must_ask_is_not_even_run(tmp_path: Path) -> None:

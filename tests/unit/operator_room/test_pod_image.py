@@ -23,7 +23,7 @@ class KindCluster(Cluster):
     """A folder, and a container that nobody asks anything."""
 
     def __init__(self, folder: Path, container: Container | None) -> None:
-        self.name, self.directory, self.container = "kind", folder, container
+        self.name, self.directory, self.container, self.backend = "kind", folder, container, "kind"
         self.kubernetes, self.binaries = "1.36.3", {}
 
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.procfs import Identity
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import Identity
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Closed, Opened, Scraped
 from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget

@@ -14,9 +14,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Address
+from pytest_grovescale.procfs import Identity, identity
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import Identity, identity
 from pytest_grovescale.recording.profiling.captures import Captures
 from pytest_grovescale.recording.profiling.plan import is_python, plan
 from pytest_grovescale.recording.protocol import ProfileTarget

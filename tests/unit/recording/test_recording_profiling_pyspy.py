@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.recording.process_table import Identity, identity
+from pytest_grovescale import procfs
+from pytest_grovescale.procfs import Identity, identity
 from pytest_grovescale.recording.profiling import pyspy
 from pytest_grovescale.recording.profiling.capture import ProfileFailed, Taken
 from pytest_grovescale.recording.profiling.pyspy import PySpy
@@ -161,9 +162,9 @@ def pyspy_cpu(target: Identity) -> int:
 
 def test_a_target_that_was_left_stopped_is_woken(busy: subprocess.Popen[str]) -> None:
     os.kill(busy.pid, signal.SIGSTOP)
-    wait_until(lambda: pyspy._state(busy.pid) == "T", "it is stopped")
+    wait_until(lambda: procfs.is_stopped(busy.pid), "it is stopped")
     pyspy._let_run(named(busy))
-    wait_until(lambda: pyspy._state(busy.pid) in "RS", "it runs")
+    wait_until(lambda: not procfs.is_stopped(busy.pid), "it runs")
 
 
 DENIED = """echo 'Permission Denied: Try running again with elevated permissions by going sudo env PATH=$PATH'
@@ -266,7 +267,7 @@ def test_there_is_no_pyspy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 RECORDS_AND_WAITS = """
 import asyncio, sys
 from pathlib import Path
-from pytest_grovescale.recording.process_table import identity
+from pytest_grovescale.procfs import identity
 from pytest_grovescale.recording.profiling.pyspy import PySpy
 
 async def main():

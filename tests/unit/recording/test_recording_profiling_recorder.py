@@ -15,9 +15,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.kube.access import Access
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import ProfileTarget
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig
 from pytest_grovescale.recording.records import (

@@ -15,7 +15,7 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import command
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.placeholders import PROVIDED
-from pytest_grovescale.recording.process_table import Identity, identity
+from pytest_grovescale.procfs import Identity, identity
 from pytest_grovescale.recording.profiling import stacks
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
 from pytest_grovescale.recording.profiling.plan import plan

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import Roster, started_ticks
+from pytest_grovescale.recording.process_table import Roster
 from pytest_grovescale.recording.protocol import ProcessExited, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import (

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_grovescale.endpoints import Address
-from pytest_grovescale.operator.readiness import ports_of
-from pytest_grovescale.recording.process_table import Identity, started_ticks
+from pytest_grovescale.procfs import Identity, ports_of, started_ticks
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen
 from pytest_grovescale.recording.scrape_targets import OfProcess, ScrapeTarget
 from pytest_grovescale.recording.scraping import locators, target

@@ -12,9 +12,9 @@ import pytest
 
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.access import Access
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import started_ticks
 from pytest_grovescale.recording.protocol import PhaseComplete
 from pytest_grovescale.recording.recorder import Recorder, RecorderConfig, ScrapeTarget
 from pytest_grovescale.recording.records import (

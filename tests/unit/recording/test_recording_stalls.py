@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_grovescale.procfs import Identity, identity
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.process_table import Identity, identity
 from pytest_grovescale.recording.protocol import StallSeen, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, Opened, Stalled

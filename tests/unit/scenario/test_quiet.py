@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster.handle import ProcessInfo
-from pytest_grovescale.recording.process_table import Identity, started_ticks
+from pytest_grovescale.procfs import Identity, started_ticks
 from pytest_grovescale.scenario.quiet import Quietness, QuietWait
 from tests.golden import masked
 from tests.waiting import wait_until

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
-from pytest_grovescale.recording.process_table import started_ticks
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.scenario import quiescence
 from pytest_grovescale.scenario.phase import Phase
 from pytest_grovescale.scenario.quiescence import limit_s, repeat_triggers

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
-from pytest_grovescale.recording.process_table import started_ticks
+from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.scenario.quiescence import cpu_ns, idle_cores, until_done, until_rest
 
 # Burns as many ms of CPU as it is told, and says when that is done.

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.cluster.kind.cgroup_processes import HostProcess, main_processes
+from pytest_grovescale.procfs import Identity, first_of_containers
 
 FIRST, SECOND = "a" * 64, "b" * 64
 NODE = "docker/" + "c" * 64
@@ -39,22 +39,22 @@ def test_first_process_of_each_container(tmp_path: Path) -> None:
     process(tmp_path, 62, 61, v2(FIRST))
     process(tmp_path, 40, 50, v1(SECOND), ticks=400)
     (tmp_path / "meminfo").write_text("no process")
-    assert main_processes([FIRST, SECOND, "e" * 64], tmp_path) == {
-        FIRST: HostProcess(60, 600),
-        SECOND: HostProcess(40, 400),
+    assert first_of_containers([FIRST, SECOND, "e" * 64], tmp_path) == {
+        FIRST: Identity(60, 600),
+        SECOND: Identity(40, 400),
     }
 
 
 def test_one_that_has_ended_is_none(tmp_path: Path) -> None:
     process(tmp_path, 60, 50, v2(FIRST), state="Z")
-    assert main_processes([FIRST], tmp_path) == {}
+    assert first_of_containers([FIRST], tmp_path) == {}
 
 
 def test_processes_that_vanish_while_they_are_looked_at(tmp_path: Path) -> None:
     (tmp_path / "60").mkdir()
     process(tmp_path, 61, 50, v1(FIRST))
     (tmp_path / "61" / "stat").unlink()
-    assert main_processes([FIRST], tmp_path) == {}
+    assert first_of_containers([FIRST], tmp_path) == {}
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=10))
@@ -66,9 +66,4 @@ def test_the_root_of_any_tree_is_found(parents: list[int]) -> None:
         process(proc, 1000, 7, v2(FIRST), ticks=1)
         for number, parent in enumerate(parents, start=1):
             process(proc, 1000 - number, 1000 - min(parent, number - 1), v2(FIRST), ticks=number)
-        assert main_processes([FIRST], proc) == {FIRST: HostProcess(1000, 1)}
-
-
-def test_as_the_recorder_reads_it() -> None:
-    info = HostProcess(60, 600).info("operator")
-    assert (info.name, info.pid, info.started_ticks, info.running) == ("operator", 60, 600, True)
+        assert first_of_containers([FIRST], proc) == {FIRST: Identity(1000, 1)}
