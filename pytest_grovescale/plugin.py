@@ -360,7 +360,7 @@ def pytest_leave_pdb(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     if RUN in config.stash:
-        # Ctrl-C may shorten the end of tests. Here, and not in the wrapper around it, which would have to yield after it.
+        # Ctrl-C may shorten the end of tests from here on. Not in the wrapper around this, which has to yield once.
         interrupts.release()
     if not _runs(config):
         return
