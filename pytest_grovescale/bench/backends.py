@@ -12,7 +12,10 @@ from ..analysis.verdict import last
 from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
 from ..report import backends_table as report
-from ..report import result_file
+from ..report import document, result_file
+
+_WIDTH = 120
+"""Characters of a line in the terminal."""
 
 
 class BackendsWanted(NamedTuple):
@@ -43,7 +46,8 @@ def backends(wanted: BackendsWanted, *, write: Callable[[str], None], color: boo
 def _rendered(found: BackendsTable, wanted: BackendsWanted, *, color: bool) -> str:
     if wanted.json:
         return json_text(found)
-    return report.render_markdown(found) if wanted.markdown else report.render(found, color=color)
+    blocks = report.blocks(found)
+    return document.markdown(blocks) if wanted.markdown else document.text(blocks, width=_WIDTH, color=color)
 
 
 def _named(text: str) -> tuple[str, Path]:

@@ -19,7 +19,7 @@ from ..atomic_write import json_text
 from ..checks import Scales
 from ..errors import RecordingError, UsageError
 from ..operator.definition import load
-from ..report import comparison_table, scaling_table
+from ..report import comparison_table, document, scaling_table
 from ..report.html.background import Background
 from . import compare, from_results, output, profiled_runs, run_context, sweep, target_test, variant
 from .output import ComparisonFile, FailOn, SweepFile
@@ -239,7 +239,9 @@ def _tell(
     color: bool,
 ) -> int:
     """Show a comparison, write its files into a folder, and return the exit code."""
-    write(json_text(found) if json else comparison_table.render(found.parts, found.profiles, color=color))
+    write(
+        json_text(found) if json else document.text(comparison_table.blocks(found.parts, found.profiles), color=color)
+    )
     _say_files(screen, output.write_comparison(folder, found, behind))
     return output.exit_code(found.parts, fail_on)
 
@@ -394,7 +396,7 @@ def _sweep(
         screen.close()
     judged = sweep.judged(found, store.samples().values(), checks)
     content = SweepFile(subject=plan.subject, sweep=found, checks=judged)
-    write(json_text(content) if json else scaling_table.render(found, judged, color=color))
+    write(json_text(content) if json else document.text(scaling_table.blocks(found, judged), color=color))
     written = output.write_sweep(store.folder, content)
     _say_files(screen, written)
     return sweep.exit_code(judged, fail_on)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import TextIO
@@ -14,8 +14,10 @@ import msgspec
 from .. import resources
 from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
-from ..report.format import count, escape
-from ..report.tables import Column, Sheet
+from ..report import document as report
+from ..report.document import Block, Gap, Item, Line, Table
+from ..report.format import count
+from ..report.tables import Column
 from . import matrix, matrix_runs, target_test
 from . import matrix as matrix_checks
 from .matrix import CLEAN, Asked, Cell, Expectation, Matrix
@@ -25,6 +27,9 @@ from .stored_files import named_errors, write_json
 
 SCHEMA_VERSION = 1
 JSON, MARKDOWN = "defects.json", "defects.md"
+
+WIDTH = 110
+"""Characters of a line in the terminal: 25 checks have a column each."""
 
 _LONG_ENOUGH, _EVIDENCE = 90, 200
 """Characters."""
@@ -53,44 +58,29 @@ class MatrixFile(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[Cell, ...]
 
 
-def render(matrix: Matrix, cells: Sequence[Cell], *, width: int = 110, color: bool = False) -> str:
-    """Return the matrix, the unexpected cells, and which check catches each defect."""
-    sheet = Sheet(width=width, color=color)
+def blocks(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[Block]:
+    """Yield the matrix, the unexpected cells, and which check catches each defect."""
     checks = matrix.kinds
     for start in range(0, len(checks), 4):
         part = enumerate(checks[start : start + 4], start + 1)
-        sheet.line("  ".join(f"{number:>2} {name:<22}" for number, name in part))
-    sheet.line()
-    sheet.table(
-        [Column("defect"), *(Column(str(n + 1), figures=True) for n in range(len(checks)))],
+        yield Line("  ".join(f"{number:>2} {name:<22}" for number, name in part))
+    yield Gap()
+    yield Table(
+        [Column("defect", code=True), *(Column(str(n + 1), figures=True) for n in range(len(checks)))],
         [[defect, *(_symbol(found[check]) for check in checks)] for defect, found in _rows(cells).items()],
     )
-    sheet.line(_LEGEND, "dim")
-    sheet.line()
-    sheet.table(
-        [Column("defect"), Column("caught by"), Column("which says", wraps=True)],
+    yield Line(_LEGEND, "quiet")
+    yield Gap()
+    yield Table(
+        [Column("defect", code=True), Column("caught by"), Column("which says", wraps=True)],
         [list(row) for row in caught(matrix, cells)],
     )
     wrong = [cell for cell in cells if not cell.holds]
-    sheet.line()
+    yield Gap()
     for cell in wrong:
-        sheet.item(f"{cell.defect}: {cell.asked} {_EXPECTED[cell.expected]}: {cell.text}", "red", mark="✗ ")
+        yield Item(f"{cell.defect}: {cell.asked} {_EXPECTED[cell.expected]}: {cell.text}", "bad", mark="✗ ")
     held = f"{count(len(cells) - len(wrong))} of {count(len(cells))} cells are as expected"
-    sheet.line(held if not wrong else f"{held}; {count(len(wrong))} differ")
-    return sheet.text()
-
-
-def render_markdown(matrix: Matrix, cells: Sequence[Cell]) -> str:
-    """Return the same two tables as Markdown."""
-    checks = matrix.kinds
-    lines = ["| defect | caught by | which says |", "|---|---|---|"]
-    lines += [f"| `{defect}` | {check} | {escape(text)} |" for defect, check, text in caught(matrix, cells)]
-    lines += ["", "| defect |" + "|".join(f" {n + 1} " for n in range(len(checks))) + "|"]
-    lines.append("|---|" + ":-:|" * len(checks))
-    for defect, found in _rows(cells).items():
-        lines.append(f"| `{defect}` |" + "|".join(f" {_symbol(found[check])} " for check in checks) + "|")
-    lines += ["", ", ".join(f"{n + 1} `{check}`" for n, check in enumerate(checks)), "", _LEGEND]
-    return "\n".join(lines) + "\n"
+    yield Line(held if not wrong else f"{held}; {count(len(wrong))} differ")
 
 
 def caught(matrix: Matrix, cells: Sequence[Cell]) -> list[tuple[str, str, str]]:
@@ -122,7 +112,7 @@ def write_files(folder: Path, matrix: Matrix, cells: Sequence[Cell]) -> list[Pat
     plain, page = folder / JSON, folder / MARKDOWN
     write_json(plain, document(cells))
     with named_errors(page):
-        page.write_text(render_markdown(matrix, cells), encoding="utf-8")
+        page.write_text(report.markdown(blocks(matrix, cells)), encoding="utf-8")
     return [plain, page]
 
 
@@ -179,7 +169,7 @@ def selftest_defects(
             cells = sorted(found, key=lambda cell: names.index(cell.defect))
     finally:
         screen.close()
-    shown = render(expected, cells, color=color).rstrip("\n")
+    shown = report.text(blocks(expected, cells), width=WIDTH, color=color).rstrip("\n")
     write(json_text(document(cells)) if json else shown)
     screen.say("wrote " + ", ".join(os.path.relpath(file) for file in write_files(folder, expected, cells)))
     return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED

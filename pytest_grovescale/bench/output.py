@@ -15,7 +15,7 @@ from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.result import CheckResult
 from ..analysis.scaling import Sweep
 from ..errors import ExitCode
-from ..report import comparison_table, scaling_table
+from ..report import comparison_table, document, scaling_table
 from ..report.html import files as pages
 from ..report.html.background import Background
 from .stored_files import named_errors, write_json
@@ -64,14 +64,14 @@ def page_of(folder: Path) -> Path:
 
 def write_comparison(folder: Path, found: ComparisonFile, background: Background) -> list[Path]:
     """Write a comparison as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
-    text = comparison_table.render_markdown(found.parts, found.profiles, found.in_force)
+    text = document.markdown(comparison_table.blocks(found.parts, found.profiles, found.in_force))
     written = _write(folder, COMPARISON, found, text)
     return [*written, pages.write_comparison(folder, found.parts, background, to=page_of(folder))]
 
 
 def write_sweep(folder: Path, found: SweepFile) -> list[Path]:
     """Write a sweep as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
-    written = _write(folder, SWEEP, found, scaling_table.render_markdown(found.sweep, found.checks))
+    written = _write(folder, SWEEP, found, document.markdown(scaling_table.blocks(found.sweep, found.checks)))
     return [*written, pages.write_sweep(folder, found.sweep, found.checks, to=folder / f"{SWEEP}.html")]
 
 

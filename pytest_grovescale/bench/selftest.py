@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,8 +12,10 @@ from ..analysis.pair_contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
 from ..atomic_write import json_text
 from ..errors import ExitCode
+from ..report import document as report
+from ..report.document import Block, Gap, Line, Table
 from ..report.format import count, percent
-from ..report.tables import Column, Sheet
+from ..report.tables import Column
 from .power import (
     COMPARISONS,
     RECORDED,
@@ -67,7 +69,7 @@ def selftest_power(
     recorded = read(path or RECORDED)
     found = power(recorded, comparisons=comparisons, seed=seed, pairs=pairs, max_contention=limit_of(max_contention))
     document = PowerFile(holds=good_enough(found), power=found)
-    write(json_text(document) if json else text(found, recorded).rstrip("\n"))
+    write(json_text(document) if json else report.text(blocks(found, recorded)).rstrip("\n"))
     return ExitCode.PASSED if good_enough(found) else ExitCode.FAILED
 
 
@@ -86,29 +88,27 @@ def good_enough(found: Power) -> bool:
     return quiet and bool(slower) and all(slower)
 
 
-def text(found: Power, recorded: Noise, *, width: int = 100) -> str:
-    """Return the shares as tables, and the source of the noise."""
-    sheet = Sheet(width=width, color=False)
-    sheet.line(f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed})")
+def blocks(found: Power, recorded: Noise) -> Iterator[Block]:
+    """Yield the shares as tables, and the source of the noise."""
+    yield Line(f"{count(found.comparisons)} comparisons of each kind drawn from recorded noise (seed {found.seed})")
     machine = recorded.machine
-    sheet.line(f"{machine.cores} × {machine.cpu}, Linux {machine.kernel}: {recorded.how}")
+    yield Line(f"{machine.cores} × {machine.cpu}, Linux {machine.kernel}: {recorded.how}")
     for part in found.parts:
-        _part(sheet, part)
-        _contended(sheet, part)
-        _spreads(sheet, part, [block for block in recorded.blocks if block.part == part.part])
-    sheet.line()
+        yield from _part(part)
+        yield from _contended(part)
+        yield from _spreads(part, [block for block in recorded.blocks if block.part == part.part])
+    yield Gap()
     verdict = "as they should be" if good_enough(found) else "NOT as they should be"
-    sheet.line(
+    yield Line(
         f"Shares are {verdict}: a defect of 10 % called in at least {percent(DETECTED)},"
         f" an alarm on any gated metric between equals in at most {percent(FALSE_ALARMS)}."
     )
-    return sheet.text()
 
 
-def _part(sheet: Sheet, part: PartPower) -> None:
-    sheet.line()
+def _part(part: PartPower) -> Iterator[Block]:
+    yield Gap()
     looks = " and ".join(str(look) for look in part.looks)
-    sheet.line(f"{part.part}: {part.pairs} pairs, looked at after {looks}; gated on {', '.join(part.gated)}")
+    yield Line(f"{part.part}: {part.pairs} pairs, looked at after {looks}; gated on {', '.join(part.gated)}")
     columns = [
         Column("what is compared", wraps=True),
         Column("comparisons", figures=True),
@@ -119,26 +119,26 @@ def _part(sheet: Sheet, part: PartPower) -> None:
         Column("stopped early", figures=True),
     ]
     kinds = [part.alike, *part.slower] if part.alike is not None else list(part.slower)
-    sheet.table(columns, [_row(drawn) for drawn in kinds if drawn is not None])
+    yield Table(columns, [_row(drawn) for drawn in kinds if drawn is not None])
     if part.alike is None:
-        sheet.line("No comparison of an operator with itself was recorded.")
+        yield Line("No comparison of an operator with itself was recorded.")
     if not part.slower:
-        sheet.line("No comparison with a known defect was recorded.")
+        yield Line("No comparison with a known defect was recorded.")
 
 
-def _contended(sheet: Sheet, part: PartPower) -> None:
-    """Return how many recorded pairs are contended, and how often resampled comparisons repeat one."""
+def _contended(part: PartPower) -> Iterator[Block]:
+    """Yield how many recorded pairs are contended, and how often resampled comparisons repeat one."""
     kinds = [part.alike, *part.slower] if part.alike is not None else list(part.slower)
     for drawn in kinds:
         if drawn is not None and drawn.contended_pairs:
-            sheet.line(
+            yield Line(
                 f"{drawn.differs or 'an operator with itself'}: {drawn.contended_pairs} of {drawn.pairs} recorded pairs"
                 f" are contended; a comparison discards and repeats {drawn.repeats:.1f} on average"
             )
 
 
-def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> None:
-    """Return how much the CPU times behind the shares vary."""
+def _spreads(part: PartPower, blocks: Sequence[NoiseBlock]) -> Iterator[Block]:
+    """Yield how much the CPU times behind the shares vary."""
     timed = [key for key in part.gated if units_of(key) not in COUNTS]
     found = [one for key in timed if (one := spread(blocks, key)) is not None]
     columns = [
@@ -146,7 +146,7 @@ def _spreads(sheet: Sheet, part: PartPower, blocks: Sequence[NoiseBlock]) -> Non
         Column("runs of one variant (CV)", figures=True),
         Column("ratio of a pair (standard deviation)", figures=True),
     ]
-    sheet.table(columns, [[one.metric, _range(one.runs), _range(one.ratios)] for one in found])
+    yield Table(columns, [[one.metric, _range(one.runs), _range(one.ratios)] for one in found])
 
 
 def _range(values: Sequence[float]) -> str:

@@ -58,7 +58,7 @@ def _show(options: argparse.Namespace) -> int:
     from ..atomic_write import json_text
     from ..checks.judge import judge_run
     from ..recording.journal import read
-    from ..report import terminal
+    from ..report import run_report
     from ..report.tables import terminal_width
 
     recordings = _recordings(options.recording)
@@ -69,7 +69,7 @@ def _show(options: argparse.Namespace) -> int:
     if options.json:
         write(json_text(judged))
         return ExitCode.PASSED
-    render = terminal.render_test if options.verbose else terminal.render_summary
+    render = run_report.render_test if options.verbose else run_report.render_summary
     width, color = terminal_width(shutil.get_terminal_size().columns), sys.stdout.isatty()
     for test in judged.tests:
         write(render(test, width=width, color=color))
@@ -137,23 +137,22 @@ def _profile(options: argparse.Namespace) -> int:
     from ..analysis.profiles.comparison import ProfilesFile, functions_compared
     from ..analysis.profiles.selection import paired, with_first
     from ..atomic_write import json_text
-    from ..report import function_table
+    from ..report import document, function_table
 
+    render = document.markdown if options.markdown else document.text
     if options.after is None:
-        render = function_table.tables_markdown if options.markdown else function_table.tables_text
         profiles = _profiles(options, options.folder, module=options.module)
         if options.json:
             top = [with_first(one, options.top) for one in profiles]
             write(json_text(ProfilesFile(profiles=tuple(top))))
             return ExitCode.PASSED
-        write(render(profiles, top=options.top, trunk=bool(options.module)))
+        write(render(function_table.chosen(profiles, top=options.top, trunk=bool(options.module))))
         return ExitCode.PASSED
-    compare = function_table.differences_markdown if options.markdown else function_table.differences_text
     pairs = paired(_profiles(options, options.folder), _profiles(options, options.after))
     if options.json:
         write(json_text(ProfilesFile(compared=functions_compared(pairs, module=options.module, top=options.top))))
         return ExitCode.PASSED
-    write(compare(functions_compared(pairs, module=options.module), top=options.top))
+    write(render(function_table.differences(functions_compared(pairs, module=options.module), top=options.top)))
     return ExitCode.PASSED
 
 

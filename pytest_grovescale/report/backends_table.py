@@ -1,55 +1,38 @@
-"""The table of one test on several backends: in the terminal, and as Markdown. The first line is the verdict."""
+"""The table of one test on several backends. The second line is the verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from ..analysis.backends import BackendRow, BackendsTable, Figure
-from .format import NONE, bytes_, count, escape, seconds, three
-from .tables import Column, Sheet
+from ..analysis.backends import BackendRow, BackendsTable, BackendsVerdict, Figure
+from .document import Answer, Block, Gap, Heading, Item, Table, Tone
+from .format import NONE, bytes_, count, seconds, three
+from .tables import Column
 
-_VERDICT_STYLE = {"equal": "green", "unequal": "bold red", "undetermined": "yellow"}
+_VERDICT: dict[BackendsVerdict, Tone] = {"equal": "good", "unequal": "bad", "undetermined": "doubt"}
 _DIFFERENT = "≠"
 
 
-def render(found: BackendsTable, *, width: int = 120, color: bool = False) -> str:
-    """Return the table as text."""
-    sheet = Sheet(width=width, color=color)
-    sheet.line(found.test, "bold")
-    sheet.line(verdict(found), _VERDICT_STYLE[found.verdict])
+def blocks(found: BackendsTable) -> Iterator[Block]:
+    """Yield the table, grouped, with what must be equal and is not first."""
+    yield Answer(found.test)
+    yield Answer(verdict(found), _VERDICT[found.verdict])
     for line in _differences(found):
-        sheet.item(line, "bold red")
+        yield Item(line, "bad")
     columns = [Column("", wraps=True), *(Column(run.name, figures=True) for run in found.runs)]
     for group, rows in groupby(found.rows, key=lambda row: row.group):
         of_group = list(rows)
-        sheet.line()
-        sheet.line(group, "bold")
+        yield Heading(group)
         cells = [[row.what, *_cells(row)] for row in of_group]
-        sheet.table(columns, cells, styles=["bold red" if row.differs else "" for row in of_group])
+        yield Table(columns, cells, ["bad" if row.differs else "" for row in of_group])
     notes = list(_notes(found))
     if notes:
-        sheet.line()
+        yield Gap()
     for note in notes:
-        sheet.item(note, "dim")
+        yield Item(note, "quiet")
     for warning in found.warnings:
-        sheet.item(warning, "yellow")
-    return sheet.text()
-
-
-def render_markdown(found: BackendsTable) -> str:
-    """Return the same as Markdown."""
-    lines = [f"### {escape(found.test)}", "", f"**{escape(verdict(found))}**", ""]
-    if differences := list(_differences(found)):
-        lines += [*(f"- {escape(line)}" for line in differences), ""]
-    lines += ["| | " + " | ".join(escape(run.name) for run in found.runs) + " |", "|---|" + "---:|" * len(found.runs)]
-    for group, rows in groupby(found.rows, key=lambda row: row.group):
-        lines.append(f"| **{escape(group)}** |" + " |" * len(found.runs))
-        for row in rows:
-            cells = [escape(cell) for cell in (row.what, *_cells(row))]
-            lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {escape(line)}" for line in (*_notes(found), *found.warnings))]
-    return "\n".join(lines).rstrip("\n") + "\n"
+        yield Item(warning, "doubt")
 
 
 def verdict(found: BackendsTable) -> str:

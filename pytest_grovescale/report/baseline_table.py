@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..analysis.baseline import Baseline, BaselineRow
 from ..analysis.run_metrics import Unit
 from .comparison_table import value
+from .document import Answer, Block, Line, Table
 from .format import NONE, three
-from .tables import Column, Sheet
+from .tables import Column
 
 SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` separates them from noise."
 
 
-def render(
-    baseline: Baseline,
-    found: Sequence[BaselineRow],
-    *,
-    same_machine: bool,
-    other_backend: str = "",
-    width: int = 100,
-    color: bool = False,
-) -> str:
-    """Return the table of one test. ``other_backend``: the baseline's, where it is not the test's."""
-    sheet = Sheet(width=width, color=color)
-    sheet.line(f"Compared with baseline {baseline.name} of {baseline.saved}, run {baseline.run}", "bold")
+def blocks(
+    baseline: Baseline, found: Sequence[BaselineRow], *, same_machine: bool, other_backend: str = ""
+) -> Iterator[Block]:
+    """Yield the table of one test. ``other_backend``: the baseline's, where it is not the test's."""
+    yield Answer(f"Compared with baseline {baseline.name} of {baseline.saved}, run {baseline.run}")
     if not same_machine:
         machine = baseline.machine
-        sheet.line(
-            f"It is from another machine ({machine.cores} × {machine.cpu}): only counts and ratios compare.", "yellow"
+        yield Line(
+            f"It is from another machine ({machine.cores} × {machine.cpu}): only counts and ratios compare.", "doubt"
         )
     if other_backend:
-        sheet.line(f"It is of a cluster of backend {other_backend}: only counts and ratios compare.", "yellow")
+        yield Line(f"It is of a cluster of backend {other_backend}: only counts and ratios compare.", "doubt")
     columns = [Column("metric", wraps=True), Column("before", True), Column("now", True), Column("Δ", True)]
-    sheet.table(columns, [_cells(row) for row in found])
-    sheet.line(SINGLE, "dim")
-    return sheet.text()
+    yield Table(columns, [_cells(row) for row in found])
+    yield Line(SINGLE, "quiet")
 
 
 def _cells(row: BaselineRow) -> list[str]:

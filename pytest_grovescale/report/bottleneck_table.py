@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.bottlenecks.attribution import ACROSS
 from ..analysis.result import BottleneckRow, PhaseResult, Suspect
-from .format import NONE, escape, percent, seconds
-from .tables import Column, Sheet
+from .document import Block, Heading, Item, Line, Table, Tone
+from .format import NONE, percent, seconds
+from .tables import Column
 
 NAMES: Mapping[Suspect, str] = {
     "operator-cpu": "operator, CPU used",
@@ -32,40 +33,30 @@ _SHOWN = 0.005
 """Rows with less than this share in every phase are left out."""
 
 
-def write_answers(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write one line for each phase that has one."""
+def answers(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+    """Yield one line for each phase that has one."""
     for phase in phases:
         if phase.bottleneck:
-            sheet.line(f"Where the time of {phase.name} went: {phase.bottleneck}")
+            yield Line(f"Where the time of {phase.name} went: {phase.bottleneck}")
 
 
-def write_bottlenecks(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write the attribution rows, which add up to each phase, and below them the contributing factors."""
+def bottlenecks(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+    """Yield the attribution rows, which add up to each phase, and below them the contributing factors."""
     with_rows = [phase for phase in phases if phase.bottlenecks]
     if not with_rows:
         return
     rows = _rows(with_rows)
-    sheet.line()
-    sheet.line("Where the time went", "bold")
+    yield Heading("Where the time went")
     columns = [Column("waited for"), *(Column(phase.name, figures=True) for phase in with_rows)]
     turns = [cells for suspect, cells in rows if suspect not in ACROSS]
     across = [cells for suspect, cells in rows if suspect in ACROSS]
     heading = [["contributing factors (overlapping)", *[""] * len(with_rows)]] if across else []
-    sheet.table(columns, [*turns, *heading, *across], styles=_styles(len(turns), len(heading), len(across)))
+    tones: list[Tone] = ["" for _ in turns]
+    tones += ["quiet" for _ in heading]
+    tones += ["" for _ in across]
+    yield Table(columns, [*turns, *heading, *across], tones)
     for why, names in _missing(with_rows).items():
-        sheet.item(f"{', '.join(names)}: {why}", "dim")
-
-
-def bottlenecks_markdown(phases: Sequence[PhaseResult]) -> list[str]:
-    """Return the lines and the table for Markdown; empty where no phase has any."""
-    with_rows = [phase for phase in phases if phase.bottlenecks]
-    if not with_rows:
-        return []
-    lines = [f"- **{escape(phase.name)}**: {escape(phase.bottleneck)}" for phase in with_rows if phase.bottleneck]
-    heads = " | ".join(escape(phase.name) for phase in with_rows)
-    table = [f"| where the time went | {heads} |", "|---|" + "--:|" * len(with_rows)]
-    table += [f"| {' | '.join(map(escape, cells))} |" for _, cells in _rows(with_rows)]
-    return [*lines, "", *table, ""]
+        yield Item(f"{', '.join(names)}: {why}", "quiet")
 
 
 def _rows(phases: Sequence[PhaseResult]) -> list[tuple[Suspect, list[str]]]:
@@ -76,10 +67,6 @@ def _rows(phases: Sequence[PhaseResult]) -> list[tuple[Suspect, list[str]]]:
         if any(row is not None and row.share >= _SHOWN for row in found):
             rows.append((suspect, [name, *map(_cell, found)]))
     return rows
-
-
-def _styles(turns: int, headings: int, across: int) -> list[str]:
-    return [*[""] * turns, *["dim"] * headings, *[""] * across]
 
 
 def _cell(row: BottleneckRow | None) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..checks import scaling
+from .document import Block, Heading, Item, Table, Tone
 from .format import NONE
-from .tables import Column, Sheet
+from .tables import Column
 
-_STYLE: dict[CheckVerdict, str] = {"pass": "", "fail": "bold red", "inconclusive": "yellow", "not enforced": "dim"}
+_TONE: dict[CheckVerdict, Tone] = {"pass": "", "fail": "bad", "inconclusive": "doubt", "not enforced": "quiet"}
 _SUMMED: dict[CheckVerdict, str] = {
     "fail": "failed",
     "inconclusive": "inconclusive",
@@ -20,28 +21,32 @@ _SUMMED: dict[CheckVerdict, str] = {
 _EVIDENCE_SHOWN = 12
 
 
-def write_checks(sheet: Sheet, test: TestResult) -> None:
-    """Write the verdicts, the failed ones first; nothing where no check was declared."""
+def checks(test: TestResult) -> Iterator[Block]:
+    """Yield the verdicts, the failed ones first; nothing where no check was declared."""
     if test.checks:
-        _write_verdicts(sheet, test.checks)
+        yield from _verdicts(test.checks)
     for text in left_to_sweep(test):
-        sheet.item(text, "dim")
+        yield Item(text, "quiet")
 
 
-def _write_verdicts(sheet: Sheet, checks: Sequence[CheckResult]) -> None:
+def _verdicts(checks: Sequence[CheckResult]) -> Iterator[Block]:
     ordered = by_verdict(checks)
-    sheet.line()
-    sheet.line(f"Checks: {sums(checks)}", "bold")
-    columns = [Column("verdict"), Column("phase"), Column("figure and bound", wraps=True), Column("source")]
+    yield Heading(f"Checks: {sums(checks)}")
+    columns = [
+        Column("verdict", verdict=True),
+        Column("phase"),
+        Column("figure and bound", wraps=True),
+        Column("source"),
+    ]
     rows = [[check.verdict, check.phase or NONE, check.text, check.source] for check in ordered]
-    sheet.table(columns, rows, styles=[_STYLE[check.verdict] for check in ordered])
+    yield Table(columns, rows, tones=[_TONE[check.verdict] for check in ordered])
     for check in ordered:
         if check.verdict != "pass" and check.evidence:
-            sheet.item(check.check, _STYLE[check.verdict])
+            yield Item(check.check, _TONE[check.verdict])
             for part in check.evidence[:_EVIDENCE_SHOWN]:
-                sheet.item(part, mark="    ")
+                yield Item(part, level=1)
             if len(check.evidence) > _EVIDENCE_SHOWN:
-                sheet.item(f"and {len(check.evidence) - _EVIDENCE_SHOWN} more in result.json", "dim", mark="    ")
+                yield Item(f"and {len(check.evidence) - _EVIDENCE_SHOWN} more in result.json", "quiet", level=1)
 
 
 def left_to_sweep(test: TestResult) -> list[str]:

@@ -1,4 +1,4 @@
-"""A comparison in words and as tables, for the terminal and as Markdown. The first line is the answer."""
+"""A comparison in words and as tables. The first line is the answer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ..analysis.comparison import (
 )
 from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.run_metrics import COUNTS, Unit, describe
-from .format import NONE, bytes_, escape, fact_values, percent, seconds, three
-from .function_table import differences_markdown, not_profiled, write_differences
-from .tables import Column, Sheet
+from .document import Answer, Block, Gap, Heading, Item, Line, Table, Tone
+from .format import NONE, bytes_, fact_values, percent, seconds, three
+from .function_table import differences, not_profiled
+from .tables import Column
 
 _NAMED = 3
 """Metrics that the summary names: the most significant."""
@@ -299,74 +300,53 @@ def _broken(comparisons: Sequence[Comparison]) -> str:
     return "; ".join(texts) + ". A broken operator is not a fast one: nothing is said about speed"
 
 
-_HEADING = "bold"
-_ANSWER = {
-    "regression": "bold red",
-    "broken": "bold red",
-    "inconclusive": "yellow",
-    "ok": "green",
-    "improvement": "green",
+_ANSWER: dict[ComparisonVerdict, Tone] = {
+    "regression": "bad",
+    "broken": "bad",
+    "inconclusive": "doubt",
+    "ok": "good",
+    "improvement": "good",
 }
-_ROW = {"regression": "bold red", "improvement": "green", "inconclusive": "yellow", "not-measured": "yellow", "ok": ""}
-_FUNCTIONS = "CPU of each function"
+_ROW: dict[MetricVerdict, Tone] = {
+    "regression": "bad",
+    "improvement": "good",
+    "inconclusive": "doubt",
+    "not-measured": "doubt",
+    "ok": "",
+}
 _NO_PROFILES = ProfilesCompared()
 _NO_SETTINGS = InForce()
 
 
-def render(
-    comparisons: Sequence[Comparison],
-    profiles: ProfilesCompared = _NO_PROFILES,
-    *,
-    width: int = 100,
-    color: bool = False,
-) -> str:
-    """Return the tables of one comparison, or of its parts (no-op, deploy and delete) together."""
-    sheet = Sheet(width=width, color=color)
-    sheet.line(answer(comparisons), _ANSWER[overall(comparisons)])
+def blocks(
+    comparisons: Sequence[Comparison], profiles: ProfilesCompared = _NO_PROFILES, settings: InForce = _NO_SETTINGS
+) -> Iterator[Block]:
+    """Yield the report of one comparison, or of its parts (no-op, deploy and delete) together.
+
+    ``settings``: those that the runs had.
+    """
+    yield Answer(answer(comparisons), _ANSWER[overall(comparisons)])
     for fact in _facts(comparisons):
-        sheet.line(fact, "dim")
+        yield Line(fact, "quiet")
     for heading, kinds in SECTIONS:
         found = rows(comparisons, kinds)
         if found:
-            sheet.line()
-            sheet.line(heading, _HEADING)
-            sheet.table(_columns(comparisons), [row[:6] for row in found], styles=[_style(row) for row in found])
+            yield Heading(heading)
+            yield Table(_columns(comparisons), [row[:6] for row in found], [_tone(row) for row in found])
     if work := work_rows(comparisons):
-        sheet.line()
-        sheet.line(WORK_HEADING, _HEADING)
-        sheet.table(_work_columns(comparisons), work)
-    write_differences(sheet, profiles.functions, _names(comparisons))
+        yield Heading(WORK_HEADING)
+        yield Table(_work_columns(comparisons), work)
+    yield from differences(profiles.functions, _names(comparisons))
     if remarks := list(_remarks(comparisons, profiles)):
-        sheet.line()
+        yield Gap()
         for remark in remarks:
-            sheet.item(remark, "yellow")
-    sheet.line()
-    sheet.line(legend(comparisons[0].plan), "dim")
-    return sheet.text()
-
-
-def render_markdown(
-    comparisons: Sequence[Comparison],
-    profiles: ProfilesCompared = _NO_PROFILES,
-    settings: InForce = _NO_SETTINGS,
-) -> str:
-    """Return the same as Markdown, ready for a pull request, with the ``settings`` that the runs had."""
-    lines = [f"**{escape(answer(comparisons))}**", ""]
-    lines += [escape(fact) + "  " for fact in _facts(comparisons)]
-    for heading, kinds in SECTIONS:
-        found = rows(comparisons, kinds)
-        if found:
-            lines += ["", f"### {heading}", "", *_markdown_rows(_columns(comparisons), found)]
-    if work := work_rows(comparisons):
-        lines += ["", f"### {WORK_HEADING}", "", *_markdown_table(_work_columns(comparisons), work)]
-    if profiles.functions:
-        tables = differences_markdown(profiles.functions, names=_names(comparisons))
-        lines += ["", f"### {_FUNCTIONS}", "", tables.rstrip("\n")]
-    if remarks := list(_remarks(comparisons, profiles)):
-        lines += ["", *(f"- {escape(remark)}" for remark in remarks)]
+            yield Item(remark, "doubt")
     if listed := list(_settings(comparisons, settings)):
-        lines += ["", "### Settings", "", *(f"- {escape(line)}" for line in listed)]
-    return "\n".join([*lines, "", escape(legend(comparisons[0].plan)), ""])
+        yield Heading("Settings")
+        for line in listed:
+            yield Item(line)
+    yield Gap()
+    yield Line(legend(comparisons[0].plan), "quiet")
 
 
 def _names(comparisons: Sequence[Comparison]) -> tuple[str, str]:
@@ -379,28 +359,13 @@ def _columns(comparisons: Sequence[Comparison]) -> list[Column]:
         *(Column(name, figures=True) for name in _names(comparisons)),
         Column("Δ", figures=True),
         Column("interval", figures=True),
-        Column("verdict"),
+        Column("verdict", verdict=True),
     ]
 
 
 def _work_columns(comparisons: Sequence[Comparison]) -> list[Column]:
     metric, *others = work_columns(comparisons[0].plan)
     return [Column(metric, wraps=True), *(Column(heading, figures=True) for heading in others)]
-
-
-def _markdown_rows(columns: Sequence[Column], found: Sequence[Row]) -> Iterator[str]:
-    (*lines,) = _markdown_table(columns, [row[:6] for row in found])
-    yield from lines[:2]
-    for row, line in zip(found, lines[2:], strict=True):
-        strong = row.metric.gated and row.metric.verdict in ("regression", "improvement")
-        yield f"{line.removesuffix(f'{escape(row.verdict)} |')}**{escape(row.verdict)}** |" if strong else line
-
-
-def _markdown_table(columns: Sequence[Column], found: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(escape(column.heading) for column in columns) + " |"
-    yield "|" + "|".join("---:" if column.figures else "---" for column in columns) + "|"
-    for row in found:
-        yield "| " + " | ".join(map(escape, row)) + " |"
 
 
 def _settings(comparisons: Sequence[Comparison], settings: InForce) -> Iterator[str]:
@@ -418,7 +383,7 @@ def _by_verdict(setting: str) -> str:
     return setting.replace("_", " ")
 
 
-def _style(row: Row) -> str:
+def _tone(row: Row) -> Tone:
     return _ROW[row.metric.verdict] if row.metric.gated else ""
 
 

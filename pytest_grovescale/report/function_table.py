@@ -1,4 +1,4 @@
-"""Function tables of profiles, and their difference between two runs: for the terminal, and as Markdown."""
+"""Function tables of profiles, and their difference between two runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from ..analysis.profiles.comparison import Difference, DifferenceRow, FunctionsC
 from ..analysis.profiles.functions import is_trunk
 from ..analysis.profiles.selection import PhaseProfile, failures
 from ..analysis.result import FunctionRow, PhaseResult, ProfileResult, TestResult
-from .format import NONE, count, escape, percent, three
-from .tables import Column, Sheet
+from .document import Block, File, Gap, Heading, Item, Line, Table
+from .format import NONE, count, percent, three
+from .tables import Column
 
 ROWS = 10
 """Default number of functions shown for each phase."""
@@ -26,14 +27,14 @@ _CPU = ("pyspy", "pprof")
 _PROFILERS = {"pyspy": "py-spy", "pprof": "pprof", "heap": "heap in use", "goroutines": "goroutines"}
 
 
-def write_profiles(sheet: Sheet, test: TestResult) -> None:
-    """Write the first functions of each CPU profile and the paths of its files; nothing for a test without profiles."""
+def profiles(test: TestResult) -> Iterator[Block]:
+    """Yield the first functions of each CPU profile and the paths of its files; nothing for a test without profiles."""
     for phase in test.phases:
         for profile in phase.profiles:
-            _write_profile(sheet, phase.name, profile, _telling(profile, ROWS))
+            yield from _profile(phase.name, profile, _telling(profile, ROWS))
         for why in why_not_profiled(phase):
-            sheet.line()
-            sheet.line(why, "yellow")
+            yield Gap()
+            yield Line(why, "doubt")
 
 
 def why_not_profiled(phase: PhaseResult) -> Iterator[str]:
@@ -47,16 +48,15 @@ def _telling(profile: ProfileResult, top: int | None, *, trunk: bool = False) ->
     return [row for row in profile.functions if trunk or not is_trunk(row)][:top]
 
 
-def _write_profile(sheet: Sheet, phase: str, profile: ProfileResult, rows: Sequence[FunctionRow]) -> None:
-    sheet.line()
-    sheet.line(f"{_title(phase, profile)}{_facts(profile)}", "bold")
+def _profile(phase: str, profile: ProfileResult, rows: Sequence[FunctionRow]) -> Iterator[Block]:
+    yield Heading(_title(phase, profile), _facts(profile))
     if profile.problem:
-        sheet.item(profile.problem, "yellow")
+        yield Item(profile.problem, "doubt")
     if rows:
-        sheet.table(_COLUMNS, [_cells(row) for row in rows])
+        yield Table(_COLUMNS, [_cells(row) for row in rows])
     for what, file in (("speedscope", profile.speedscope), ("folded", profile.folded), ("raw", profile.file)):
         if file and not (what == "raw" and file == profile.folded):
-            sheet.file(what, file)
+            yield File(what, file)
 
 
 def _title(phase: str, profile: ProfileResult) -> str:
@@ -103,43 +103,13 @@ def _points(share: float) -> str:
     return f"{share * 100:.1f}" if share < 0.0995 else f"{share * 100:.0f}"
 
 
-def tables_text(
-    profiles: Sequence[PhaseProfile], *, top: int | None = None, trunk: bool = False, width: int = 100
-) -> str:
-    """Return the given profiles' tables for a terminal, the first ``top`` rows of each.
+def chosen(profiles: Sequence[PhaseProfile], *, top: int | None = None, trunk: bool = False) -> Iterator[Block]:
+    """Yield the given profiles' tables, the first ``top`` rows of each.
 
     ``trunk``: also functions that only lead to others, for a table of one module.
     """
-    sheet = Sheet(width=width, color=False)
     for one in profiles:
-        _write_profile(sheet, one.phase, one.profile, _telling(one.profile, top, trunk=trunk))
-    return sheet.text()
-
-
-def tables_markdown(profiles: Sequence[PhaseProfile], *, top: int | None = None, trunk: bool = False) -> str:
-    """Return the given profiles' tables as Markdown, the first ``top`` rows of each; ``trunk`` as in `tables_text`."""
-    return "\n".join(_markdown(one.phase, one.profile, _telling(one.profile, top, trunk=trunk)) for one in profiles)
-
-
-def profiles_markdown(test: TestResult) -> list[str]:
-    """Return a test's function tables as Markdown, the first functions of each; empty without profiles."""
-    parts = []
-    for phase in test.phases:
-        cpu = [profile for profile in phase.profiles if profile.kind in _CPU]
-        parts += [_markdown(phase.name, profile, _telling(profile, ROWS)) for profile in cpu]
-        parts += [f"- {escape(why)}\n" for why in why_not_profiled(phase)]
-    return parts
-
-
-def _markdown(phase: str, profile: ProfileResult, rows: Sequence[FunctionRow]) -> str:
-    lines = [f"**{escape(_title(phase, profile))}**{escape(_facts(profile))}", ""]
-    if profile.problem:
-        lines += [escape(profile.problem), ""]
-    if rows:
-        lines += [f"| {' | '.join(column.heading for column in _COLUMNS)} |", "|---|--:|--:|--:|--:|--:|"]
-        lines += [f"| {' | '.join(escape(text) for text in _cells(row))} |" for row in rows]
-        lines.append("")
-    return "\n".join(lines)
+        yield from _profile(one.phase, one.profile, _telling(one.profile, top, trunk=trunk))
 
 
 Names = tuple[str, str]
@@ -148,45 +118,22 @@ Names = tuple[str, str]
 NAMES: Names = ("before", "after")
 
 
-def differences_text(found: Sequence[FunctionsCompared], *, top: int = ROWS, width: int = 100) -> str:
-    """Return the functions of two runs before and after, phase by phase, for a terminal."""
-    sheet = Sheet(width=width, color=False)
-    write_differences(sheet, found, NAMES, top=top)
-    return sheet.text()
-
-
-def write_differences(sheet: Sheet, found: Sequence[FunctionsCompared], names: Names, *, top: int = ROWS) -> None:
-    """Write a table for each phase, of its first ``top`` functions."""
+def differences(found: Sequence[FunctionsCompared], names: Names = NAMES, *, top: int = ROWS) -> Iterator[Block]:
+    """Yield a table for each phase, of its first ``top`` functions."""
     columns = [
         Column("function", cut=True),
         *(Column(name, figures=True) for name in (*names, "Δ")),
         Column("", wraps=True),
     ]
     for one in found:
-        sheet.line()
-        sheet.line(_difference_title(one), "bold")
+        yield Heading(_difference_title(one))
         if one.difference is None:
-            sheet.item(_why_none(one, names), "yellow")
+            yield Item(_why_none(one, names), "doubt")
         else:
-            sheet.table(columns, [[*cells, note] for cells, note in _rows(one.difference, top)])
-            sheet.line(_scale(one.difference), "dim")
+            yield Table(columns, [[*cells, note] for cells, note in _rows(one.difference, top)])
+            yield Line(_scale(one.difference), "quiet")
         if cost := cost_of(one, names):
-            sheet.line(cost, "dim")
-
-
-def differences_markdown(found: Sequence[FunctionsCompared], *, names: Names = NAMES, top: int = ROWS) -> str:
-    """Return the functions of two runs before and after as Markdown, ready for a pull request."""
-    lines: list[str] = []
-    for one in found:
-        lines += [f"#### {escape(_difference_title(one))}", ""]
-        if one.difference is None:
-            lines += [escape(_why_none(one, names)), ""]
-        else:
-            lines += _markdown_table(one.difference, names, top)
-            lines += ["", escape(_scale(one.difference)), ""]
-        if cost := cost_of(one, names):
-            lines += [escape(cost), ""]
-    return "\n".join(lines)
+            yield Line(cost, "quiet")
 
 
 def not_profiled(one: NotProfiled) -> str:
@@ -217,14 +164,6 @@ def _difference_title(one: FunctionsCompared) -> str:
 def _why_none(one: FunctionsCompared, names: Names) -> str:
     problems = zip(names, (one.before.problem, one.after.problem), strict=True)
     return "; ".join(f"{name}: {why}" for name, why in problems if why) or "no function to compare"
-
-
-def _markdown_table(found: Difference, names: Names, top: int) -> Iterator[str]:
-    yield f"| function | {escape(names[0])} | {escape(names[1])} | Δ |"
-    yield "|---|--:|--:|--:|"
-    for cells, note in _rows(found, top):
-        last = f"{cells[-1]} ({note})" if note else cells[-1]
-        yield f"| {' | '.join(escape(text) for text in (*cells[:-1], last))} |"
 
 
 def _rows(found: Difference, top: int) -> Iterator[tuple[list[str], str]]:

@@ -5,53 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from ..analysis.result import CheckResult
+from ..analysis.result import CheckResult, CheckVerdict
 from ..analysis.run_metrics import describe
 from ..analysis.scaling import ScalingFit, Sweep
 from .checks_table import by_verdict
 from .comparison_table import value
-from .format import NONE, escape
-from .tables import Column, Sheet
+from .document import Answer, Block, Gap, Item, Line, Table, Tone
+from .format import NONE
+from .tables import Column
 
-_HEADING = "bold"
-_CHECK = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+_CHECK: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive": "doubt"}
 
 
-def render(sweep: Sweep, checks: Sequence[CheckResult] = (), *, width: int = 100, color: bool = False) -> str:
-    """Return a sweep's tables; the first line is the summary.
+def blocks(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> Iterator[Block]:
+    """Yield a sweep's report; the first line is the summary.
 
     The summary names the checks that failed or could not be decided, or the metric that grows fastest.
     """
-    sheet = Sheet(width=width, color=color)
-    sheet.line(answer(sweep, checks), _HEADING)
+    yield Answer(answer(sweep, checks))
     if sweep.facts:
-        sheet.line(_facts(sweep), "dim")
+        yield Line(_facts(sweep), "quiet")
     for check in by_verdict(checks):
-        sheet.item(f"{check.verdict}: {check.check}: {check.text}", _CHECK[check.verdict])
-    sheet.line()
-    sheet.table(_columns(sweep), [_cells(sweep, fit) for fit in _ordered(sweep)])
+        yield Item(f"{check.verdict}: {check.check}: {check.text}", _CHECK[check.verdict])
+    yield Gap()
+    yield Table(_columns(sweep), [_cells(sweep, fit) for fit in _ordered(sweep)])
     if remarks := list(_remarks(sweep)):
-        sheet.line()
+        yield Gap()
         for remark in remarks:
-            sheet.item(remark, "yellow")
-    return sheet.text()
-
-
-def render_markdown(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:
-    """Return the same as Markdown."""
-    columns = _columns(sweep)
-    lines = [f"**{escape(answer(sweep, checks))}**", ""]
-    if sweep.facts:
-        lines += [escape(_facts(sweep)), ""]
-    lines += [f"- {check.verdict}: {escape(check.check)}: {escape(check.text)}" for check in by_verdict(checks)]
-    lines += [""] if checks else []
-    lines.append("| " + " | ".join(escape(column.heading) for column in columns) + " |")
-    lines.append("|" + "|".join("---:" if column.figures else "---" for column in columns) + "|")
-    for fit in _ordered(sweep):
-        lines.append("| " + " | ".join(escape(cell) for cell in _cells(sweep, fit)) + " |")
-    if remarks := list(_remarks(sweep)):
-        lines += ["", *(f"- {escape(remark)}" for remark in remarks)]
-    return "\n".join([*lines, ""])
+            yield Item(remark, "doubt")
 
 
 def answer(sweep: Sweep, checks: Sequence[CheckResult] = ()) -> str:

@@ -167,7 +167,8 @@ def _requests(phase: PhaseResult) -> str:
     except NotMeasuredError:
         if phase.traffic_source != "metrics":
             return NONE
-    return f"≤ {count(sum(row.count for row in phase.client_requests))}"
+    most = sum(row.count for row in phase.client_requests)
+    return f"≤ {count(most)}" if most else "0"
 
 
 def reconciles(phase: PhaseResult) -> str:

@@ -22,6 +22,10 @@ class Column(NamedTuple):
     wraps: bool = False
     cut: bool = False
     """Whether its text may be truncated, as function names longer than any terminal is wide."""
+    verdict: bool = False
+    """Whether it names the verdict of its row, which is then bold where there are no colours."""
+    code: bool = False
+    """Whether it holds names of code."""
 
 
 _LEAST_GIVING = 24

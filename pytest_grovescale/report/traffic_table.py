@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.result import ApiRow, PhaseResult, TestResult
+from .document import Block, Gap, Heading, Item, Line, Table, Tone
 from .format import NONE, count, milliseconds, percent, three
-from .tables import Column, Sheet
+from .tables import Column
 from .validity_notes import OWN_COUNT, OWN_COUNT_HOLDS
 
 OPERATOR = "operator"
@@ -31,16 +32,16 @@ _FEW = 10
 """Verbs with fewer requests than this are not named either."""
 
 
-def write_traffic(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write requests by phase, identity and verb; the operator's own count where there is no audit log."""
+def traffic(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+    """Yield requests by phase, identity and verb; the operator's own count where there is no audit log."""
     counted = [phase for phase in phases if phase.traffic_source == "metrics"]
     if any(phase.api for phase in phases) or not counted:
-        _write_logged(sheet, phases)
+        yield from _logged(phases)
     if counted:
-        _write_own_count(sheet, counted)
+        yield from _own_count(counted)
 
 
-def _write_own_count(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+def _own_count(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     seen = {row.method for phase in phases for row in phase.client_requests}
     methods = [method for method in _METHODS if method in seen] + sorted(seen - set(_METHODS))
     rows = []
@@ -52,43 +53,42 @@ def _write_own_count(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         rows.append(
             [phase.name, count(by_method.total()), *(count(by_method[method]) for method in methods), count(refused)]
         )
-    sheet.line()
-    sheet.line(f"Operator's requests by its own {OWN_COUNT}", "bold")
+    yield Heading(f"Operator's requests by its own {OWN_COUNT}")
     names = ("all", *methods, "refused")
-    sheet.table([Column("phase"), *(Column(name, figures=True) for name in names)], rows)
+    yield Table([Column("phase"), *(Column(name, figures=True) for name in names)], rows)
     why = "; ".join(dict.fromkeys(phase.missing["audit"] for phase in phases if "audit" in phase.missing))
-    sheet.line(f"{why}: {OWN_COUNT_HOLDS}", "dim")
+    yield Line(f"{why}: {OWN_COUNT_HOLDS}", "quiet")
 
 
-def _write_logged(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    sheet.line()
+def _logged(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     if not any(phase.api for phase in phases):
+        yield Gap()
         why = dict.fromkeys(phase.missing["audit"] for phase in phases if "audit" in phase.missing)
-        sheet.line("API requests: " + (f"not measured ({'; '.join(why)})" if why else "none"), "dim")
+        yield Line("API requests: " + (f"not measured ({'; '.join(why)})" if why else "none"), "quiet")
         return
     verbs = [verb for verb in _verbs(row for phase in phases for row in phase.api) if verb != _COLLECTION]
     rows: list[list[str]] = []
-    styles: list[str] = []
+    tones: list[Tone] = []
     for phase in phases:
         rows.append([phase.name if phase.audit_complete else f"{phase.name} (at least)", *[""] * (len(verbs) + 4)])
-        styles.append("bold")
+        tones.append("strong")
         for name, found in _by_identity(phase) or [("none", [])]:
             rows.append([f"  {name}", *_cells(found, verbs)])
-            styles.append("")
-    sheet.line("API requests by identity", "bold")
+            tones.append("")
+    yield Heading("API requests by identity")
     columns = [Column("phase, identity"), Column("all", figures=True)]
     columns += [Column(verb, figures=True) for verb in verbs]
     columns += [Column(name, figures=True) for name in ("other", "refused", "p99")]
-    sheet.table(columns, rows, styles=styles)
+    yield Table(columns, rows, tones=tones)
     for phase in phases:
         for line in dominating(phase):
-            sheet.line(f"{phase.name}, {line}", "dim")
+            yield Line(f"{phase.name}, {line}", "quiet")
     for phase in phases:
         if not phase.audit_complete:
-            sheet.item(f"{phase.name}: {phase.missing.get('audit', '')}", "yellow")
-    sheet.line(
+            yield Item(f"{phase.name}: {phase.missing.get('audit', '')}", "doubt")
+    yield Line(
         "delete: collections too; other: Leases, Events, reviews, dry runs, non-resource; p99: slowest",
-        "dim",
+        "quiet",
     )
 
 
@@ -121,8 +121,8 @@ def _largest(rows: Iterable[ApiRow]) -> tuple[str, int]:
     return "/".join(part for part in (kind.partition(".")[0], subresource) if part), most
 
 
-def write_per_object(sheet: Sheet, test: TestResult) -> None:
-    """Write the operator's requests by verb per object, in every phase."""
+def per_object(test: TestResult) -> Iterator[Block]:
+    """Yield the operator's requests by verb per object, in every phase."""
     phases = [phase for phase in test.phases if phase.audit_complete and _rows_of(phase, OPERATOR)]
     if not phases or not test.objects:
         return
@@ -131,10 +131,9 @@ def write_per_object(sheet: Sheet, test: TestResult) -> None:
     for phase in phases:
         by_verb = _by_verb(_rows_of(phase, OPERATOR))
         rows.append([phase.name, *(three(by_verb[verb] / test.objects) for verb in verbs)])
-    sheet.line()
     kind = test.objects_resource.partition(".")[0]
-    sheet.line(f"Operator's requests for each of {count(test.objects)} {kind}", "bold")
-    sheet.table([Column("phase"), *(Column(verb, figures=True) for verb in verbs)], rows)
+    yield Heading(f"Operator's requests for each of {count(test.objects)} {kind}")
+    yield Table([Column("phase"), *(Column(verb, figures=True) for verb in verbs)], rows)
 
 
 def _rows_of(phase: PhaseResult, identity: str) -> list[ApiRow]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import Evidence, PhaseResult, StackGroup, WorkerRow
+from .document import Block, Heading, Line, Table, Tone
 from .format import NONE, count, percent, seconds, three
-from .tables import Column, Sheet
+from .tables import Column
 
 _BUSY_SHARE = 0.5
 """Rows with less are on the page only."""
@@ -17,22 +18,21 @@ _GROUPS_SHOWN = 5
 _HEADINGS = ("workers", "active", "ended", "cores each", "waiting", "longest", "blocked")
 
 
-def write_workers(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
-    """Write the controllers whose workers were busy half of the time or more, or blocked; nothing without any."""
+def workers(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+    """Yield the controllers whose workers were busy half of the time or more, or blocked; nothing without any."""
     rows: list[list[str]] = []
-    styles: list[str] = []
+    tones: list[Tone] = []
     for phase in phases:
         for row in phase.workers:
             if row.blocked or (row.active_share or 0.0) >= _BUSY_SHARE:
                 rows.append([phase.name, row.controller, *_cells(row)])
-                styles.append("bold red" if row.blocked else "")
+                tones.append("bad" if row.blocked else "")
     if not rows:
         return
-    sheet.line()
-    sheet.line("Workers, where most were busy", "bold")
+    yield Heading("Workers, where most were busy")
     columns = [Column("phase"), Column("controller"), *(Column(name, figures=True) for name in _HEADINGS)]
-    sheet.table(columns, rows, styles=styles)
-    sheet.line("cores each: CPU for each second that a worker was busy; waiting: keys, at most", "dim")
+    yield Table(columns, rows, tones=tones)
+    yield Line("cores each: CPU for each second that a worker was busy; waiting: keys, at most", "quiet")
 
 
 def _cells(row: WorkerRow) -> list[str]:

@@ -19,7 +19,7 @@ from ..checks.judge import judge_run
 from ..errors import GrovescaleError, RecordingError
 from ..options import Settings
 from ..recording.journal import wait_closed
-from ..report import markdown, result_file, terminal
+from ..report import result_file, run_report
 from ..report.tables import terminal_width
 from ..storage import explained
 
@@ -96,7 +96,7 @@ def _files_of(
     def write_summary() -> str:
         # The runner's file: other steps append to it, too.
         with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
-            file.write(markdown.summary(result))
+            file.write(run_report.render_markdown(result))
         return ""
 
     def write_page() -> str:
@@ -147,12 +147,12 @@ def _show(result: Result, screen: _Screen) -> None:
     """Show each test at the requested verbosity: one line with ``-q``, all tables with ``-v``."""
     for test in result.tests:
         if screen.verbosity < 0:
-            screen.line(terminal.render_line(test))
+            screen.line(run_report.render_line(test))
             continue
-        render = terminal.render_test if screen.verbosity > 0 else terminal.render_summary
+        render = run_report.render_test if screen.verbosity > 0 else run_report.render_summary
         screen.section(f"grovescale: {test.test}")
         screen.line(render(test, width=screen.width, color=screen.color))
-    if warnings := terminal.render_warnings(result.warnings, width=screen.width, color=screen.color):
+    if warnings := run_report.render_warnings(result.warnings, width=screen.width, color=screen.color):
         screen.line(warnings)
 
 
@@ -169,7 +169,7 @@ def _compare(
         return {}
     shown: dict[str, tuple[str, list[BaselineRow]]] = {}
     # Imports numpy and scipy, which most runs do not need.
-    from ..report import baseline_table
+    from ..report import baseline_table, document
 
     baseline = baselines.find(name)
     for nodeid, test in usable(result).items():
@@ -181,7 +181,7 @@ def _compare(
         backend = "" if same_backend(before, backend_of(test)) else before.backend
         found = rows(before, test, same_machine=here and not backend)
         screen.section(f"grovescale: {nodeid}")
-        screen.line(baseline_table.render(baseline, found, same_machine=here, other_backend=backend))
+        screen.line(document.text(baseline_table.blocks(baseline, found, same_machine=here, other_backend=backend)))
         shown[nodeid] = (name, found)
     return shown
 

@@ -27,7 +27,7 @@ from .. import (
     worker_table,
 )
 from ..baseline_table import SINGLE
-from ..terminal import how_far, interval
+from ..run_report import how_far, interval
 from . import assets, tiles
 from .profiles import link
 

@@ -17,8 +17,8 @@ from ...errors import NotMeasuredError
 from .. import comparison_table, format
 from ..checks_table import by_verdict, left_to_sweep, sums
 from ..format import seconds
+from ..run_report import how_far
 from ..summary import disruptions, inflation, uncertain
-from ..terminal import how_far
 from ..validity_notes import incident, reservation, standing
 
 Tone = Literal["good", "bad", "warn", "plain"]

@@ -14,7 +14,7 @@ from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.errors import RecordingError
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report.run_report import render_test
 
 from .simulated import full_run
 

@@ -8,9 +8,9 @@ from pytest_grovescale.analysis.analyse import analyse, merge
 from pytest_grovescale.analysis.baseline import usable
 from pytest_grovescale.analysis.result import Outcome, TestResult
 from pytest_grovescale.analysis.verdict import last, numbered
-from pytest_grovescale.report import terminal
+from pytest_grovescale.report import run_report
 from pytest_grovescale.report.html.tiles import answer
-from pytest_grovescale.report.markdown import summary
+from pytest_grovescale.report.run_report import render_markdown
 
 from .simulated import full_run
 
@@ -50,11 +50,11 @@ def test_a_baseline_holds_the_last_attempt_or_none() -> None:
 
 def test_reports_say_which_run_counts() -> None:
     result = merge([run_at(1, "failed"), run_at(2)])
-    for shown in ("\n".join(map(terminal.render_test, result.tests)), summary(result)):
+    for shown in ("\n".join(map(run_report.render_test, result.tests)), render_markdown(result)):
         assert shown.count("a rerun followed, and this one counts for nothing") == 1
         assert shown.count("Rerun 1: this one counts") == 1
     assert any("a rerun followed" in line.text for line in answer(result.tests[0]))
 
 
 def test_what_ran_once_says_nothing_of_it() -> None:
-    assert "erun" not in "\n".join(map(terminal.render_test, merge([run_at(1)]).tests))
+    assert "erun" not in "\n".join(map(run_report.render_test, merge([run_at(1)]).tests))

@@ -23,6 +23,7 @@ from pytest_grovescale.checks.check import tag_of, text_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageError
 from pytest_grovescale.reference_operator import defects
+from pytest_grovescale.report import document
 from tests.golden import masked
 from tests.unit.bench.planned import SUBJECT
 from tests.unit.checks.noop_run import NoopRun
@@ -256,7 +257,7 @@ def _cells() -> tuple[Matrix, list[Cell]]:
 
 def test_the_table_marks_every_cell(snapshot: SnapshotAssertion) -> None:
     expected, cells = _cells()
-    lines = matrix_table.render(expected, cells).splitlines()
+    lines = document.text(matrix_table.blocks(expected, cells), width=matrix_table.WIDTH).splitlines()
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.split()[:1] != []}
     assert "1 noop_writes" in lines[0]
     at = lines.index(next(line for line in lines if line.startswith("defect")))
@@ -273,7 +274,7 @@ def test_the_table_marks_every_cell(snapshot: SnapshotAssertion) -> None:
 def test_each_defect_is_told_with_what_catches_it() -> None:
     expected, cells = _cells()
     assert matrix_table.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
-    markdown = matrix_table.render_markdown(expected, cells)
+    markdown = document.markdown(matrix_table.blocks(expected, cells))
     assert "| `leak` | rss | fail (first) |" in markdown
     assert "| `slow` | ✗f | · | ? |" in markdown
 

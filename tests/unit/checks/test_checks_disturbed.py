@@ -14,7 +14,7 @@ from pytest_grovescale.checks import Cpu, NoopReads, NoopWrites
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.report import terminal
+from pytest_grovescale.report import run_report
 from tests.unit.analysis.simulated import full_run
 
 from .noop_run import NoopRun, in_words
@@ -27,7 +27,7 @@ def test_the_recordings_mark_tells_it(snapshot: SnapshotAssertion) -> None:
     mark = rec.Mark(at=records[-2].at, label=TURN_LOST, detail=WHY)
     test = analyse([*records[:-1], mark, records[-1]])
     assert test.disturbed == WHY
-    shown = terminal.render_test(test, width=140).splitlines()
+    shown = run_report.render_test(test, width=140).splitlines()
     assert "\n".join(line.strip() for line in shown if WHY in line) == snapshot
     assert not usable(merge([test]))
     assert analyse(records).disturbed == ""

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.backends import BackendRow, BackendRun, BackendsTable, BackendsVerdict, Figure
-from pytest_grovescale.report.backends_table import render, render_markdown, verdict
+from pytest_grovescale.report import document
+from pytest_grovescale.report.backends_table import blocks, verdict
+
+
+def render(*of: Any, width: int = 120, color: bool = False) -> str:
+    return document.text(blocks(*of), width=width, color=color)
+
+
+def render_markdown(*of: Any) -> str:
+    return document.markdown(blocks(*of))
 
 
 def row(what: str, *figures: float | None, exact: bool = False, notes: tuple[str, ...] = ()) -> BackendRow:
@@ -71,15 +82,15 @@ def test_who_does_not_tell_is_named_beside_those_who_are_equal(snapshot: Snapsho
     assert verdict(found).endswith(" by existing")
 
 
-def test_markdown_is_one_table() -> None:
+def test_markdown_says_the_same() -> None:
     lines = render_markdown(UNEQUAL).splitlines()
-    assert lines[0] == "### t.py::t"
-    assert "| | local | kind |" in lines
-    assert "| **Group** | | |" in lines
+    assert lines[0] == "**t.py::t**"
+    assert "|  | local | kind |" in lines
+    assert "### Group" in lines
     assert "| create pods | 1,000 | 990 (≠) |" in lines
     assert "- create pods: local 1,000, kind 990 (by 10)" in lines
 
 
 def test_names_cannot_break_the_table() -> None:
     found = table("equal", row("a|b", 1.0, 1.0), names=("lo|cal", "kind"))
-    assert r"| | lo\|cal | kind |" in render_markdown(found)
+    assert r"|  | lo\|cal | kind |" in render_markdown(found)

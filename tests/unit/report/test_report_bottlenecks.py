@@ -12,8 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.result import BottleneckRow, Contention, Suspect, TestResult
 from pytest_grovescale.report.format import escape
 from pytest_grovescale.report.html.tiles import answer
-from pytest_grovescale.report.markdown import summary
-from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report.run_report import render_markdown, render_test
 
 from .sample import DEPLOY, RESULT, STEADY, TEST
 
@@ -79,9 +78,9 @@ def test_it_keeps_to_its_width(width: int, shown: TestResult) -> None:
 
 
 def test_markdown(shown: TestResult, snapshot: SnapshotAssertion) -> None:
-    text = summary(msgspec.structs.replace(RESULT, tests=(shown,)))
-    assert f"- **deploy**: {LINE}\n" in text
-    (table,) = (part for part in text.split("\n\n") if part.startswith("| where the time went |"))
+    text = render_markdown(msgspec.structs.replace(RESULT, tests=(shown,)))
+    assert f" of deploy went: {LINE}" in text
+    (table,) = (part for part in text.split("\n\n") if part.startswith("| waited for |"))
     assert table == snapshot
     assert table.splitlines()[2] == "| operator, CPU used | 5.60 s (50 %) |"
     assert "| kwok |" not in text
@@ -100,7 +99,7 @@ def test_what_other_programs_took_is_said_above_all_tables(shown: TestResult, sn
     assert inflated == snapshot
     assert found.index(f"- {inflated}") < found.index("Phases and milestones")
     assert "other programs and steal 65 % –" in found
-    assert escape(inflated) in summary(msgspec.structs.replace(RESULT, tests=(contended,)))
+    assert escape(inflated) in render_markdown(msgspec.structs.replace(RESULT, tests=(contended,)))
     assert inflated in [line.text for line in answer(contended)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,12 +22,12 @@ from pytest_grovescale.analysis.profiles.comparison import (
     ProfilesCompared,
 )
 from pytest_grovescale.analysis.run_metrics import units_of
+from pytest_grovescale.report import document
 from pytest_grovescale.report.comparison_table import (
     WORK_HEADING,
     answer,
+    blocks,
     ratio,
-    render,
-    render_markdown,
     rows,
     sections,
     work_rows,
@@ -36,6 +37,15 @@ from pytest_grovescale.report.html.page import render_comparison
 from tests.golden import masked
 
 from .sample import MACHINE
+
+
+def render(*of: Any, width: int = 100, color: bool = False) -> str:
+    return document.text(blocks(*of), width=width, color=color)
+
+
+def render_markdown(*of: Any, **more: Any) -> str:
+    return document.markdown(blocks(*of, **more))
+
 
 NOOP = ComparisonPlan(
     a="baseline", b="optimized", differs="variant: baseline, optimized", gated=("noop_cpu", "noop_writes")
@@ -260,9 +270,9 @@ PROFILES = ProfilesCompared(
 def test_functions_of_each_phase_are_a_table_with_the_names_of_the_variants() -> None:
     text = render_markdown([noop(), deploy()], PROFILES)
     lines = text.splitlines()
-    assert lines.count("| function | baseline | optimized | Δ |") == 2
-    headings = [line for line in lines if line.startswith("####")]
-    assert headings == ["#### CPU of operator: deploy", "#### CPU of operator: steady-state"]
+    assert lines.count("| function | baseline | optimized | Δ |  |") == 2
+    headings = [line for line in lines if line.startswith("### CPU of")]
+    assert headings == ["### CPU of operator: deploy", "### CPU of operator: steady-state"]
     assert sum(line.startswith("| f") for line in lines) == 2 * (1 + 10)
     terminal = render([noop(), deploy()], PROFILES, width=120)
     assert "CPU of operator: steady-state" in terminal

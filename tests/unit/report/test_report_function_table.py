@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,11 +14,27 @@ from pytest_grovescale.analysis.profiles.comparison import FunctionsCompared, fu
 from pytest_grovescale.analysis.profiles.selection import PhaseProfile, paired
 from pytest_grovescale.analysis.result import FunctionRow, ProfileResult, TestResult
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.report.function_table import differences_markdown, differences_text, tables_markdown, tables_text
-from pytest_grovescale.report.markdown import summary
-from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report import document
+from pytest_grovescale.report.function_table import chosen, differences
+from pytest_grovescale.report.run_report import render_markdown, render_test
 
 from .sample import DEPLOY, RESULT, TEST
+
+
+def tables_text(profiles: Sequence[PhaseProfile], *, width: int = 100, **more: Any) -> str:
+    return document.text(chosen(profiles, **more), width=width)
+
+
+def tables_markdown(profiles: Sequence[PhaseProfile]) -> str:
+    return document.markdown(chosen(profiles))
+
+
+def differences_text(found: Sequence[FunctionsCompared], **more: Any) -> str:
+    return document.text(differences(found, **more))
+
+
+def differences_markdown(found: Sequence[FunctionsCompared]) -> str:
+    return document.markdown(differences(found))
 
 
 def row(name: str, samples: int, *, own: int = 0, cpu_s: float | None = 10.0, module: str = "x/y.py") -> FunctionRow:
@@ -56,6 +73,8 @@ BEFORE = profile(
     row("list_pods (podclique/pods.py)", 460, own=300),
     row("old (x/y.py)", 100),
 )
+
+
 AFTER = profile(
     row("<module> (m.py)", 1000, cpu_s=5.0),
     row("reconcile (podclique/reconciler.py)", 610, own=200, cpu_s=5.0),
@@ -96,7 +115,7 @@ def test_a_table_in_the_terminal(snapshot: SnapshotAssertion) -> None:
 
 def test_without_profiles_nothing_is_said() -> None:
     assert "Functions of" not in render_test(TEST)
-    assert "Functions of" not in summary(RESULT)
+    assert "Functions of" not in render_markdown(RESULT)
 
 
 def test_ten_rows_of_each_phase() -> None:
@@ -160,10 +179,10 @@ def test_a_heap_has_files_only(snapshot: SnapshotAssertion) -> None:
 
 def test_a_table_in_a_summary(snapshot: SnapshotAssertion) -> None:
     result = msgspec.structs.replace(RESULT, tests=(with_profiles((BEFORE,)),))
-    text = summary(result)
-    start = text.index("**Functions of operator in deploy**: ")
-    heading, table, *_ = text[start:].split("\n\n")
-    assert heading == snapshot(name="heading")
+    text = render_markdown(result)
+    start = text.index("#### Functions of operator in deploy\n")
+    _, facts, table, *_ = text[start:].split("\n\n")
+    assert facts == snapshot(name="heading")
     assert table == snapshot(name="table")
     (pods,) = (line for line in table.splitlines() if line.startswith("| list\\_pods "))
     assert pods.split(" | ")[1:4] == ["300", "460", "46 %"]
@@ -184,13 +203,13 @@ def test_two_runs_as_markdown(snapshot: SnapshotAssertion) -> None:
     lines = differences_markdown(compared(BEFORE, AFTER)).splitlines()
     assert "\n".join(lines) == snapshot
     assert lines[2:9] == [
-        "| function | before | after | Δ |",
-        "|---|--:|--:|--:|",
-        "| all functions | 10.0 s | 5.00 s | −50 % |",
-        "| reconcile (podclique/reconciler.py) | 6.00 s | 3.05 s | −49 % |",
-        "| list\\_pods (podclique/pods.py) | 4.60 s | 0.600 s | −87 % |",
-        "| old (x/y.py) | 1.00 s | – | gone |",
-        "| new \\| \\<b\\> (x/y.py) | – | 0.500 s | new |",
+        "| function | before | after | Δ |  |",
+        "|---|---:|---:|---:|---|",
+        "| all functions | 10.0 s | 5.00 s | −50 % |  |",
+        "| reconcile (podclique/reconciler.py) | 6.00 s | 3.05 s | −49 % |  |",
+        "| list\\_pods (podclique/pods.py) | 4.60 s | 0.600 s | −87 % |  |",
+        "| old (x/y.py) | 1.00 s | – | gone |  |",
+        "| new \\| \\<b\\> (x/y.py) | – | 0.500 s | new |  |",
     ]
 
 
@@ -207,7 +226,7 @@ def test_two_runs_in_the_terminal(snapshot: SnapshotAssertion) -> None:
 
 def test_without_exact_cpu_seconds_shares_are_compared_and_labelled(snapshot: SnapshotAssertion) -> None:
     text = differences_markdown(compared(profile(row("f (m.py)", 500), cpu_s=None), AFTER))
-    assert "| f (m.py) | 50 % | – | gone |" in text
+    assert "| f (m.py) | 50 % | – | gone |  |" in text
     assert "all functions" not in text
     assert text == snapshot
 

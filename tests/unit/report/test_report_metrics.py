@@ -20,8 +20,7 @@ from pytest_grovescale.analysis.result import (
 )
 from pytest_grovescale.analysis.timeline import Timeline
 from pytest_grovescale.report.html.page import render_run
-from pytest_grovescale.report.markdown import summary
-from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report.run_report import render_markdown, render_test
 
 from .sample import DEPLOY, RESULT, STEADY, TEST
 
@@ -85,7 +84,7 @@ def test_families_that_change_their_types_are_marked_everywhere(snapshot: Snapsh
     assert "my_total" in first
     assert (second, end) == (third, "")
     whole = msgspec.structs.replace(RESULT, tests=(test,))
-    assert first.replace("_", chr(92) + "_") in summary(whole)
+    assert first.replace("_", chr(92) + "_") in render_markdown(whole)
     assert first in render_run(whole)
 
 
@@ -104,8 +103,8 @@ def test_each_own_family_has_its_verdict_everywhere(snapshot: SnapshotAssertion)
     assert told == snapshot
     assert told.endswith(" sum(x_total)")
     whole = msgspec.structs.replace(RESULT, tests=(test,))
-    assert "`my_errors_total` (24 series, novel)" in summary(whole)
-    assert f"- {told}".replace("_", chr(92) + "_") in summary(whole)
+    assert "| my\\_errors\\_total | counter | 24 | 24 | 24 | novel |" in render_markdown(whole)
+    assert f"- {told}".replace("_", chr(92) + "_") in render_markdown(whole)
     assert f"{told}</p>" in render_run(whole)
 
 
@@ -122,7 +121,7 @@ def test_it_fits_the_terminal() -> None:
 
 def test_without_a_target_nothing_is_said_of_metrics() -> None:
     assert "etrics" not in render_test(having())
-    assert "metrics of" not in summary(msgspec.structs.replace(RESULT, tests=(having(),)))
+    assert "metrics of" not in render_markdown(msgspec.structs.replace(RESULT, tests=(having(),)))
     assert "t0-metrics" not in render_run(msgspec.structs.replace(RESULT, tests=(having(),)))
 
 
@@ -134,12 +133,12 @@ def test_many_targets_are_cut_and_said_to_be() -> None:
 
 
 def test_the_markdown_summary(snapshot: SnapshotAssertion) -> None:
-    text = summary(msgspec.structs.replace(RESULT, tests=(having(OPERATOR, DEAF),)))
+    text = render_markdown(msgspec.structs.replace(RESULT, tests=(having(OPERATOR, DEAF),)))
     assert "| operator | 100 % | 31 | 34 | 449 | 1,452 | 1,460 | 4.00 ms | 8.42 ms |" in text
     (told,) = (part for part in text.split("\n\n") if part.startswith("- kwok "))
     assert told == snapshot
-    assert "(0 to 1,000 series, 1,008 at most)" in told
-    assert "`my_errors_total` (24 series)" in told
+    assert "| my\\_pods\\_total | counter | 0 | 1,000 | 1,008 |" in text
+    assert "| my\\_errors\\_total | counter | 24 | 24 | 24 |" in text
 
 
 def test_the_page(snapshot: SnapshotAssertion) -> None:

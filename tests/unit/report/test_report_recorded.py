@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording.journal import read
-from pytest_grovescale.report.terminal import render_test
+from pytest_grovescale.report.run_report import render_test
 from tests.unit.analysis.commit_intervals import server_intervals
 
 DATA = Path(__file__).with_name("data")

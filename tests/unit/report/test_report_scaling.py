@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.scaling import SizedRun, Sweep, sweep
 from pytest_grovescale.checks import Scales
-from pytest_grovescale.report.scaling_table import render, render_markdown
+from pytest_grovescale.report import document
+from pytest_grovescale.report.scaling_table import blocks
 from tests.golden import masked
+
+
+def render(*of: Any, width: int = 100, color: bool = False) -> str:
+    return document.text(blocks(*of), width=width, color=color)
+
+
+def render_markdown(*of: Any) -> str:
+    return document.markdown(blocks(*of))
 
 
 def swept(sizes: tuple[int, ...] = (62, 125, 250, 500), *, broken: bool = False) -> Sweep:

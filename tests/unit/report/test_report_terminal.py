@@ -17,7 +17,7 @@ from pytest_grovescale.analysis.result import (
     TestResult,
 )
 from pytest_grovescale.report.html.page import render_run
-from pytest_grovescale.report.terminal import render_line, render_summary, render_test, render_warnings
+from pytest_grovescale.report.run_report import render_line, render_summary, render_test, render_warnings
 from pytest_grovescale.report.traffic_table import dominating
 
 from .sample import DEPLOY, PASSED, RESULT, STEADY, TEST, row

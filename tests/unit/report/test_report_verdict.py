@@ -14,7 +14,7 @@ from pytest_grovescale.analysis.analyse import analyse, merge
 from pytest_grovescale.analysis.result import CheckResult, Disruption, Result, TestResult, TestVerdict
 from pytest_grovescale.analysis.verdict import verdict_of
 from pytest_grovescale.recording.records import Closed, TestEnded
-from pytest_grovescale.report import markdown, result_file, terminal
+from pytest_grovescale.report import result_file, run_report
 from pytest_grovescale.report.html.page import render_run
 from tests.unit.analysis.simulated import Simulation
 
@@ -93,11 +93,11 @@ def of_json(test: TestResult, folder: Path) -> str:
 
 
 RENDERERS: dict[str, Callable[[TestResult, Path], str]] = {
-    "terminal": lambda test, _: terminal.render_summary(test).split()[0].lower(),
-    "terminal -v": lambda test, _: terminal.render_test(test).split()[0].lower(),
-    "terminal -q": lambda test, _: terminal.render_line(test).split()[0].lower(),
+    "terminal": lambda test, _: run_report.render_summary(test).split()[0].lower(),
+    "terminal -v": lambda test, _: run_report.render_test(test).split()[0].lower(),
+    "terminal -q": lambda test, _: run_report.render_line(test).split()[0].lower(),
     "page": lambda test, _: of_page(test),
-    "Markdown": lambda test, _: markdown.summary(run_of(test)).splitlines()[0].rpartition(": ")[2],
+    "Markdown": lambda test, _: run_report.render_markdown(run_of(test)).splitlines()[0].rpartition(": ")[2],
     "JUnit": lambda test, _: dict(result_file.properties(test))["grovescale.verdict"],
     "result.json": of_json,
 }
@@ -111,7 +111,7 @@ def test_every_report_has_the_same_verdict(renderer: str, case: str, tmp_path: P
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("render", [terminal.render_summary, terminal.render_test, terminal.render_line])
+@pytest.mark.parametrize("render", [run_report.render_summary, run_report.render_test, run_report.render_line])
 def test_the_reason_stands_in_the_first_lines(render: Callable[[TestResult], str], case: str) -> None:
     changes, _, reason = CASES[case]
     assert reason in "\n".join(render(result_of(changes)).splitlines()[:3])
@@ -119,7 +119,7 @@ def test_the_reason_stands_in_the_first_lines(render: Callable[[TestResult], str
 
 def test_a_budget_that_is_not_enforced_is_no_failed_check() -> None:
     test = result_of(CASES["budgets off"][0])
-    for text in (terminal.render_test(test), markdown.summary(run_of(test))):
+    for text in (run_report.render_test(test), run_report.render_markdown(run_of(test))):
         assert "not enforced" in text
         assert "**fail**" not in text
         assert "1 failed" not in text
@@ -169,15 +169,15 @@ def test_what_broke_beneath_a_phase_comes_first_in_every_report(verdict: TestVer
     disturbed = msgspec.structs.replace(DEPLOY, disruptions=(BROKEN,))
     checks = {"inconclusive": (UNDECIDED,), "failed": (EXCEEDED,), "passed": ()}[verdict]
     test = msgspec.structs.replace(PASSED, phases=(disturbed, *PASSED.phases[1:]), checks=checks, verdict=verdict)
-    told = " ".join(terminal.render_summary(test).split())
+    told = " ".join(run_report.render_summary(test).split())
     page = render_run(run_of(test))
-    lines = markdown.summary(run_of(test))
+    lines = run_report.render_markdown(run_of(test))
     others = ("checks could not be decided", "of 1 checks failed", "operator CPU in deploy")
     for text in (told, lines, page[page.index("<h1") :]):
         at = text.index(BROKEN.text)
         assert all(text.find(other) == -1 or text.find(other) > at for other in others), text[: at + 100]
     if verdict != "passed":
-        assert terminal.render_line(test).partition(" - ")[2].startswith(BROKEN.text)
-    whole = " ".join(terminal.render_test(test).split())
+        assert run_report.render_line(test).partition(" - ")[2].startswith(BROKEN.text)
+    whole = " ".join(run_report.render_test(test).split())
     assert f"{BROKEN.text}; uncertain: CPU, API traffic" in whole
     assert f"{BROKEN.text}; uncertain: CPU, API traffic" in lines

@@ -16,7 +16,7 @@ from pytest_grovescale.analysis.result import (
     Result,
     TestResult,
 )
-from pytest_grovescale.report import markdown, result_file, terminal
+from pytest_grovescale.report import result_file, run_report
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.validity_notes import cpu_cell
 from tests.unit.report.sample import MACHINE, cpu
@@ -76,7 +76,7 @@ def page(test: TestResult) -> str:
 
 
 def test_the_terminal_says_what_figures_are_from(snapshot: SnapshotAssertion) -> None:
-    text = terminal.render_test(TEST, width=200)
+    text = run_report.render_test(TEST, width=200)
     assert text == snapshot
     text = " ".join(text.split())
     assert "No audit log: " in text
@@ -88,7 +88,7 @@ def test_the_terminal_says_what_figures_are_from(snapshot: SnapshotAssertion) ->
 
 
 def test_markdown_says_the_same(snapshot: SnapshotAssertion) -> None:
-    text = markdown.summary(
+    text = run_report.render_markdown(
         Result(
             run="r",
             version="0",
@@ -101,14 +101,14 @@ def test_markdown_says_the_same(snapshot: SnapshotAssertion) -> None:
     )
     assert text == snapshot
     assert "No audit log: " in text
-    assert "ready 9.50 s (watch)" in text
+    assert "\n- ready: by " in text
     assert "| 2.50 ± 0.06 s | ≤ 1,507 |" in text
     assert "container restarted" in text
 
 
 def test_no_write_of_any_kind_is_shown_as_none() -> None:
     quiet = msgspec.structs.replace(PHASE, client_requests=(ClientRow(method="POST", code="201", count=0, total=5),))
-    text = markdown.summary(
+    text = run_report.render_markdown(
         Result(
             run="r", version="0", machine=MACHINE, verdict="passed", scenario_outcome="passed", started="",
             tests=(msgspec.structs.replace(TEST, phases=(quiet,)),),
@@ -140,7 +140,7 @@ def test_the_page_says_the_same(snapshot: SnapshotAssertion) -> None:
 def test_a_run_with_a_log_has_no_reservation() -> None:
     audited = msgspec.structs.replace(PHASE, audit_complete=True, traffic_source="audit", missing={}, incidents=())
     test = msgspec.structs.replace(TEST, audited=True, phases=(audited,))
-    assert "No audit log" not in terminal.render_test(test)
+    assert "No audit log" not in run_report.render_test(test)
     assert "own count" not in page(test)
 
 

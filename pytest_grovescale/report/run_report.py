@@ -1,32 +1,31 @@
-"""A test's result as text: the same bytes in the pytest terminal section and in ``grovescale show``."""
+"""The report of a run's tests: the same bytes in pytest's terminal and in ``grovescale show``, and as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.result import MilestoneResult, PhaseResult, TestResult
+from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
 from . import summary
-from .bottleneck_table import write_answers, write_bottlenecks
-from .checks_table import write_checks
-from .format import NONE, bytes_, count, milliseconds, percent, plain, seconds, three
-from .function_table import write_profiles
-from .metric_table import write_metrics
-from .tables import Column, Sheet
-from .traffic_table import write_per_object, write_traffic
+from .bottleneck_table import answers, bottlenecks
+from .checks_table import checks
+from .document import Answer, Block, Gap, Heading, Item, Line, Table, Tone, Verbatim, markdown, text
+from .format import NONE, bytes_, count, escape, milliseconds, percent, plain, seconds, three
+from .function_table import profiles
+from .metric_table import metrics
+from .tables import Column
+from .traffic_table import per_object, traffic
 from .validity_notes import cpu_cell, incident, scraped_note
-from .worker_table import heading, stack_lines, write_workers
+from .worker_table import heading, stack_lines, workers
 
-_STYLE = {
-    "passed": "green",
-    "failed": "bold red",
-    "error": "bold red",
-    "inconclusive": "yellow",
-    "timeout": "bold red",
-    "interrupted": "yellow",
-    "unfinished": "yellow",
+_TONE: dict[str, Tone] = {
+    "passed": "good",
+    "failed": "bad",
+    "error": "bad",
+    "inconclusive": "doubt",
+    "timeout": "bad",
+    "interrupted": "doubt",
+    "unfinished": "doubt",
 }
-_HEADING = "bold"
-_WARNING = "yellow"
 
 _CLUSTER_FACTS = ("backend", "kubernetes", "nodes", "priority_and_fairness")
 """Facts about the cluster that are shown; all of them are in result.json."""
@@ -50,98 +49,122 @@ def render_line(test: TestResult) -> str:
 def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -> str:
     """Return the summary: verdict, one row for each phase, main cause; at most 25 lines at 80 columns."""
     for most in range(_SHOWN, 1, -1):
-        text = _summary(test, most, width=width, color=color)
-        if text.count("\n") <= _LINES:
+        shown = text(_overview(test, most), width=width, color=color)
+        if shown.count("\n") <= _LINES:
             break
-    return text
+    return shown
 
 
-def _summary(test: TestResult, most: int, *, width: int, color: bool) -> str:
-    """Return the summary with at most so many reasons, so many caveats, and twice as many phases."""
-    sheet = Sheet(width=width, color=color)
-    _answer(sheet, test, most=most)
+def _overview(test: TestResult, most: int) -> Iterator[Block]:
+    """Yield the summary with at most so many reasons, so many caveats, and twice as many phases."""
+    yield from _answer(test, most=most)
     shown = 2 * most
     phases = summary.main_phases(test)
     if phases:
-        sheet.line()
-        columns = [Column(heading, figures=index not in (0, 2)) for index, heading in enumerate(summary.PHASE_COLUMNS)]
-        sheet.table(columns, [summary.phase_cells(phase) for phase in phases[:shown]])
+        yield Gap()
+        yield _phase_figures(phases[:shown])
         if len(phases) > shown:
-            sheet.line(f"and {len(phases) - shown} more phases, with -v", "dim")
-        sheet.line()
-    noop = [text for text, _ in summary.noop_lines(test)]
+            yield Line(f"and {len(phases) - shown} more phases, with -v", "quiet")
+        yield Gap()
+    noop = [line for line, _ in summary.noop_lines(test)]
     for line in filter(None, (summary.main_cause(test), summary.peak_memory(test), *noop[:_NOOPS_SHOWN])):
-        sheet.line(line)
-    sheet.line(summary.environment(test), "dim")
-    return sheet.text()
+        yield Line(line)
+    yield Line(summary.environment(test), "quiet")
+
+
+def _phase_figures(phases: Sequence[PhaseResult]) -> Table:
+    columns = [Column(heading, figures=index not in (0, 2)) for index, heading in enumerate(summary.PHASE_COLUMNS)]
+    return Table(columns, [summary.phase_cells(phase) for phase in phases])
 
 
 def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> str:
     """Return the summary and all tables. The same result gives the same bytes; ``width`` is in characters."""
-    sheet = Sheet(width=width, color=color)
-    _answer(sheet, test)
-    write_answers(sheet, test.phases)
-    write_checks(sheet, test)
+    return text(_report(test), width=width, color=color)
+
+
+def _report(test: TestResult) -> Iterator[Block]:
+    yield from _answer(test)
+    yield from answers(test.phases)
+    yield from checks(test)
     if test.phases:
-        _phases(sheet, test.phases)
+        yield from _phases(test.phases)
         for phases in _few(test.phases):
-            write_bottlenecks(sheet, phases)
+            yield from bottlenecks(phases)
         for phases in _few(test.phases):
-            _cpu_table(sheet, phases)
-        write_traffic(sheet, test.phases)
-        write_per_object(sheet, test)
+            yield from _cpu_table(phases)
+        yield from traffic(test.phases)
+        yield from per_object(test)
         for phases in _few(test.phases):
-            _reconciles(sheet, phases)
-        write_workers(sheet, test.phases)
-        write_metrics(sheet, test.metrics)
-        write_profiles(sheet, test)
-    _noop(sheet, test)
-    _late(sheet, test.phases)
-    _evidence(sheet, test)
-    _recorder(sheet, test)
-    _warnings(sheet, test.warnings)
-    sheet.line()
-    _environment(sheet, test)
-    return sheet.text()
+            yield from _reconciles(phases)
+        yield from workers(test.phases)
+        yield from metrics(test.metrics)
+        yield from profiles(test)
+    yield from _noop(test)
+    yield from _late(test.phases)
+    yield from _evidence(test)
+    yield from _recorder(test)
+    yield from _warnings(test.warnings)
+    yield Gap()
+    yield from _environment(test)
 
 
 def render_warnings(warnings: Sequence[str], *, width: int = 100, color: bool = False) -> str:
     """Return the warnings of a run as a whole, such as a damaged recording; empty without any."""
-    if not warnings:
-        return ""
-    sheet = Sheet(width=width, color=color)
-    _warnings(sheet, warnings)
-    return sheet.text()
+    return text(_warnings(warnings), width=width, color=color)
 
 
-def _answer(sheet: Sheet, test: TestResult, *, most: int | None = None) -> None:
-    """Write the verdict, its reasons, and the caveats of the figures."""
-    style = _STYLE[test.verdict]
+def render_markdown(result: Result) -> str:
+    """Return a run's tests as Markdown, for a CI summary or a pull request: what decides, and the main tables."""
+    parts = [
+        f"### {escape(test.test)}: {test.verdict}\n\n{markdown(_for_review(test), level=4)}" for test in result.tests
+    ]
+    return "\n".join(filter(None, [*parts, markdown(_warnings(result.warnings))]))
+
+
+def _for_review(test: TestResult) -> Iterator[Block]:
+    yield from _answer(test)
+    if test.phases:
+        yield _phase_figures(test.phases)
+        yield from answers(test.phases)
+    yield from checks(test)
+    if test.phases:
+        yield from _phases(test.phases)
+        yield from bottlenecks(test.phases)
+    yield from metrics(test.metrics)
+    yield from profiles(test)
+    yield from _warnings(test.warnings)
+    yield Gap()
+    yield from _environment(test)
+
+
+def _answer(test: TestResult, *, most: int | None = None) -> Iterator[Block]:
+    """Yield the verdict, its reasons, and the caveats of the figures."""
+    tone = _TONE[test.verdict]
     verdict, _, because = summary.verdict_line(test).partition(": ")
-    sheet.line(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), style)
-    _few_of(sheet, summary.reasons(test), style=style, most=most)
-    _few_of(sheet, summary.caveats(test), style=_WARNING, most=most)
+    yield Answer(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), tone)
+    yield from _few_of(summary.reasons(test), tone=tone, most=most)
+    yield from _few_of(summary.caveats(test), tone="doubt", most=most)
 
 
-def _few_of(sheet: Sheet, lines: Sequence[str], *, style: str, most: int | None) -> None:
+def _few_of(lines: Sequence[str], *, tone: Tone, most: int | None) -> Iterator[Block]:
     for line in lines[:most]:
-        sheet.item(line, style)
+        yield Item(line, tone)
     if most is not None and len(lines) > most:
-        sheet.item(f"and {len(lines) - most} more, with -v", "dim")
+        yield Item(f"and {len(lines) - most} more, with -v", "quiet")
 
 
-def _environment(sheet: Sheet, test: TestResult) -> None:
+def _environment(test: TestResult) -> Iterator[Block]:
     machine = test.machine
-    sheet.line(
+    yield Line(
         f"{machine.cores} × {machine.cpu}, {bytes_(machine.memory_bytes)}, Linux {machine.kernel},"
         f" Python {machine.python}, pytest-grovescale {test.version}",
-        "dim",
+        "quiet",
     )
     shown = {name: test.cluster[name] for name in _CLUSTER_FACTS if name in test.cluster}
     for facts in (test.parameters, shown):
         given = [f"{name} {_fact(value)}" for name, value in facts.items() if value != ""]
         if given:
-            sheet.line(", ".join(given), "dim")
+            yield Line(", ".join(given), "quiet")
 
 
 def _fact(value: str | int | float | bool) -> str:
@@ -150,7 +173,7 @@ def _fact(value: str | int | float | bool) -> str:
     return three(value) if isinstance(value, float) else str(value)
 
 
-def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+def _phases(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     columns = [
         Column("phase"),
         Column("outcome"),
@@ -161,7 +184,7 @@ def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         Column("remark", wraps=True),
     ]
     rows: list[list[str]] = []
-    styles: list[str] = []
+    tones: list[Tone] = []
     for phase in phases:
         first = [phase.name, phase.outcome, seconds(phase.seconds)]
         holds = [mark.detail for mark in phase.marks if mark.label == "hold"]
@@ -169,18 +192,17 @@ def _phases(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         entries = [_milestone(phase, milestone) for milestone in phase.milestones] or [["", "", "", held]]
         for index, entry in enumerate(entries):
             rows.append([*(first if index == 0 else ["", "", ""]), *entry])
-            styles.append(_STYLE[phase.outcome] if phase.outcome != "passed" else "")
-    sheet.line()
-    sheet.line("Phases and milestones", _HEADING)
-    sheet.table(columns, rows, styles=styles)
+            tones.append(_TONE[phase.outcome] if phase.outcome != "passed" else "")
+    yield Heading("Phases and milestones")
+    yield Table(columns, rows, tones=tones)
     for phase in phases:
         if phase.outcome != "passed" and phase.message:
-            sheet.item(f"{phase.name}: {phase.message}", _STYLE[phase.outcome])
+            yield Item(f"{phase.name}: {phase.message}", _TONE[phase.outcome])
         for found in phase.incidents:
-            sheet.item(f"{phase.name}, {incident(found)}", _WARNING)
-        for text in summary.uncertain(phase):
-            sheet.item(text, _WARNING)
-    _why_no_server_time(sheet, phases)
+            yield Item(f"{phase.name}, {incident(found)}", "doubt")
+        for line in summary.uncertain(phase):
+            yield Item(line, "doubt")
+    yield from _why_no_server_time(phases)
 
 
 def _milestone(phase: PhaseResult, milestone: MilestoneResult) -> list[str]:
@@ -216,14 +238,14 @@ def interval(span: tuple[float, float] | None) -> str:
     return f"{low:.3f} to {high:.3f} s" if high < 119.95 else f"{seconds(low)} to {seconds(high)}"
 
 
-def _why_no_server_time(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+def _why_no_server_time(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     reasons: dict[str, list[str]] = {}
     for phase in phases:
         for milestone in phase.milestones:
             if milestone.met and milestone.clock == "watch":
                 reasons.setdefault(milestone.why_not_server, []).append(milestone.name)
     for why, names in reasons.items():
-        sheet.item(f"{', '.join(names)}: by the watch's clock only: {why}", "dim")
+        yield Item(f"{', '.join(names)}: by the watch's clock only: {why}", "quiet")
 
 
 def _few(phases: Sequence[PhaseResult]) -> Iterator[Sequence[PhaseResult]]:
@@ -232,14 +254,14 @@ def _few(phases: Sequence[PhaseResult]) -> Iterator[Sequence[PhaseResult]]:
         yield phases[start : start + _PHASES_PER_TABLE]
 
 
-def _cpu_table(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+def _cpu_table(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     total: dict[str, float] = {}
     for phase in phases:
         for row in phase.cpu:
             total[row.process] = total.get(row.process, 0.0) + row.seconds
     if not total:
-        sheet.line()
-        sheet.line(f"CPU: not measured ({'; '.join(_reasons(phases, 'saturation'))})", _WARNING)
+        yield Gap()
+        yield Line(f"CPU: not measured ({'; '.join(_reasons(phases, 'saturation'))})", "doubt")
         return
     rows = []
     for process in sorted(total, key=lambda name: (name != "operator", -total[name], name)):
@@ -261,27 +283,26 @@ def _cpu_table(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
         ]
         rows.append(["watches cut by the server", *cut, "", ""])
     columns = [Column("process"), *(Column(phase.name, figures=True) for phase in phases)]
-    sheet.line()
-    sheet.line("CPU time and memory", _HEADING)
-    sheet.table([*columns, Column("memory", figures=True), Column("peak", figures=True)], rows)
+    yield Heading("CPU time and memory")
+    yield Table([*columns, Column("memory", figures=True), Column("peak", figures=True)], rows)
     if note := scraped_note(phases):
-        sheet.line(note, "dim")
+        yield Line(note, "quiet")
 
 
 def _reasons(phases: Sequence[PhaseResult], figure: str) -> list[str]:
     return list(dict.fromkeys(phase.missing[figure] for phase in phases if figure in phase.missing))
 
 
-def _reconciles(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+def _reconciles(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     controllers = sorted({row.controller for phase in phases for row in phase.reconciles})
-    sheet.line()
     if not controllers:
-        sheet.line(f"Reconciles: not measured ({'; '.join(_reasons(phases, 'reconciles'))})", "dim")
+        yield Gap()
+        yield Line(f"Reconciles: not measured ({'; '.join(_reasons(phases, 'reconciles'))})", "quiet")
         return
     rows = [[controller, *(_reconcile_cell(phase, controller) for phase in phases)] for controller in controllers]
     queues = any(row.source == "work-queue" for phase in phases for row in phase.reconciles)
-    sheet.line("Reconciles (items of work queues: results unknown)" if queues else "Reconciles", _HEADING)
-    sheet.table([Column("controller"), *(Column(phase.name, figures=True) for phase in phases)], rows)
+    yield Heading("Reconciles (items of work queues: results unknown)" if queues else "Reconciles")
+    yield Table([Column("controller"), *(Column(phase.name, figures=True) for phase in phases)], rows)
 
 
 def _reconcile_cell(phase: PhaseResult, controller: str) -> str:
@@ -294,45 +315,42 @@ def _reconcile_cell(phase: PhaseResult, controller: str) -> str:
     return f"{least}{count(sum(row.count for row in rows))}{failed}"
 
 
-def _noop(sheet: Sheet, test: TestResult) -> None:
-    for text, clean in summary.noop_lines(test):
-        sheet.line()
-        sheet.line(text, "" if clean else _WARNING)
+def _noop(test: TestResult) -> Iterator[Block]:
+    for line, clean in summary.noop_lines(test):
+        yield Gap()
+        yield Line(line, "" if clean else "doubt")
 
 
-def _late(sheet: Sheet, phases: Sequence[PhaseResult]) -> None:
+def _late(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     for phase in phases:
         for milestone in dict.fromkeys(late.milestone for late in phase.late):
             late = [item for item in phase.late if item.milestone == milestone]
-            sheet.line()
-            sheet.line(f"What {milestone} waited for in {phase.name}", _HEADING)
+            yield Heading(f"What {milestone} waited for in {phase.name}")
             for item in late[:_LATE_SHOWN]:
                 where = "/".join(part for part in (item.object.namespace, item.object.name) if part)
                 owner = f", of {item.owner}" if item.owner else ""
                 reason = item.reason or "the API gives no reason"
-                sheet.item(f"{item.object.resource} {where}{owner}: {reason}")
+                yield Item(f"{item.object.resource} {where}{owner}: {reason}")
                 for event in item.events[-2:]:
-                    sheet.item(event, "dim", mark="    ")
+                    yield Item(event, "quiet", level=1)
             if len(late) > _LATE_SHOWN:
-                sheet.line(f"and {len(late) - _LATE_SHOWN} more in the recording", "dim")
+                yield Line(f"and {len(late) - _LATE_SHOWN} more in the recording", "quiet")
 
 
-def _evidence(sheet: Sheet, test: TestResult) -> None:
+def _evidence(test: TestResult) -> Iterator[Block]:
     for evidence in test.evidence:
         if evidence.stacks:
-            sheet.line()
-            sheet.line(heading(evidence), _HEADING)
+            yield Heading(heading(evidence))
             for line in stack_lines(evidence.stacks):
-                sheet.item(line)
+                yield Item(line)
         elif evidence.lines:
             number = min(len(evidence.lines), _EVIDENCE_LINES)
-            sheet.line()
-            sheet.line(f"{heading(evidence)}, last {number} lines", _HEADING)
+            yield Heading(f"{heading(evidence)}, last {number} lines")
             for line in evidence.lines[-_EVIDENCE_LINES:]:
-                sheet.verbatim(line)
+                yield Verbatim(line)
 
 
-def _recorder(sheet: Sheet, test: TestResult) -> None:
+def _recorder(test: TestResult) -> Iterator[Block]:
     parts = []
     if test.recorder is not None:
         share = f" ({percent(test.recorder.share)} of all)" if test.recorder.share is not None else ""
@@ -347,14 +365,13 @@ def _recorder(sheet: Sheet, test: TestResult) -> None:
     if cuts:
         parts.append(f"{count(cuts)} cuts of watches, {seconds(sum(watch.cut_s for watch in test.watches))} in all")
     if parts:
-        sheet.line()
-        sheet.line("Recorder: " + "; ".join(parts), "dim")
+        yield Gap()
+        yield Line("Recorder: " + "; ".join(parts), "quiet")
 
 
-def _warnings(sheet: Sheet, warnings: Sequence[str]) -> None:
+def _warnings(warnings: Sequence[str]) -> Iterator[Block]:
     if not warnings:
         return
-    sheet.line()
-    sheet.line("Warnings", _HEADING)
+    yield Heading("Warnings")
     for warning in warnings:
-        sheet.item(plain(warning), _WARNING)
+        yield Item(plain(warning), "doubt")

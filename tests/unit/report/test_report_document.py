@@ -1,0 +1,82 @@
+"""The document model: any text in any block stands in its place in a terminal and in Markdown, and breaks neither."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from pytest_grovescale.report.document import (
+    Answer,
+    Block,
+    File,
+    Gap,
+    Heading,
+    Item,
+    Line,
+    Table,
+    Verbatim,
+    markdown,
+    text,
+)
+from pytest_grovescale.report.tables import Column
+
+WORD = st.text("ab c|`*_<>#[]()-+.!\\~\n\t1", max_size=12).map(lambda word: f"x {word}x")
+TONE = st.sampled_from(("", "strong", "good", "bad", "doubt", "quiet"))
+TABLE = st.integers(1, 4).flatmap(
+    lambda width: st.builds(
+        Table,
+        st.lists(st.builds(Column, WORD, st.booleans(), st.booleans(), st.just(False)), min_size=width, max_size=width),
+        st.lists(st.lists(WORD, min_size=width, max_size=width), min_size=1, max_size=3),
+        st.just(()),
+    )
+)
+BLOCK: st.SearchStrategy[Block] = st.one_of(
+    st.builds(Answer, WORD, TONE),
+    st.builds(Heading, WORD),
+    st.builds(Line, WORD, TONE),
+    st.builds(Gap),
+    st.builds(Item, WORD, TONE, st.just(0), st.just("")),
+    st.builds(File, st.just("raw"), WORD),
+    TABLE,
+)
+READER = MarkdownIt("commonmark").enable("table")
+
+
+@given(st.lists(BLOCK, min_size=1, max_size=8))
+def test_markdown_has_every_block_and_no_other(blocks: list[Block]) -> None:
+    """Whatever a name holds, it makes no table, heading, list or emphasis of its own."""
+    tokens = READER.parse(markdown(blocks))
+    opened = [token.type for token in tokens]
+    assert opened.count("heading_open") == sum(isinstance(block, Heading) for block in blocks)
+    assert opened.count("table_open") == sum(isinstance(block, Table) for block in blocks)
+    assert opened.count("list_item_open") == sum(isinstance(block, Item | File) for block in blocks)
+    rows = [len(block.rows) + 1 for block in blocks if isinstance(block, Table)]
+    assert opened.count("tr_open") == sum(rows)
+    inline = [child.type for token in tokens for child in token.children or ()]
+    assert inline.count("strong_open") == sum(isinstance(block, Answer) for block in blocks)
+    assert not {"em_open", "link_open", "html_inline", "image"} & set(inline)
+    assert inline.count("code_inline") == 0, "none of the words is the name of something"
+
+
+@given(st.lists(BLOCK, max_size=8), st.integers(40, 120))
+def test_no_line_of_a_terminal_is_wider(blocks: list[Block], width: int) -> None:
+    """But for the path of a file, which can be copied from it."""
+    shown = text([block for block in blocks if not isinstance(block, File)], width=width)
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert "\x1b" not in shown
+
+
+def test_nothing_is_nothing() -> None:
+    assert text([]) == markdown([]) == markdown([Gap()]) == ""
+
+
+def test_rows_that_decide_have_a_bold_verdict_where_there_are_no_colours() -> None:
+    columns = [Column("phase"), Column("verdict", verdict=True), Column("name", code=True)]
+    rows = [["deploy", "fail", "a_b"], ["delete", "pass", "c"]]
+    lines = markdown([Table(columns, rows, ["bad", ""])]).splitlines()
+    assert lines[2:] == ["| deploy | **fail** | `a_b` |", "| delete | pass | `c` |"]
+
+
+def test_a_log_stands_as_it_is() -> None:
+    assert markdown([Verbatim("a *b* | c")]) == "    a *b* | c\n"
