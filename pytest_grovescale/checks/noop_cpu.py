@@ -29,7 +29,7 @@ NOT_IDLE = 1.25
 
 WINDOW_NOISE = 0.065
 """Standard deviation of one window's CPU as a share of it, from window to window of an operator: that of the windows in
-``bench/recorded_noise.json``, some 20 s with up to 100 triggers, minutes apart, on 2 cores with nothing else to do."""
+``selftest/recorded_noise.json``, some 20 s with up to 100 triggers, minutes apart, on 2 cores, nothing else running."""
 
 TRIGGER_NOISE = 0.22
 """Standard deviation of a single trigger's cost as a share of it. The log ratio of two windows side by side had one of

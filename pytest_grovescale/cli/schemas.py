@@ -59,12 +59,12 @@ def documents() -> dict[str, Document]:
     from ..analysis.backends import BackendsTable
     from ..analysis.profiles.comparison import ProfilesFile
     from ..analysis.result import Result
-    from ..bench.matrix_table import MatrixFile
     from ..bench.output import ComparisonFile, SweepFile
-    from ..bench.selftest import PowerFile
     from ..cluster.commands import BinariesFile, KubeconfigFile
     from ..cluster.inventory import StatusFile
     from ..report.lint import LintDocument
+    from ..selftest.commands import PowerFile
+    from ..selftest.matrix_table import MatrixFile
 
     return {
         "backends": Document("backends", BackendsTable),

@@ -42,15 +42,15 @@ def add(commands: Any) -> None:
 
 
 def _selftest_power(options: argparse.Namespace) -> int:
-    from ..bench import selftest
+    from ..selftest import commands
 
-    return selftest.selftest_power(
+    return commands.selftest_power(
         options.noise, json=options.json, write=write, pairs=options.pairs, max_contention=options.max_contention
     )
 
 
 def _selftest_defects(options: argparse.Namespace) -> int:
-    from ..bench import matrix_table
+    from ..selftest import matrix_table
 
     return matrix_table.selftest_defects(
         options.reports.absolute(),
@@ -65,6 +65,6 @@ def _selftest_defects(options: argparse.Namespace) -> int:
 
 
 def _selftest_noise(options: argparse.Namespace) -> int:
-    from ..bench import selftest
+    from ..selftest import commands
 
-    return selftest.selftest_noise(options.comparisons, options.output, how=options.how, write=write)
+    return commands.selftest_noise(options.comparisons, options.output, how=options.how, write=write)

@@ -40,11 +40,11 @@ from ..analysis.run_metrics import COUNTS, units_of
 from ..analysis.statistics.decision import decide, levels_of_look
 from ..analysis.statistics.paired import Flags, Floats, evidence
 from ..atomic_write import read_document
+from ..bench.stages import plan_with_gates
+from ..bench.store import ALPHA, PAIRS, Store, looks, pairs
+from ..bench.stored_files import write_json
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import Machine
-from .stages import plan_with_gates
-from .store import ALPHA, PAIRS, Store, looks, pairs
-from .stored_files import write_json
 
 SCHEMA_VERSION = 1
 

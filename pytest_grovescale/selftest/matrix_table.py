@@ -13,17 +13,18 @@ import msgspec
 
 from .. import resources
 from ..atomic_write import json_text
+from ..bench import target_test
+from ..bench.screen import Screen
+from ..bench.stored_files import named_errors, write_json
 from ..errors import ExitCode, UsageError
 from ..report import document as report
 from ..report.document import Block, Gap, Item, Line, Table
 from ..report.format import count
 from ..report.tables import Column
-from . import matrix, matrix_runs, target_test
+from . import matrix, matrix_runs
 from . import matrix as matrix_checks
 from .matrix import CLEAN, Asked, Cell, Expectation, Matrix
 from .matrix_runs import REFERENCE, SCENARIO, Runs
-from .screen import Screen
-from .stored_files import named_errors, write_json
 
 SCHEMA_VERSION = 1
 JSON, MARKDOWN = "defects.json", "defects.md"

@@ -11,15 +11,15 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
-from pytest_grovescale.bench import power as noise
-from pytest_grovescale.bench import selftest
-from pytest_grovescale.bench.power import Noise, NoiseBlock, NoisePair, block_of, draw, figures_of, outcome, power
 from pytest_grovescale.bench.store import Plan, Sample, Store, interleaved
 from pytest_grovescale.bench.target_test import Subject
 from pytest_grovescale.bench.variant import Variant
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import NotMeasuredError, RecordingError, UsageError
 from pytest_grovescale.recording.records import Machine
+from pytest_grovescale.selftest import commands
+from pytest_grovescale.selftest import power as noise
+from pytest_grovescale.selftest.power import Noise, NoiseBlock, NoisePair, block_of, draw, figures_of, outcome, power
 
 GATED = ("noop_cpu", "noop_writes", "noop_requests")
 PLAN = ComparisonPlan(a="a", b="b", gated=GATED)
@@ -67,14 +67,14 @@ def test_a_defect_is_called_and_equals_are_not() -> None:
     assert slower.regression.share > 0.95
     assert (slower.blocks, slower.pairs) == (3, 60)
     assert slower.by_metric["noop_writes"].count == 0
-    assert selftest.good_enough(power(QUIET, comparisons=4000))
+    assert commands.good_enough(power(QUIET, comparisons=4000))
 
 
 def test_more_noise_calls_less() -> None:
     loud = recorded(block(1.0, sd=0.15), block(1.1, sd=0.15, differs=DEFECT, seed=1))
     [part] = power(loud, comparisons=2000).parts
     assert part.slower[0].regression.share < 0.5
-    assert not selftest.good_enough(power(loud, comparisons=2000))
+    assert not commands.good_enough(power(loud, comparisons=2000))
 
 
 def test_false_alarms_are_as_frequent_as_alpha_where_the_truth_is_the_bound() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_grovescale.bench import power
 from pytest_grovescale.checks import noop_cpu
+from pytest_grovescale.selftest import power
 
 
 def windows() -> Iterator[list[float]]:

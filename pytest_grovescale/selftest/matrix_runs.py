@@ -15,19 +15,19 @@ import msgspec
 
 from ..analysis.metrics.history import histories_in
 from ..analysis.result import CheckResult
+from ..bench import child, measured, sweep, target_test
+from ..bench.driver import RUN_OPTIONS, cluster_definition
+from ..bench.screen import Screen
+from ..bench.store import Plan, Store
+from ..bench.stored_files import named_errors, write_json
+from ..bench.target_test import Subject
 from ..checks import scaling
 from ..checks.check import text_of
 from ..cluster import handle, locks, machine_lock
 from ..cluster.handle import Cluster
 from ..cluster.machine_lock import MachineLock
 from ..errors import UsageError
-from . import child, measured, sweep, target_test
-from .driver import RUN_OPTIONS, cluster_definition
 from .matrix import CLEAN, Cell, Matrix, Measured, cell
-from .screen import Screen
-from .store import Plan, Store
-from .stored_files import named_errors, write_json
-from .target_test import Subject
 
 OPERATOR = "reference"
 SCENARIO = "test_defects.py"

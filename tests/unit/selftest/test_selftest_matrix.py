@@ -14,9 +14,6 @@ from pytest_grovescale.analysis import scaling
 from pytest_grovescale.analysis.metrics.history import history_of
 from pytest_grovescale.analysis.result import Verdict
 from pytest_grovescale.analysis.scaling import SizedRun
-from pytest_grovescale.bench import matrix, matrix_runs, matrix_table
-from pytest_grovescale.bench.matrix import CLEAN, KINDS, Cell, Defect, Expectation, Growth, Matrix, Measured, SecondPass
-from pytest_grovescale.bench.matrix_runs import REFERENCE, Runs
 from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.checks import scaling as scaling_check
 from pytest_grovescale.checks.check import tag_of, text_of
@@ -24,6 +21,19 @@ from pytest_grovescale.cli import main
 from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageError
 from pytest_grovescale.reference_operator import defects
 from pytest_grovescale.report import document
+from pytest_grovescale.selftest import matrix, matrix_runs, matrix_table
+from pytest_grovescale.selftest.matrix import (
+    CLEAN,
+    KINDS,
+    Cell,
+    Defect,
+    Expectation,
+    Growth,
+    Matrix,
+    Measured,
+    SecondPass,
+)
+from pytest_grovescale.selftest.matrix_runs import REFERENCE, Runs
 from tests.golden import masked
 from tests.unit.bench.planned import SUBJECT
 from tests.unit.checks.noop_run import NoopRun
