@@ -7,7 +7,7 @@ from itertools import groupby
 
 from ..analysis.backends import BackendRow, BackendsTable, BackendsVerdict, Figure
 from .document import Answer, Block, Gap, Heading, Item, Table, Tone
-from .format import NONE, bytes_, count, seconds, three
+from .format import NONE, count, figure, three
 from .tables import Column
 
 _VERDICT: dict[BackendsVerdict, Tone] = {"equal": "good", "unequal": "bad", "undetermined": "doubt"}
@@ -71,28 +71,15 @@ def _cells(row: BackendRow) -> list[str]:
     return [_cell(row, figure, first if index else None) for index, figure in enumerate(row.figures)]
 
 
-def _cell(row: BackendRow, figure: Figure, first: float | None) -> str:
-    if figure.value is None:
-        return f"{NONE} ({figure.note})" if figure.note else NONE
-    notes = [figure.note] if figure.note else []
+def _cell(row: BackendRow, found: Figure, first: float | None) -> str:
+    if found.value is None:
+        return f"{NONE} ({found.note})" if found.note else NONE
+    notes = [found.note] if found.note else []
     if row.exact:
-        notes += [_DIFFERENT] if row.differs and first is not None and first != figure.value else []
+        notes += [_DIFFERENT] if row.differs and first is not None and first != found.value else []
     elif first and row.unit != "times":
-        notes.insert(0, f"{three(figure.value / first)}×")
-    return value(figure.value, row.unit) + (f" ({', '.join(notes)})" if notes else "")
-
-
-def value(figure: float, unit: str) -> str:
-    """Return a figure with its unit."""
-    match unit:
-        case "s":
-            return seconds(figure)
-        case "bytes":
-            return bytes_(figure)
-        case "times":
-            return f"{three(figure)}×"
-        case _:
-            return count(round(figure))
+        notes.insert(0, f"{three(found.value / first)}×")
+    return figure(found.value, row.unit) + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _notes(found: BackendsTable) -> Iterator[str]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.baseline import Baseline, BaselineRow
-from ..analysis.run_metrics import Unit
-from .comparison_table import value
 from .document import Answer, Block, Line, Table
-from .format import NONE, three
+from .format import NONE, figure
 from .tables import Column
 
 SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` separates them from noise."
@@ -33,8 +31,4 @@ def blocks(
 
 def _cells(row: BaselineRow) -> list[str]:
     change = f"{100 * (row.now / row.before - 1):+.1f} %" if row.before else ("0 %" if row.now == 0 else NONE)
-    return [row.what, _value(row.before, row.unit), _value(row.now, row.unit), change]
-
-
-def _value(figure: float, unit: Unit | None) -> str:
-    return three(figure) if unit is None else value(figure, unit)
+    return [row.what, figure(row.before, row.unit), figure(row.now, row.unit), change]

@@ -17,7 +17,7 @@ from ..analysis.comparison import (
 from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.run_metrics import COUNTS, Unit, describe
 from .document import Answer, Block, Gap, Heading, Item, Line, Table, Tone
-from .format import NONE, bytes_, fact_values, percent, seconds, three
+from .format import NONE, bytes_, fact_values, figure, percent, three
 from .function_table import differences, not_profiled
 from .tables import Column
 
@@ -138,22 +138,13 @@ def _phase_order(key: str) -> tuple[int, str]:
 def _row(metric: MetricComparison) -> Row:
     return Row(
         what=describe(metric.key),
-        a=value(metric.a, metric.unit),
-        b=value(metric.b, metric.unit),
+        a=figure(metric.a, metric.unit),
+        b=figure(metric.b, metric.unit),
         change=change(metric),
         interval=interval(metric),
         verdict=verdict(metric),
         metric=metric,
     )
-
-
-def value(figure: float | None, unit: Unit) -> str:
-    """Return a figure with its unit where it has one: ``4.31 s``, ``96.4 MB``, ``1,003``."""
-    if figure is None:
-        return NONE
-    if unit == "s":
-        return seconds(figure)
-    return bytes_(figure) if unit == "bytes" else three(figure)
 
 
 def change(metric: MetricComparison) -> str:
@@ -172,9 +163,9 @@ def ratio(of: float) -> str:
     return f"{(of - 1) * 100:+.1f} %".replace("-", "−")
 
 
-def _signed(figure: float, unit: Unit) -> str:
-    sign = "−" if figure < 0 else "+"
-    return f"{sign} {value(abs(figure), unit)}"
+def _signed(by: float, unit: Unit) -> str:
+    sign = "−" if by < 0 else "+"
+    return f"{sign} {figure(abs(by), unit)}"
 
 
 def interval(metric: MetricComparison) -> str:

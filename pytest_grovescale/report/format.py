@@ -77,6 +77,21 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def figure(value: float | None, unit: str | None = None) -> str:
+    """Return a figure with its unit: ``4.31 s``, ``96.4 MB``, ``1.20×``; counts without one: ``1,003``, ``2.50``."""
+    if value is None:
+        return NONE
+    match unit:
+        case "s":
+            return seconds(value)
+        case "bytes":
+            return bytes_(value)
+        case "times":
+            return f"{three(value)}×"
+        case _:
+            return count(int(value)) if float(value).is_integer() else three(value)
+
+
 def milliseconds(value: float) -> str:
     """Return a latency given in ms: ``0.84 ms``, ``12.3 ms``, ``1.20 s``."""
     return seconds(value / 1000) if value >= 999.5 else f"{three(value)} ms"

@@ -9,9 +9,8 @@ from ..analysis.result import CheckResult, CheckVerdict
 from ..analysis.run_metrics import describe
 from ..analysis.scaling import ScalingFit, Sweep
 from .checks_table import by_verdict
-from .comparison_table import value
 from .document import Answer, Block, Gap, Item, Line, Table, Tone
-from .format import NONE
+from .format import NONE, figure
 from .tables import Column
 
 _CHECK: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive": "doubt"}
@@ -84,7 +83,7 @@ def _cells(sweep: Sweep, fit: ScalingFit) -> list[str]:
     if fit.always_zero:
         return [describe(fit.key), "does not grow", *("0" for _ in _sizes(sweep))]
     by_size = {size: [point.figure for point in fit.points if point.size == size] for size in _sizes(sweep)}
-    figures = [value(median(found), fit.unit) if found else NONE for found in by_size.values()]
+    figures = [figure(median(found), fit.unit) if found else NONE for found in by_size.values()]
     return [describe(fit.key), exponent(fit), *figures]
 
 

@@ -10,8 +10,7 @@ from ...analysis.result import CheckResult
 from ...analysis.run_metrics import Unit, describe, phase_of
 from ...analysis.scaling import ScalingFit, Sweep
 from .. import scaling_table
-from ..comparison_table import value
-from ..format import NONE, count
+from ..format import NONE, count, figure
 from .tiles import Line, Tone
 
 GROUPS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -166,7 +165,7 @@ def decimal(figure: float | None) -> str:
 def at_one(factor: float | None, unit: Unit) -> str:
     """Return the figure at size 1; it may be far smaller than any measured one: ``3.1e-07 s``."""
     if factor is None or factor >= _LEAST.get(unit, 0.01):
-        return value(factor, unit)
+        return figure(factor, unit)
     return f"{factor:.2g} {unit}"
 
 
@@ -224,14 +223,14 @@ def _cells(fit: ScalingFit, sizes: Sequence[float]) -> Cells:
 
 
 def _measured(fit: ScalingFit, size: float) -> tuple[str, ...]:
-    found = (value(point.figure, fit.unit) for point in fit.points if point.size == size)
+    found = (figure(point.figure, fit.unit) for point in fit.points if point.size == size)
     return tuple(found) or (NONE,)
 
 
 def _fitted(fit: ScalingFit, size: float) -> str:
     if fit.factor is None or fit.exponent is None:
         return ""
-    return value(fit.factor * size**fit.exponent, fit.unit)
+    return figure(fit.factor * size**fit.exponent, fit.unit)
 
 
 def without_exponent(sweep: Sweep) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -98,7 +98,6 @@ def environment() -> jinja2.Environment:
         "work_columns": comparison_table.work_columns,
         "WORK_HEADING": comparison_table.WORK_HEADING,
         "link": link,
-        "figure": figure,
         "change": comparison_table.ratio,
         "legend": comparison_table.legend,
         "span_of": span_of,
@@ -147,20 +146,6 @@ def not_measured(phases: Sequence[PhaseResult]) -> list[tuple[str, list[str], st
 def cpu_of(phase: PhaseResult, process: str) -> CpuResult | None:
     """Return a process's row of a phase; None where it was not measured."""
     return next((row for row in phase.cpu if row.process == process), None)
-
-
-def figure(value: float | None, unit: str) -> str:
-    """Return a figure of a comparison or a check with its unit."""
-    if value is None:
-        return format.NONE
-    match unit:
-        case "s":
-            return format.seconds(value)
-        case "bytes" | "B":
-            return format.bytes_(value)
-        case _:
-            whole = format.count(int(value)) if float(value).is_integer() else format.three(value)
-            return f"{whole} {unit}".strip()
 
 
 class Span(msgspec.Struct, frozen=True):

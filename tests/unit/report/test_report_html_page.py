@@ -30,11 +30,12 @@ from pytest_grovescale.analysis.result import (
 from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
+from pytest_grovescale.report.format import figure
 from pytest_grovescale.report.html import assets, files
 from pytest_grovescale.report.html.assets import csp_hash, json_block
 from pytest_grovescale.report.html.page import render_comparison, render_run
 from pytest_grovescale.report.html.profiles import Flame, link
-from pytest_grovescale.report.html.templates import figure, reach_of, span_of
+from pytest_grovescale.report.html.templates import reach_of, span_of
 from pytest_grovescale.report.html.tiles import Against, strip, tiles
 from tests.golden import masked
 from tests.unit.analysis.simulated import full_run
@@ -375,7 +376,7 @@ def test_intervals_stand_on_their_axis() -> None:
         (4.31, "s", "4.31 s"),
         (2e6, "bytes", "2.00 MB"),
         (1003, "", "1,003"),
-        (1.5, "writes", "1.50 writes"),
+        (1.5, "writes", "1.50"),
     ],
 )
 def test_figures_have_their_unit(value: float | None, unit: str, text: str) -> None:
