@@ -44,7 +44,7 @@ OPTIONS = (
         "allow_context",
         "linelist",
         [],
-        "a kubeconfig context that is not on this machine and may be used all the same, by `existing` clusters",
+        "allow this non-local context of a kubeconfig, for `existing` clusters",
         "NAME",
     ),
     Option("cluster_per_worker", "bool", False, "with xdist: a cluster of its own for each worker"),

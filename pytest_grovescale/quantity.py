@@ -14,5 +14,5 @@ def memory_bytes(quantity: str | int) -> int:
     """Return bytes for a Kubernetes quantity (``512Mi``, ``2Gi``, ``1e``-forms excepted); 0 means no limit."""
     match = _QUANTITY.fullmatch(str(quantity).strip()) if not isinstance(quantity, bool) else None
     if match is None:
-        raise UsageError(f"{quantity!r} is no amount of memory", next_step="Write it as 512Mi, 2Gi or bytes.")
+        raise UsageError(f"{quantity!r}: invalid memory quantity", next_step="Write it as 512Mi, 2Gi or bytes.")
     return int(float(match[1]) * _UNITS[match[2] or ""])

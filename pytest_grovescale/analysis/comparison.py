@@ -293,7 +293,7 @@ def _warnings(
 ) -> list[str]:
     texts = []
     if look is None:
-        texts.append(f"{len(pairs)} of the {plan.looks[0]} pairs of the first look: nothing is decided yet")
+        texts.append(f"{len(pairs)} of the {plan.looks[0]} pairs of the first analysis: nothing is decided yet")
     elif look < len(pairs):
         texts.append(f"{len(pairs)} pairs recorded; the figures are of the planned look at {look}")
     a_first = sum(pair.first == "a" for pair in pairs)

@@ -79,7 +79,7 @@ def add_allow_context(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a kubeconfig context that is not on this machine and may be used all the same",
+        help="allow this non-local context",
     )
 
 

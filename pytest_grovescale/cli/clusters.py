@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
         "--context",
         metavar="CONTEXT",
         default="",
-        help="on a cluster of others: remove what a run named NAME left there whose own machine is gone",
+        help="on a cluster that grovescale did not create: remove what the lost run NAME left there",
     )
     down.add_argument("--dry-run", action="store_true", help="with --context: only say what would be removed")
     add_allow_context(down)

@@ -81,7 +81,7 @@ def _add_compare(commands: Any) -> None:
 def _add_backends(commands: Any) -> None:
     backends = commands.add_parser(
         "backends",
-        help="one test on several clusters, side by side: what must be equal, and what may differ",
+        help="one test on several clusters in one table: what must be equal, and what may differ",
         description="Creates, deletes and gate removals have to be equal exactly. Exit code: 1 where they are not.",
     )
     backends.add_argument(

@@ -28,11 +28,11 @@ def add(commands: Any) -> None:
         "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to exclude"
     )
     add_json(lint)
-    lint.add_argument("--bearer-token-file", default="", metavar="FILE", help="a token to be let in with")
+    lint.add_argument("--bearer-token-file", default="", metavar="FILE", help="bearer token file")
     lint.add_argument("--ca", default="", metavar="FILE", help="certificate authority of an https endpoint, PEM")
-    lint.add_argument("--cert", default="", metavar="FILE", help="client certificate to be let in with, PEM")
+    lint.add_argument("--cert", default="", metavar="FILE", help="client certificate, PEM")
     lint.add_argument("--key", default="", metavar="FILE", help="its key, where it is not in the same file")
-    lint.add_argument("--insecure", action="store_true", help="believe any certificate")
+    lint.add_argument("--insecure", action="store_true", help="skip TLS verification")
     lint.add_argument("--timeout", type=_seconds, default=10.0, metavar="SECONDS", help="for the whole answer (10)")
     lint.set_defaults(run=_lint_metrics)
 

@@ -194,8 +194,8 @@ def legend(plan: ComparisonPlan) -> str:
         f"Slower, more: the whole interval lies above {ratio(plan.regression)}; better, fewer, less: below"
         f" {ratio(1 / plan.regression)};"
         f" ok: it ends below {ratio(plan.ok)}. Each interval is the one that decided: {percent(1 - plan.alpha)} over"
-        " all looks, adjusted over the gated metrics (Holm), but for an upper end that decides ok: all must be ok, so"
-        " that end is not adjusted. Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the"
+        " all analyses, adjusted over the gated metrics (Holm), but for an upper end that decides ok: all must be ok,"
+        " so that end is not adjusted. Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the"
         f" geometric mean of B / A ({plan.b} / {plan.a}); less is better."
     )
 
@@ -385,9 +385,9 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         yield f"A: {plan.a}, B: {plan.b} ({plan.differs})"
     for comparison in comparisons:
         gated = ", ".join(comparison.plan.gated)
-        look = "before the first look" if comparison.look is None else f"looked at after {comparison.look}"
+        look = "before the first analysis" if comparison.look is None else _analysed(comparison)
         pairs = f"{comparison.pairs} of {comparison.plan.pairs} pairs, the first {comparison.plan.warmup} for warm-up"
-        how = ", side by side" if comparison.plan.parallel else ""
+        how = ", parallel" if comparison.plan.parallel else ""
         yield f"{pairs}{how}, {look}; gated: {gated}"
     yield from contention_limits(comparisons)
     if machine is not None:
@@ -398,6 +398,13 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
     facts = {name: text for comparison in comparisons for name, text in comparison.facts.items()}
     if facts:
         yield ", ".join(f"{name} {text}" for name, text in facts.items())
+
+
+def _analysed(comparison: Comparison) -> str:
+    """Return after how many pairs the verdict was made, and whether that was before the last one."""
+    if comparison.look == comparison.plan.pairs:
+        return f"analysed after {comparison.look} pairs"
+    return f"stopped early at the planned interim analysis after {comparison.look} pairs"
 
 
 def _remarks(comparisons: Sequence[Comparison], profiles: ProfilesCompared) -> Iterator[str]:

@@ -24,6 +24,9 @@ _STYLES: dict[Tone, str] = {
     "doubt": "yellow",
     "quiet": "dim",
 }
+_OPENS = re.compile(r"^(\d*)([-+=.)])")
+"""What makes a list, a line or a heading at the start of a line, where `escape` has not seen to it."""
+
 _NAME = re.compile(r"[\w.:/-]+")
 _MARKED = ("good", "bad")
 """Tones of a row whose marked cells are bold in Markdown, which has no colours."""
@@ -133,12 +136,12 @@ def _markdown(block: Block, level: int) -> Iterator[str]:
         case Heading():
             yield f"{'#' * level} {escape(block.text)}"
             if block.facts:
-                yield f"\n{escape(block.facts.removeprefix(': '))}"
+                yield f"\n{_paragraph(block.facts.removeprefix(': '))}"
         case Line():
             # The two spaces break the line: another one may follow.
-            yield f"{escape(block.text)}  "
+            yield f"{_paragraph(block.text)}  "
         case Item():
-            yield f"{'  ' * block.level}- {escape(block.text)}"
+            yield f"{'  ' * block.level}- {_paragraph(block.text)}"
         case File():
             yield f"- {escape(block.what)}: {escape(block.path)}"
         case Verbatim():
@@ -148,6 +151,11 @@ def _markdown(block: Block, level: int) -> Iterator[str]:
             yield from _markdown_table(block)
         case Gap():
             pass
+
+
+def _paragraph(text: str) -> str:
+    """Return text that stays text at the start of a line: ``- a``, ``1. a`` and ``===`` are something else there."""
+    return _OPENS.sub(r"\1\\\2", escape(text))
 
 
 def _markdown_table(table: Table) -> Iterator[str]:

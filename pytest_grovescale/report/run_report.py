@@ -363,7 +363,7 @@ def _recorder(test: TestResult) -> Iterator[Block]:
         )
     cuts = sum(watch.cuts for watch in test.watches)
     if cuts:
-        parts.append(f"{count(cuts)} cuts of watches, {seconds(sum(watch.cut_s for watch in test.watches))} in all")
+        parts.append(f"{count(cuts)} watch disconnects, {seconds(sum(watch.cut_s for watch in test.watches))} in all")
     if parts:
         yield Gap()
         yield Line("Recorder: " + "; ".join(parts), "quiet")

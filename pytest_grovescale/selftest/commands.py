@@ -108,7 +108,7 @@ def blocks(found: Power, recorded: Noise) -> Iterator[Block]:
 def _part(part: PartPower) -> Iterator[Block]:
     yield Gap()
     looks = " and ".join(str(look) for look in part.looks)
-    yield Line(f"{part.part}: {part.pairs} pairs, looked at after {looks}; gated on {', '.join(part.gated)}")
+    yield Line(f"{part.part}: {part.pairs} pairs, interim analyses after {looks}; gated on {', '.join(part.gated)}")
     columns = [
         Column("what is compared", wraps=True),
         Column("comparisons", figures=True),

@@ -154,7 +154,9 @@ class MeasuredTest:
         if isinstance(target, ProfileTarget):
             recorder.add_profile_target(target)
             if self._profiled:
-                self._say(f"pass with profilers ({target.profiler}); it measures nothing, the one before did")
+                self._say(
+                    f"profiling pass ({target.profiler}): its figures are not judged, as those of the last one were"
+                )
         elif self._profiled:
             recorder.stop()
             recorder.journal.unlink()

@@ -191,13 +191,13 @@ def test_wall_times_of_a_saturated_machine_say_so(snapshot: SnapshotAssertion) -
 def test_wall_times_measured_side_by_side_say_so_and_how_to_have_others(snapshot: SnapshotAssertion) -> None:
     together = compare(msgspec.structs.replace(DEPLOY, parallel=True), pairs(DEPLOY_BASE), machine=MACHINE)
     for name, text in (("terminal", render([together], width=200)), ("markdown", render_markdown([together]))):
-        assert lines_with(text, "side by side") == snapshot(name=name)
+        assert lines_with(text, ", parallel") == snapshot(name=name)
         assert lines_with(text, "running at the same time") == snapshot(name="wall times")
         assert text.count("running at the same time") == 1
         assert "--sequential" in text, "how to have others"
     page = render_comparison([together], Background())
     assert "parallel, interim analysis after 10" in page
-    assert "side by side" not in render([deploy()], width=200)
+    assert ", parallel" not in render([deploy()], width=200)
     assert page.count("running at the same time") == 1
     windows = compare(msgspec.structs.replace(NOOP, parallel=True), pairs(BASE), machine=MACHINE)
     assert "--sequential" not in render([windows], width=200), "they have no wall times"

@@ -21,7 +21,7 @@ from pytest_grovescale.report.document import (
 )
 from pytest_grovescale.report.tables import Column
 
-WORD = st.text("ab c|`*_<>#[]()-+.!\\~\n\t1", max_size=12).map(lambda word: f"x {word}x")
+WORD = st.text("ab c|`*_<>#[]()-+=.!\\~\n\t1", max_size=12).map(lambda word: f"{word} x")
 TONE = st.sampled_from(("", "strong", "good", "bad", "doubt", "quiet"))
 TABLE = st.integers(1, 4).flatmap(
     lambda width: st.builds(
@@ -33,7 +33,7 @@ TABLE = st.integers(1, 4).flatmap(
 )
 BLOCK: st.SearchStrategy[Block] = st.one_of(
     st.builds(Answer, WORD, TONE),
-    st.builds(Heading, WORD),
+    st.builds(Heading, WORD, st.one_of(st.just(""), WORD)),
     st.builds(Line, WORD, TONE),
     st.builds(Gap),
     st.builds(Item, WORD, TONE, st.just(0), st.just("")),
