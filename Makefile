@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help try scale scale-all test golden faults test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
+.PHONY: help try scale scale-all test test-versions golden faults test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,9 +38,9 @@ browser:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
 	  || echo "no chromedriver, and it cannot be installed here: the browser tests will be skipped"
 
-# Six workers on two cores: a test on a control plane waits for half of its time. What fails beside five others runs
-# once more, alone; the output names it, and what fails then has failed. (make exits with 2 for any failure.)
-WORKERS := 6
+# Four workers keep two cores busy: six were no faster. What fails beside three others runs once more, alone; the output
+# names it, and what fails then has failed. (make exits with 2 for any failure.)
+WORKERS := 4
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) || { \
@@ -92,6 +92,22 @@ backends: $(READY) ## the main job on local, on kind, and on kind with the opera
 	  "kind, pod=reports/backends/pod/latest" --floor local=reports/backends/local-floor/latest \
 	  --floor kind=reports/backends/kind-floor/latest --floor "kind, pod=reports/backends/kind-floor/latest" \
 	  --markdown > reports/sample/backends.md
+
+# A Python that this machine lacks is named and left out; uv downloads none.
+PYTHONS := 3.11 3.12 3.13
+VERSIONS := $(VENV)-versions
+test-versions: ## the unit tests on each Python from 3.11 on, and with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(VERSIONS)/uv
+	$(VERSIONS)/uv/bin/pip --quiet --disable-pip-version-check install uv
+	@for python in $(PYTHONS) lowest; do \
+	  version=$${python#lowest}; resolution=highest; [ $$python = lowest ] && { version=3.11; resolution=lowest-direct; }; \
+	  export VIRTUAL_ENV=$(CURDIR)/$(VERSIONS)/$$python; uv="$(VERSIONS)/uv/bin/uv --quiet --no-python-downloads"; \
+	  $$uv venv --clear --python $$version $$VIRTUAL_ENV || { echo "Python $$version is not on this machine: left out"; continue; }; \
+	  $$uv pip install --resolution $$resolution --editable . --group test || exit 1; \
+	  echo "unit tests: Python $$version, $$resolution versions"; \
+	  $$VIRTUAL_ENV/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/unit $(ARGS) || exit 1; \
+	done
+	rm -rf $(VERSIONS)
 
 lint: $(READY) ## ruff, mypy strict and the import contracts
 	$(BIN)/ruff check
