@@ -120,7 +120,7 @@ def test_a_chart_has_a_table(reader: Reader, sweep_page: Path) -> None:
     assert fit.factor is not None
     assert fit.exponent is not None
     fitted = f"fit {fit.factor * 62**fit.exponent:.1f}"
-    assert reader.find(f"{row} td:nth-child(2)").text.splitlines() == ["63.0", "63.0", "63.0", fitted]
+    assert reader.find(f"{row} td:nth-child(2)").text.splitlines() == ["63", "63", "63", fitted]
 
 
 def test_exponents_are_sorted(reader: Reader, sweep_page: Path) -> None:

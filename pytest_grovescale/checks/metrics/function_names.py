@@ -141,8 +141,8 @@ def _functions_among(
 
 
 def _line(label: FunctionLabel, known: Functions) -> str:
-    places = [f"{value} is {known[name]}" for value in label.values[:3] if (name := words(bare(value))) in known]
-    where = f"; {', '.join(places)}" if places else ""
+    places = [f"{value} is {known[name]}" for value in label.values if (name := words(bare(value))) in known]
+    where = f"; {', '.join(places[:3])}" if places else ""
     return f"{label.series}: {in_words(label)}{where}; {fix(label)}"
 
 
