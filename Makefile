@@ -38,14 +38,17 @@ browser:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
 	  || echo "no chromedriver, and it cannot be installed here: the browser tests will be skipped"
 
-# Four workers keep two cores busy: six were no faster. What fails beside three others runs once more, alone; the output
-# names it, and what fails then has failed. (make exits with 2 for any failure.)
+# What fails runs once more, alone: a test on a real control plane waits for other programs, too. The output names it, and
+# what fails then has failed.
+AGAIN := --last-failed --last-failed-no-failures=none --maxfail=5 --snapshot-warn-unused -rP --show-capture=no
+IF_FAILED = || { [ $$? = 1 ] && echo "what failed runs once more, alone" &&
+
+# Four workers keep two cores busy: six were no faster.
 WORKERS := 4
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) || { \
-	  [ $$? = 1 ] && echo "make test: what failed runs once more, alone" && \
-	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none --maxfail=5 --snapshot-warn-unused -rP --show-capture=no; }
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) \
+	  $(IF_FAILED) $(BIN)/python -m pytest $(AGAIN); }
 
 golden: $(READY) ## write the golden files of the unit tests: after a change of wording; review their diff
 	$(BIN)/python -m pytest -q -n 2 --snapshot-update tests/unit $(ARGS)
@@ -70,11 +73,11 @@ RUN_ON_KIND = $(BIN)/python -m tools.kind run $(KIND) -- $(BIN)/python -m pytest
 
 test-kind: $(READY) ## the tests on kind clusters, 100 pods; makes engine and images, at first about 20 minutes
 	$(BIN)/grovescale setup
-	$(RUN_ON_KIND) -m "not long" $(ARGS)
+	$(RUN_ON_KIND) --cache-clear -m "not long" $(ARGS) $(IF_FAILED) $(RUN_ON_KIND) $(AGAIN); }
 
 test-kind-all: $(READY) ## all tests on kind clusters: 1000 pods as well, and each further way for a node to fail
 	$(BIN)/grovescale setup
-	$(RUN_ON_KIND) $(ARGS)
+	$(RUN_ON_KIND) --cache-clear $(ARGS) $(IF_FAILED) $(RUN_ON_KIND) $(AGAIN); }
 
 nightly: test-kind-all selftest-all ## what CI makes a part of, whole; about 35 minutes with the images made
 
