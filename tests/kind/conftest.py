@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.cluster import machine_lock
+from pytest_grovescale.cluster import binaries, machine_lock, versions
 
 NODE_IMAGE = "GROVESCALE_TEST_KIND"
 """Environment variable with the name of a node image that the engine has."""
@@ -26,6 +26,12 @@ def turns_of_the_machine(turns_of_its_own: None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(machine_lock.FOLDER, raising=False)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kind_binary(cache: None) -> None:
+    """Build kind before any test: some of them cut what they start off from the network, and so its build."""
+    binaries.find(("kind",), versions.DEFAULT_KUBERNETES, given={}, progress=lambda text: None)
 
 
 @pytest.fixture
