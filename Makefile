@@ -106,7 +106,7 @@ test-versions: ## the unit tests on each Python from 3.11 on, and with the lowes
 	  version=$${python#lowest}; resolution=highest; [ $$python = lowest ] && { version=3.11; resolution=lowest-direct; }; \
 	  export VIRTUAL_ENV=$(CURDIR)/$(VERSIONS)/$$python; uv="$(VERSIONS)/uv/bin/uv --quiet --no-python-downloads"; \
 	  $$uv venv --clear --python $$version $$VIRTUAL_ENV || { echo "Python $$version is not on this machine: left out"; continue; }; \
-	  $$uv pip install --resolution $$resolution --editable . --group test || exit 1; \
+	  $$uv pip install --resolution $$resolution --editable . --group dev || exit 1; \
 	  echo "unit tests: Python $$version, $$resolution versions"; \
 	  $$VIRTUAL_ENV/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/unit $(ARGS) || exit 1; \
 	done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import threading
 from collections.abc import Iterator
@@ -56,8 +57,22 @@ def json_text(content: Any) -> str:
 def json_schema(content: type, *, title: str) -> bytes:
     """Return the JSON Schema (2020-12) of a struct's encoding, for a file."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    encoded = msgspec.json.encode({**head, **msgspec.json.schema(content)}, order="sorted")
+    encoded = msgspec.json.encode({**head, **_undented(msgspec.json.schema(content))}, order="sorted")
     return msgspec.json.format(encoded, indent=2) + b"\n"
+
+
+def _undented(schema: Any) -> Any:
+    """Return a schema whose descriptions are docstrings without the indent that Python keeps in them before 3.13."""
+    match schema:
+        case dict():
+            return {
+                name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _undented(value)
+                for name, value in schema.items()
+            }
+        case list():
+            return [_undented(value) for value in schema]
+        case _:
+            return schema
 
 
 def write_private(path: Path, content: str | bytes) -> None:
