@@ -92,6 +92,13 @@ OPTIONS = (
         "inconclusive",
         "PERCENT",
     ),
+    Option(
+        "findings",
+        "string",
+        "warn",
+        "what the recording shows to be wrong with the operator, without a declared check: `warn` shows it, `fail` "
+        "fails the test by what is a defect or waste, `off` leaves it out",
+    ),
     Option("inconclusive", "string", "fail", "what a check that cannot be decided does to its test: `fail` or `warn`"),
     Option(
         "profile",
@@ -130,6 +137,7 @@ _CHOICES = {
     "profile": PROFILES,
     "scrape": ("operator", "components"),
     "budgets": ("on", "off"),
+    "findings": ("warn", "fail", "off"),
     "inconclusive": ("fail", "warn"),
     "missing_baseline": ("warn", "fail"),
 }
@@ -171,6 +179,7 @@ class Settings(NamedTuple):
     prometheus_ca: str
     """File; empty: the system's authorities."""
     budgets: bool
+    findings: Literal["warn", "fail", "off"]
     inconclusive: Literal["fail", "warn"]
     contention_limit: float
     """Share of the cores, 0 to 1."""
@@ -238,6 +247,7 @@ def read(config: pytest.Config) -> Settings:
         prometheus_token=_file("prometheus-token", values["prometheus_token"], needed=enabled),
         prometheus_ca=_file("prometheus-ca", values["prometheus_ca"], needed=enabled),
         budgets=values["budgets"] == "on",
+        findings=values["findings"],
         inconclusive=values["inconclusive"],
         contention_limit=_share("contention-limit", values["contention_limit"]),
         save=values["save"],

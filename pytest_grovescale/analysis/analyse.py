@@ -21,6 +21,7 @@ from .bottlenecks.attribution import bottlenecks_of_phase
 from .contention import contention_of_phase, saturation_of_phase
 from .cpu import cpu_of_phase
 from .disruptions import Happened, disruptions_of_phase, incidents_of, incidents_of_phase
+from .findings import findings_of
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import floors_of, milestones_of_phase, watch_lag
@@ -122,6 +123,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         closed_message=contents.closed.message if contents.closed is not None else "",
         profiled=opened.profiled,
         declared=tuple(contents.checks),
+        findings_off=opened.findings_off,
         floors=floors_of(contents),
         phases=phases,
         watches=watch_results(contents),
@@ -135,7 +137,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         objects=objects,
         objects_resource=resource,
     )
-    return without_paths(msgspec.structs.replace(result, verdict=verdict_of(result)))
+    result = msgspec.structs.replace(result, verdict=verdict_of(result), findings=findings_of(contents, result))
+    return without_paths(result)
 
 
 def analyse_run(folder: Path) -> Result:

@@ -449,6 +449,27 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where it is declared: ``budgets.yaml:12``, ``marker``, ``test``."""
 
 
+Severity = Literal["defect", "waste", "note"]
+"""``defect``: wrong, whatever the load; ``waste``: work without effect; ``note``: worth a look, possibly intended."""
+
+
+SEVERITIES: tuple[Severity, ...] = ("defect", "waste", "note")
+"""The most severe first."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong with the operator, found without a declared bound."""
+
+    id: str
+    """The rule: ``left-behind``."""
+    severity: Severity
+    text: str
+    """One sentence with figures."""
+    evidence: tuple[str, ...] = ()
+    check: str = ""
+    """The check that would enforce it, as in code: ``noop_writes(max=0)``; empty: none does."""
+
+
 class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     outcome: Outcome
@@ -691,6 +712,10 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     declared: tuple[CheckDeclared, ...] = ()
     """The checks that apply to it; `checks.judge` judges them."""
     checks: tuple[CheckResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with the operator, the most severe first; see `analysis.findings`."""
+    findings_off: dict[str, str] = {}
+    """Rules that the operator's definition switches off → the reason that it gives."""
     floors: dict[str, float] = {}
     """Milestone, or ``phase/milestone``, → seconds that the test measured for it where the operator costs nothing."""
     watches: tuple[WatchResult, ...] = ()

@@ -20,6 +20,7 @@ from ..analysis.verdict import last, verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from ..recording.records import CheckDeclared
 from .check import Check, decode, id_of, text_of
+from .default_checks import with_defaults
 from .metrics.builtin_duplicates import with_verdicts
 from .milestone import Milestone
 from .outcome import Outcome
@@ -79,9 +80,22 @@ def judge_run(
     tests = []
     for test in result.tests:
         metrics = functools.cache(functools.partial(metrics_of, test))
-        tests.append(with_verdicts(judge_all(Run(test, baselines_of(test), metrics, profiles)), metrics))
+        run = Run(test, baselines_of(test), metrics, profiles)
+        tests.append(with_verdicts(with_findings(judge_all(run), run), metrics))
     verdict = worst_of(test.verdict for test in last(tests))
     return msgspec.structs.replace(result, tests=tuple(tests), verdict=verdict)
+
+
+def with_findings(judged: TestResult, run: Run) -> TestResult:
+    """Return a judged test with the findings of the default checks, too."""
+    return with_defaults(judged, lambda check: judge(check, run))
+
+
+def without_findings(result: Result) -> Result:
+    """Return a run's result without the findings of its tests."""
+    return msgspec.structs.replace(
+        result, tests=tuple(msgspec.structs.replace(test, findings=()) for test in result.tests)
+    )
 
 
 def result_of(check: Check, outcome: Outcome, source: str) -> CheckResult:

@@ -15,7 +15,7 @@ from .out import say, write
 
 if TYPE_CHECKING:
     from ..analysis.profiles.selection import PhaseProfile
-    from ..analysis.result import TestResult
+    from ..analysis.result import Result, TestResult
 
 
 def add(commands: Any) -> None:
@@ -25,6 +25,11 @@ def add(commands: Any) -> None:
     show.add_argument("-v", "--verbose", action="store_true", help="print all tables")
     add_json(show)
     show.set_defaults(run=_show)
+
+    findings = commands.add_parser("findings", help="print what is wrong with a run's operator, with evidence")
+    findings.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    findings.add_argument("--markdown", action="store_true", help="as Markdown, for a pull request")
+    findings.set_defaults(run=_findings)
 
     analyse = commands.add_parser("analyse", help="rewrite result.json and report.html from a run's recordings")
     analyse.add_argument("folder", type=existing, metavar="RUN", help="the run's folder, as reports/latest")
@@ -52,20 +57,26 @@ def add(commands: Any) -> None:
     profile.set_defaults(run=_profile)
 
 
-def _show(options: argparse.Namespace) -> int:
+def _judged(recording: Path) -> Result:
+    """Return the judged result of a recording, or of all recordings in a run's folder."""
     from ..analysis.analyse import contents_of, merge, result_of
     from ..analysis.profiles.phase_profiles import profiles_in, with_tables
-    from ..atomic_write import json_text
     from ..checks.judge import judge_run
     from ..recording.journal import read
-    from ..report import run_report
-    from ..report.tables import terminal_width
 
-    recordings = _recordings(options.recording)
+    recordings = _recordings(recording)
     folder = recordings[0].parent.parent
     read_of = {path.relative_to(folder).as_posix(): contents_of(read(path)) for path in recordings}
     result = with_tables(merge([result_of(found, recording=name) for name, found in read_of.items()]), folder)
-    judged = judge_run(result, _baselines(), lambda test: read_of[test.recording].metrics, profiles_in(folder))
+    return judge_run(result, _baselines(), lambda test: read_of[test.recording].metrics, profiles_in(folder))
+
+
+def _show(options: argparse.Namespace) -> int:
+    from ..atomic_write import json_text
+    from ..report import run_report
+    from ..report.tables import terminal_width
+
+    judged = _judged(options.recording)
     if options.json:
         write(json_text(judged))
         return ExitCode.PASSED
@@ -73,6 +84,19 @@ def _show(options: argparse.Namespace) -> int:
     width, color = terminal_width(shutil.get_terminal_size().columns), sys.stdout.isatty()
     for test in judged.tests:
         write(render(test, width=width, color=color))
+    return ExitCode.PASSED
+
+
+def _findings(options: argparse.Namespace) -> int:
+    from ..report import document, findings_table
+    from ..report.tables import terminal_width
+
+    blocks = findings_table.of_tests(_judged(options.recording).tests)
+    if options.markdown:
+        write(document.markdown(blocks).rstrip("\n"))
+    else:
+        width, color = terminal_width(shutil.get_terminal_size().columns), sys.stdout.isatty()
+        write(document.text(blocks, width=width, color=color).rstrip("\n"))
     return ExitCode.PASSED
 
 

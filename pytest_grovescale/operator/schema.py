@@ -275,8 +275,8 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     """``auto``: pprof if there is an endpoint, py-spy for a Python process. ``off``: no profiler is ever attached."""
     trigger: Trigger | None = None
     limits: Limits = Limits()
-    owned: list[str] = []
-    """Kinds that it creates, in display order, ``Pod``, ``podcliques.grove.io``."""
+    findings: dict[str, str] = {}
+    """Rule of findings that does not apply to this operator, ``left-behind`` → the reason, which reports show."""
     start: Literal["test", "session"] = "test"
     """Whether it is started for each test, or once per session."""
     stop_grace: str | float = "10s"

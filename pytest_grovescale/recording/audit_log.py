@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qs
@@ -20,6 +21,8 @@ from .records import Request
 from .stalls import PROBES
 
 _CHUNK = 1 << 20
+
+Created = Callable[[Request, str], None]
 
 
 class _User(msgspec.Struct, gc=False):
@@ -89,7 +92,15 @@ def parse(line: bytes, at: int) -> Request | None:
 
     Raises ValueError (msgspec's errors are such) for a line that is no audit event.
     """
-    event = _decode(line)
+    return _request(_decode(line), at)
+
+
+def _made_object(request: Request) -> bool:
+    made = request.code == HTTPStatus.CREATED and not request.dry_run
+    return made and bool(request.resource) and not request.subresource
+
+
+def _request(event: _Event, at: int) -> Request | None:
     if event.stage == "RequestReceived":
         return None
     ref = event.object_ref or _ObjectRef()
@@ -221,11 +232,21 @@ _LEAST_FREE_BYTES = 64 << 10
 class AuditLog:
     """Turns new lines of the log into records. ``requests`` counts them.
 
-    ``prober``: the recorder's user name; its probes are excluded from all figures.
+    ``prober``: the recorder's user name; its probes are excluded from all figures. ``created`` is called with each
+    request that made an object, and the URL path of the object's collection.
     """
 
-    def __init__(self, path: Path, client: Client, ledger: Ledger, *, prober: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        client: Client,
+        ledger: Ledger,
+        *,
+        prober: str = "",
+        created: Created | None = None,
+    ) -> None:
         self._prober = prober
+        self._created = created
         self.requests = 0
         self._path = path
         self._tail = Tail(path)
@@ -294,7 +315,8 @@ class AuditLog:
         if not line.strip():
             return
         try:
-            request = parse(line, self._ledger.now())
+            event = _decode(line)
+            request = _request(event, self._ledger.now())
         except ValueError as error:
             self._bad_lines += 1
             if self._bad_lines == 1:
@@ -306,3 +328,7 @@ class AuditLog:
         if self._awaited and request.name == self._awaited:
             self._awaited = ""
         self._ledger.add(request)
+        if self._created is not None and _made_object(request):
+            path = event.request_uri.partition("?")[0]
+            # Only POST names the collection; an apply (PATCH) or PUT that creates names the object.
+            self._created(request, path if request.verb == "create" else path.rpartition("/")[0])

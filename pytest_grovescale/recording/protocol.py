@@ -201,6 +201,12 @@ class MeasureFile(Request, tag="measure-file", frozen=True, kw_only=True):
     path: str
 
 
+class Settle(Request, tag="settle", frozen=True, kw_only=True):
+    """The workload is gone: wait until what the operator has made goes too (`FollowedKinds.settled`), then scrape."""
+
+    timeout: float
+
+
 class Flush(Request, tag="flush", frozen=True, kw_only=True):
     pass
 
@@ -227,6 +233,7 @@ Command = (
     | MeasureFile
     | DeclareCheck
     | EndTest
+    | Settle
     | Flush
     | Stop
 )

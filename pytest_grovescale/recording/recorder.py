@@ -237,6 +237,10 @@ class Recorder:
         """
         self._order(protocol.MeasureFile(id=self._id(), path=str(path)), _ORDER_S)
 
+    def settle(self, timeout: float) -> None:
+        """After the workload is gone: give the operator this long (s) to finish, then scrape its metrics once more."""
+        self._order(protocol.Settle(id=self._id(), timeout=timeout), timeout + _ORDER_S)
+
     def flush(self) -> None:
         """Return when everything received so far is on disk: the journal may be analysed."""
         self._order(protocol.Flush(id=self._id()), _ORDER_S)

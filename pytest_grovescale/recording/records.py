@@ -71,6 +71,8 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     """Whether profilers are attached in its phases: its CPU times then include their cost, and gate nothing."""
     contention_limit: float = 0.10
     """Share of the machine's cores that other programs and steal may take before figures count as inflated."""
+    findings_off: dict[str, str] = {}
+    """Rules of findings that the operator's definition switches off → its reason."""
     simulated_nodes: dict[str, int] = {}
     """Prefix → number of nodes created for this run, named ``<prefix>-0`` and so on, on a cluster that also has other
     nodes. Empty: all of its nodes are simulated."""
@@ -166,6 +168,11 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     """Part of the initial events, or derived from a new list after a gap."""
     fields: dict[str, Any] = {}
     """Field path → value; without the paths that the object lacks."""
+    owner: str | None = None
+    """UID of the owner that controls it, else of its first owner; empty without one. None: as in the event before, or,
+    in recordings made before this field, unknown."""
+    finalizers: list[str] | None = None
+    """None: as in the event before; see `owner`."""
 
 
 class Request(Record, tag="request", frozen=True, kw_only=True):
@@ -267,11 +274,16 @@ class MachineRead(Record, tag="machine", frozen=True, kw_only=True):
     """As in `CpuRead`."""
 
 
+SETTLED = "settled"
+"""Edge of the scrape after the last phase, when the workload was gone and the operator had time to react."""
+
+
 class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
     """One scrape; ``samples`` holds only the series whose value changed since the target's last scrape."""
 
     target: str
     edge: str = ""
+    """As in `CpuRead`; or `SETTLED`."""
     took_ns: int = 0
     samples: dict[str, float] = {}
     """Series as exposed, ``name{label="value",…}`` with labels sorted by name → value."""

@@ -17,6 +17,7 @@ from ..kube.client import Client
 from ..procfs import Identity, started_ticks
 from . import protocol
 from .audit_log import AuditLog
+from .followed_kinds import FollowedKinds
 from .followed_pods import PodFollowers
 from .journal import Writer
 from .phases import Phases
@@ -26,7 +27,7 @@ from .profiling.profiler_endpoint import at_leader
 from .profiling.stacks import BlockedWorkers
 from .protocol import Answer, RecorderConfig
 from .record_writer import Ledger, RecorderClock
-from .records import AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
+from .records import SETTLED, AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
 from .scraping.scrapers import Scrapers
 from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
@@ -60,8 +61,23 @@ class Session:
         self.ledger.add(msgspec.structs.replace(config.opened, at=self.clock.now()))
         self.ledger.flush()
         self.watches = Watches(client, self.ledger)
-        prober = config.opened.identities.get(RECORDER, "")
-        self.audit = AuditLog(Path(config.audit_log), client, self.ledger, prober=prober) if config.audit_log else None
+        users = config.opened.identities
+        self.kinds = FollowedKinds(
+            self.watches,
+            operator=users.get("operator", ""),
+            others=frozenset(users[role] for role in ("harness", RECORDER) if role in users),
+        )
+        self.audit = (
+            AuditLog(
+                Path(config.audit_log),
+                client,
+                self.ledger,
+                prober=users.get(RECORDER, ""),
+                created=self.kinds.created,
+            )
+            if config.audit_log
+            else None
+        )
         extra = {name: Identity(pid, ticks) for name, (pid, ticks) in config.extra_processes.items()}
         self.roster = Roster(
             self.ledger,
@@ -102,6 +118,8 @@ class Session:
             audit=self.audit,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self._began = False
+        """Whether a phase has begun."""
 
     def start(self, broken: Callable[[], None]) -> None:
         """Start the background tasks; ``broken`` is called when one of them fails."""
@@ -153,6 +171,9 @@ class Session:
                 await self.watches.ensure(command.specs, command.timeout)
             case protocol.BeginPhase():
                 await self.phases.begin(command)
+                if not self._began:
+                    self._began = True
+                    self.kinds.forget()
             case protocol.EndPhase():
                 self._report_stalls()
                 return await self.phases.end(command)
@@ -186,6 +207,12 @@ class Session:
                 self.ledger.add(Incident(at=self.clock.now(), kind=kind, subject=subject, detail=detail))
             case protocol.MeasureFile(path=path):
                 self.roster.add_file(Path(path))
+            case protocol.Settle(timeout=timeout):
+                if self.audit is not None:
+                    await self.audit.drain()
+                await self.kinds.settled(timeout)
+                await self.scrapers.edge(SETTLED)
+                self.scrapers.run(rest=True)
             case protocol.Flush():
                 self._report_stalls()
                 self._beat()

@@ -38,7 +38,14 @@ _BACKOFF_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 _REFUSED_BACKOFF_S = 5.0
 _QUIET_S = 1.0
 
-_META = ("metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion")
+_META = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.ownerReferences",
+    "metadata.finalizers",
+)
 _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {
     "ADDED": "added",
     "MODIFIED": "modified",
@@ -54,6 +61,8 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     uid: str
     resource_version: str
     fields: dict[str, Any]
+    owner: str
+    finalizers: list[str]
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -101,6 +110,10 @@ class Watch:
         """When the stream was last active, recorder's clock."""
         self._tries = 0
         self._outage = False
+
+    def unowned(self, keys: Iterable[ObjectKey]) -> bool:
+        """Return whether one of these objects exists and has no owner: nothing but its creator will delete it."""
+        return any(key in self._known and not self._known[key].owner for key in keys)
 
     async def run(self) -> None:
         """Keep the watch open until cancelled, or refused before it was ever live."""
@@ -216,6 +229,8 @@ class Watch:
             uid=values.get("metadata.uid", ""),
             resource_version=values.get("metadata.resourceVersion", ""),
             fields={path: redaction.value(values[path], path) for path in self.spec.fields if path in values},
+            owner=_owner(values.get("metadata.ownerReferences") or []),
+            finalizers=values.get("metadata.finalizers") or [],
         )
 
     # ---- lists
@@ -268,10 +283,10 @@ class Watch:
     def _emit(self, change: Literal["added", "modified", "deleted"], seen: _Seen, *, initial: bool = False) -> None:
         self._sign = self._ledger.now()
         key = (seen.namespace, seen.name)
-        if change == "deleted":
-            self._known.pop(key, None)
-        else:
+        known = self._known.pop(key, None)
+        if change != "deleted":
             self._known[key] = seen
+        same = known is not None and known.uid == seen.uid
         self._ledger.add(
             ObjectSeen(
                 at=self._sign,
@@ -283,6 +298,11 @@ class Watch:
                 resource_version=seen.resource_version,
                 initial=initial,
                 fields=seen.fields,
+                # They hardly ever change: repeated, they would be a fifth of the journal.
+                owner=None if known is not None and same and known.owner == seen.owner else seen.owner,
+                finalizers=(
+                    None if known is not None and same and known.finalizers == seen.finalizers else seen.finalizers
+                ),
             )
         )
 
@@ -319,6 +339,12 @@ class Watch:
         return delay
 
 
+def _owner(references: list[dict[str, Any]]) -> str:
+    """Return the UID of the owner that controls an object, else of its first one; empty without owners."""
+    controllers = (reference for reference in references if reference.get("controller"))
+    return str(next(controllers, references[0] if references else {}).get("uid", ""))
+
+
 async def _next(events: AsyncIterator[WatchEvent]) -> WatchEvent | None:
     return await anext(events, None)
 
@@ -352,6 +378,10 @@ class Watches:
         if late:
             await self._give_up(late)
             raise _not_live(late[0], within)
+
+    def follow(self, spec: WatchSpec) -> Watch:
+        """Open a watch, or return one that covers it, without waiting for it; one that is refused stays empty."""
+        return self._serving(spec)
 
     async def close(self) -> None:
         """Close all streams."""

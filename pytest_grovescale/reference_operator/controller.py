@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from .api_errors import ERROR_TYPES, ApiError, TerminalError, error_type
-from .defects import ERROR_MISCOUNT, NO_DEFECTS, Defects
+from .defects import ERROR_MISCOUNT, LONE_WORKER, NO_DEFECTS, Defects
 from .histograms import Histogram
 from .work_queue import WorkQueue
 
@@ -36,6 +36,16 @@ class Result(msgspec.Struct, frozen=True):
 DONE = Result()
 
 
+def _one_at_a_time(reconcile: Callable[[str], Awaitable[Result]]) -> Callable[[str], Awaitable[Result]]:
+    lock = asyncio.Lock()
+
+    async def locked(key: str) -> Result:
+        async with lock:
+            return await reconcile(key)
+
+    return locked
+
+
 class Controller:
     """Reconciles keys, ``concurrency`` at a time."""
 
@@ -58,7 +68,8 @@ class Controller:
         self.status_conflicts: Counter[str] = Counter()
         """409 responses to status writes, by the kind written."""
         self.times = Histogram(_TIME_BUCKETS)
-        self._reconcile = reconcile
+        # Defect lone-worker: one cache behind one lock, held during requests.
+        self._reconcile = _one_at_a_time(reconcile) if LONE_WORKER in defects else reconcile
         self._miscounts = ERROR_MISCOUNT in defects
         self._workers: list[asyncio.Task[None]] = []
 

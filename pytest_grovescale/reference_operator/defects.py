@@ -35,6 +35,13 @@ COARSE_BUCKETS = "coarse-buckets"
 LAZY_SERIES = "lazy-series"
 RESET_ON_SCRAPE = "reset-on-scrape"
 ERROR_MISCOUNT = "error-miscount"
+GAUGE_DRIFT = "gauge-drift"
+BELOW_ZERO = "below-zero"
+POLL = "poll"
+VOID_WRITES = "void-writes"
+LEASE_STORM = "lease-storm"
+OPEN_FILES = "open-files"
+LONE_WORKER = "lone-worker"
 
 KNOWN: Mapping[str, str] = {
     NOOP_WRITES: "every pass over a PodCliqueSet patches all of its PodCliques, changed or not",
@@ -63,6 +70,13 @@ KNOWN: Mapping[str, str] = {
     LAZY_SERIES: "series of errors and conflicts appear with the first one, instead of with 0 at the start",
     RESET_ON_SCRAPE: "a counter says what was counted since it was last asked",
     ERROR_MISCOUNT: "a reconcile that asks to be repeated later is counted by type as an error, and is none",
+    GAUGE_DRIFT: "a gauge of pods that counts each that is created and none that goes",
+    BELOW_ZERO: "a gauge of pods still to come that counts those that go as well",
+    POLL: "all pods are listed every 0.4 s, beside the watch",
+    VOID_WRITES: "each status is written twice, the second time without a change",
+    LEASE_STORM: "a Lease is renewed five times a second",
+    OPEN_FILES: "two files are opened for each pod and stay open",
+    LONE_WORKER: "a lock around the reconcile lets one worker of each controller work at a time",
 }
 """Name → description."""
 

@@ -118,6 +118,15 @@ def _versions_kept(sources: Sources) -> Iterable[Metric]:
     yield family
 
 
+def _counted_up(sources: Sources) -> Iterable[Metric]:
+    yield GaugeMetricFamily("grove_operator_managed_pods", "Pods that are managed.", value=sources.counts.pods_created)
+
+
+def _still_to_come(sources: Sources) -> Iterable[Metric]:
+    there, made = len(sources.caches.pods.store), sources.counts.pods_created
+    yield GaugeMetricFamily("grove_operator_pending_pods", "Pods that are still to come.", value=there - made)
+
+
 _PLAIN: Mapping[str, Callable[[Sources], Iterable[Metric]]] = {
     d.NAMESPACE_LABEL: _sets_by_namespace,
     d.NAME_LABEL: _ready_by_name,
@@ -126,6 +135,8 @@ _PLAIN: Mapping[str, Callable[[Sources], Iterable[Metric]]] = {
     d.BUILTIN_DUPLICATE: _counted_once_more,
     d.BAD_NAMES: _badly_named,
     d.LEAK: _versions_kept,
+    d.GAUGE_DRIFT: _counted_up,
+    d.BELOW_ZERO: _still_to_come,
 }
 
 

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from . import credentials, event_mapping, flawed_metrics, http_servers, metrics
+from . import credentials, event_mapping, flawed_metrics, http_servers, metrics, side_work
 from .api_client import METADATA_ONLY, ApiClient
 from .caches import Cached, Caches
 from .controller import Controller, Result
@@ -151,7 +151,8 @@ async def run(settings: Settings) -> None:
                 settings.health_port, http_servers.health_routes(operator.ready, operator.current_counts)
             )
             log.info("started: switches %s, defects %s", settings.switches, sorted(settings.defects.names))
-            await _until(stop, _lead(api, operator, settings) if settings.leader_election else operator.run())
+            async with side_work.running(api, operator.caches, settings.leader_election_namespace, settings.defects):
+                await _until(stop, _lead(api, operator, settings) if settings.leader_election else operator.run())
         finally:
             moving.cancel()
             await servers.close()

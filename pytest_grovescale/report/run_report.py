@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
-from . import summary
+from . import findings_table, summary
 from .bottleneck_table import answers, bottlenecks
 from .checks_table import checks
 from .document import Answer, Block, Gap, Heading, Item, Line, Table, Tone, Verbatim, markdown, text
@@ -85,6 +85,7 @@ def render_test(test: TestResult, *, width: int = 100, color: bool = False) -> s
 def _report(test: TestResult) -> Iterator[Block]:
     yield from _answer(test)
     yield from answers(test.phases)
+    yield from findings_table.findings(test)
     yield from checks(test)
     if test.phases:
         yield from _phases(test.phases)
@@ -126,6 +127,7 @@ def _for_review(test: TestResult) -> Iterator[Block]:
     if test.phases:
         yield _phase_figures(test.phases)
         yield from answers(test.phases)
+    yield from findings_table.findings(test)
     yield from checks(test)
     if test.phases:
         yield from _phases(test.phases)
@@ -143,6 +145,7 @@ def _answer(test: TestResult, *, most: int | None = None) -> Iterator[Block]:
     verdict, _, because = summary.verdict_line(test).partition(": ")
     yield Answer(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), tone)
     yield from _few_of(summary.reasons(test), tone=tone, most=most)
+    yield from findings_table.lines(test)
     yield from _few_of(summary.caveats(test), tone="doubt", most=most)
 
 

@@ -29,6 +29,8 @@ class Workload:
         self.objects = rendered.objects
         self.applied = False
         """Whether it was ever applied."""
+        self.deleted = False
+        """Whether it was deleted, and not applied again."""
         self._test = test
         self._triggers = itertools.count(1)
         self._trigger: tuple[Literal["annotations", "labels"], str] | None = None
@@ -54,6 +56,7 @@ class Workload:
     def apply(self, *, rate: float | None = None, concurrency: int = 20) -> None:
         """Create or update all objects: all at once, or at ``rate`` objects a second."""
         self.applied = True
+        self.deleted = False
         self._act(
             "apply",
             actions.apply(self._test.client, self.objects, rate=rate, concurrency=concurrency),
@@ -116,6 +119,7 @@ class Workload:
 
     def delete(self, *, propagation: actions.Propagation = "Background", concurrency: int = 20) -> None:
         """Delete all objects; returns when the API server has accepted every request, not when they are gone."""
+        self.deleted = True
         self._act(
             "delete",
             actions.delete(self._test.client, self.objects, propagation=propagation, concurrency=concurrency),

@@ -13,10 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from ..analysis.findings import RULES
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..analysis.scaling import Sweep
-from ..checks import Scales, SimulatedNodesOnly
+from ..checks import Scales, SimulatedNodesOnly, default_checks
 from ..checks.check import Check, decode, kinds
 from ..checks.judge import judge
 from ..checks.run import Run
@@ -25,6 +26,9 @@ from ..definitions import load, where
 from ..errors import DefinitionError, NotMeasuredError
 
 EXPECTED = Path(__file__).with_name("defect_matrix.yaml")
+FINDINGS = "findings"
+"""Column of the rules, beside those of the checks: what is found although nothing is declared."""
+
 CLEAN = "clean"
 """The operator without a defect: every check must pass."""
 
@@ -62,6 +66,8 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     may: dict[str, str] = {}
     caught_by: str = ""
     """The check that identifies the defect, among those that fire or are undecided."""
+    finds: list[str] = []
+    """Rules that must find it: a defect or waste each, without a declared check."""
     elsewhere: str = ""
     """What detects it instead, where no check of a single small run can."""
 
@@ -134,11 +140,14 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def kinds(self) -> list[str]:
-        """Names of all checks."""
-        return [*self.checks, SCALES]
+        """Names of all columns: the checks, and `FINDINGS`."""
+        return [*self.checks, SCALES, FINDINGS]
 
     def expected(self, defect: str, check: str) -> tuple[Expectation, str]:
         """Return what a check must report for a defect, or for the clean operator, and the reason."""
+        if check == FINDINGS:
+            rules = [] if defect == CLEAN else self.defects[defect].finds
+            return ("silent", "") if defect == CLEAN else ("fires" if rules else "may", ", ".join(rules))
         found: tuple[Expectation, str] = ("silent", "") if defect == CLEAN else self.defects[defect].expected(check)
         for named, more in ((self.second_pass.check, self.second_pass), (SCALES, self.growth)):
             if found[0] == "silent" and check == named and defect not in more.of:
@@ -198,6 +207,11 @@ def _wrong_checks(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _wrong_defects(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
+    rules = [*RULES, *default_checks.ids()]
+    for name, defect in matrix.defects.items():
+        for rule in defect.finds:
+            if rule not in rules:
+                yield ("defects", name, "finds"), f"no rule {rule!r}"
     for part, of in (("second_pass", matrix.second_pass.of), ("growth", matrix.growth.of)):
         for name in of:
             if name not in matrix.defects and name != CLEAN:
@@ -213,7 +227,7 @@ def _wrong_defects(matrix: Matrix) -> Iterator[tuple[tuple[str, ...], str]]:
                     yield ("defects", name, expectation, check), "is expected to do two things"
                 seen.add(check)
         caught = {**defect.fires, **defect.undecided}
-        if defect.caught_by and defect.caught_by not in caught:
+        if defect.caught_by and defect.caught_by not in caught and not (defect.caught_by == FINDINGS and defect.finds):
             yield ("defects", name, "caught_by"), f"{defect.caught_by} neither fires nor is undecided"
         if not defect.caught_by and not defect.elsewhere:
             yield ("defects", name), "no check catches it, and nothing else is named"
@@ -294,6 +308,27 @@ def cells(matrix: Matrix, checks: Mapping[str, Sequence[Check]], defect: str, me
     for kind, times in checks.items():
         answers = [judge(check, Run(measured.test, metrics=measured.metrics)) for check in times]
         yield cell(matrix, defect, kind, min(answers, key=lambda answer: _WORST_FIRST.index(answer.verdict)))
+    yield findings_cell(matrix, defect, measured.test)
+
+
+def findings_cell(matrix: Matrix, defect: str, test: TestResult) -> Cell:
+    """Return what was found without a declared check: ``fail`` where all rules that must find it did.
+
+    Where none must, ``fail`` is any finding that is a defect or waste.
+    """
+    expected, why = matrix.expected(defect, FINDINGS)
+    severe = [one for one in test.findings if one.severity != "note"]
+    wanted = set(matrix.defects[defect].finds) if defect in matrix.defects else set()
+    found = bool(severe) and wanted <= {one.id for one in severe}
+    return Cell(
+        defect=defect,
+        check=FINDINGS,
+        expected=expected,
+        why=why,
+        said="fail" if found else "pass",
+        asked=FINDINGS,
+        text="; ".join(f"{one.severity}: {one.text} ({one.id})" for one in severe) or "nothing was found",
+    )
 
 
 def cell(matrix: Matrix, defect: str, kind: str, said: CheckResult) -> Cell:

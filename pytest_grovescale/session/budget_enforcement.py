@@ -8,6 +8,7 @@ import pytest
 
 from ..checks import NoTestLeakage, SimulatedNodesOnly
 from ..checks.budgets import Declared
+from ..checks.judge import with_findings
 from ..checks.outcome import failure, line, verdict_lines
 from ..cluster.handle import Cluster
 from ..errors import (
@@ -23,6 +24,7 @@ from ..recording.conditions import WatchSpec
 from ..recording.recorder import Recorder
 from ..recording.records import TestOutcome
 from ..report import result_file
+from ..report.findings_table import in_words
 from ..scenario.budget import TEST
 from ..scenario.running_test import RunningTest
 from .error_translation import is_infrastructure, translated_errors
@@ -55,6 +57,18 @@ def hold_to_budget(item: pytest.Item, test: RunningTest) -> None:
     for check in found:
         if check.verdict == "inconclusive":
             item.warn(InconclusiveWarning(line(check)))
+
+
+def hold_to_findings(test: RunningTest) -> None:
+    """Fail a test whose recording shows a defect or waste (``--grovescale-findings=fail``)."""
+    with translated_errors():
+        found = with_findings(test.judged(), test.recorded()).findings
+    severe = [in_words(one) for one in found if one.severity != "note"]
+    if severe:
+        raise CheckFailed(
+            "\n".join(severe),
+            next_step="Mend the operator; or say in its definition why a rule does not apply: findings: {RULE: why}.",
+        )
 
 
 def disturbed(item: pytest.Item, lost: str, *, inconclusive: Literal["fail", "warn"]) -> None:

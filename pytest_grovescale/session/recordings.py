@@ -77,6 +77,7 @@ def start_recorder(
         audited=cluster.audit_log is not None,
         profiled=profiled,
         contention_limit=contention_limit,
+        findings_off=definition.findings if definition else {},
         simulated_nodes=cluster.pools,
     )
     config = RecorderConfig(

@@ -238,6 +238,10 @@ class Run:
         if "profile" not in self.settings.given:
             budget_enforcement.note_unprofiled(item, running)
         budget_enforcement.hold_to_budget(item, running)
+        if self.settings.findings == "fail" and not running.profiled:
+            with translated_errors():
+                test.settle(running)
+            budget_enforcement.hold_to_findings(running)
 
     def pause(self) -> None:
         """Stop the clocks of an open phase: a debugger is open."""

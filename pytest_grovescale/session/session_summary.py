@@ -15,7 +15,7 @@ from ..analysis.profiles.phase_profiles import profiles_in
 from ..analysis.result import Result
 from ..analysis.timeline import Timeline
 from ..bench.baselines import Baselines
-from ..checks.judge import judge_run
+from ..checks.judge import judge_run, without_findings
 from ..errors import GrovescaleError, RecordingError
 from ..options import Settings
 from ..recording.journal import wait_closed
@@ -51,6 +51,8 @@ def conclude(
             run.metrics_of,
             profiles_in(folder),
         )
+        if settings.findings == "off":
+            result = without_findings(result)
     except RecordingError as error:
         screen.line(f"grovescale: no result: {error}", red=True)
         return [f"no result: {error}"]

@@ -55,6 +55,7 @@ class MeasuredTest:
         self._lost_turn = lost_turn
         self._wanted = ItemConfig.of(item, session.settings)
         self._recorder: Recorder | None = None
+        self._settled = False
         self._ended = False
         self._failed = False
         """Whether pytest has shown a failure of this test; a lost recording then raises no second one."""
@@ -238,6 +239,8 @@ class MeasuredTest:
         if self._session.settings.keep:
             self._say(f"kept: namespace {test.namespace} on cluster {test.cluster.name}")
             return
+        with translated_errors():
+            self.settle(test)
         self._mark_clean_up(test, "begin")
         with translated_errors():
             remove_namespace(
@@ -253,6 +256,15 @@ class MeasuredTest:
             )
         self._mark_clean_up(test, "end")
 
+    def settle(self, test: RunningTest) -> None:
+        """Give the operator time to react, once, where the test has deleted its workloads."""
+        applied = [workload for workload in test.workloads if workload.applied]
+        gone = applied and all(workload.deleted for workload in applied)
+        wanted = self._session.settings.findings != "off" and not self._profiled and not self._settled
+        if wanted and gone and test.operator is not None and not test.failed_phase and test.recorder.alive():
+            self._settled = True
+            test.recorder.settle(_SETTLED_S)
+
     @staticmethod
     def _mark_clean_up(test: RunningTest, state: Literal["begin", "end"]) -> None:
         # A recorder that has died has failed the test already.
@@ -264,6 +276,9 @@ class MeasuredTest:
 
 
 Say = Callable[[str], None]
+
+_SETTLED_S = 3.0
+"""Time for an operator to delete what it has made, after the workload is gone, s."""
 
 _WITHOUT_OPERATOR_S = 5.0
 """Time for objects to go without an operator that removes their finalizers, s."""

@@ -185,6 +185,8 @@ class TargetHistory:
     def when(self, scrape: int) -> str:
         """Return the time of a scrape in words: ``at the end of deploy``, ``4.2 s into deploy``."""
         moment = self.moments[scrape]
+        if moment.edge == rec.SETTLED:
+            return "after the workload was gone"
         which, _, phase = moment.edge.partition(":")
         if which in ("start", "end") and phase:
             return f"at the {which} of {phase}"

@@ -16,6 +16,7 @@ from ...checks.outcome import headline
 from ...errors import NotMeasuredError
 from .. import comparison_table, format
 from ..checks_table import by_verdict, left_to_sweep, sums
+from ..findings_table import in_words, main_findings
 from ..format import seconds
 from ..run_report import how_far
 from ..summary import disruptions, inflation, uncertain
@@ -35,6 +36,9 @@ TONES: dict[str, Tone] = {
     "broken": "bad",
     "error": "bad",
     "not enforced": "plain",
+    "defect": "bad",
+    "waste": "warn",
+    "note": "plain",
     "interrupted": "warn",
     "unfinished": "warn",
     "inconclusive": "warn",
@@ -53,7 +57,8 @@ class Line(NamedTuple):
 def answer(test: TestResult) -> tuple[Line, ...]:
     """Return the summary of a test, the first lines of its page."""
     broke = (Line("warn", text) for text in disruptions(test))
-    measured = (*broke, *_outcome(test), *_not_passed(test), *_doubts(test))
+    found = (Line(TONES[one.severity], in_words(one)) for one in main_findings(test))
+    measured = (*broke, *_outcome(test), *_not_passed(test), *found, *_doubts(test))
     inflated = (Line("warn", text) for text in inflation(test))
     return (*measured, *inflated, *_bottlenecks(test), *_passed(test), *_reservations(test))
 

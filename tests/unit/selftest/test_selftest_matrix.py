@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import scaling
 from pytest_grovescale.analysis.metrics.history import history_of
-from pytest_grovescale.analysis.result import Verdict
+from pytest_grovescale.analysis.result import Finding, Severity, Verdict
 from pytest_grovescale.analysis.scaling import SizedRun
 from pytest_grovescale.bench.screen import Screen
 from pytest_grovescale.checks import scaling as scaling_check
@@ -69,14 +69,15 @@ def small(**named: Defect) -> Matrix:
 
 
 def test_every_defect_of_the_operator_is_in_it() -> None:
-    assert set(matrix.read().defects) == set(defects.KNOWN)
+    # One may be there twice: with another workload, too.
+    assert {(of.argument or name).partition("=")[0] for name, of in matrix.read().defects.items()} == set(defects.KNOWN)
 
 
 def test_every_argument_is_one_that_the_operator_takes() -> None:
     expected = matrix.read()
     for name in expected.defects:
         argument, _ = expected.arguments(name)
-        assert name in defects.parse([argument])
+        assert defects.parse([argument]).names == {argument.partition("=")[0]}
 
 
 def test_every_check_is_asked_with_arguments_that_can_be() -> None:
@@ -105,6 +106,7 @@ def test_every_check_has_a_defect_that_trips_it_and_every_defect_a_check() -> No
         ("    caught_by: hot_loop\n", "", r"hot-loop: "),
         ("      metric_names: camelCase", "      labels: camelCase", r"checks.metric_names: "),
         ("      noop_cpu: 10 % more", "      noop_cup: 10 % more", r"noop_cup: "),
+        ("finds: [left-behind]", "finds: [left-behinds]", r"unowned.finds: "),
         ("  of: [clean, name", "  of: [clean, none, name", r"second_pass.of: .*'none'"),
         ("  of: [clean, quad", "  of: [clean, none, quad", r"growth.of: .*'none'"),
         ("    fires:\n      scales: each", "    fires:\n      hot_loop: each", r"growth: "),
@@ -116,6 +118,7 @@ def test_every_check_has_a_defect_that_trips_it_and_every_defect_a_check() -> No
         "caught by none",
         "no defect for a check",
         "misspelled expectation",
+        "misspelled rule",
         "unknown defect of the second pass",
         "unknown defect of growth",
         "no defect for growth",
@@ -223,11 +226,33 @@ def test_the_worst_of_several_answers_counts(snapshot: SnapshotAssertion) -> Non
     )
     run = measured(NoopRun(writes=5))
     checks = matrix.bounded(matrix.asked(expected), run)
-    (cell,) = matrix.cells(expected, checks, "leak", run)
+    cell, _ = matrix.cells(expected, checks, "leak", run)
     assert (cell.said, cell.expected, cell.why, cell.holds) == ("fail", "fires", "writes", True)
     assert cell.asked == "noop_writes(max=2)"
     assert cell.text.endswith(" 5 > 2")
     assert cell.text == snapshot
+
+
+@pytest.mark.parametrize(
+    ("defect", "there", "holds"),
+    [
+        (CLEAN, [], True),
+        (CLEAN, ["note"], True),
+        (CLEAN, ["waste"], False),
+        ("leak", ["waste"], True),
+        ("leak", ["note"], False),
+        ("leak", [], False),
+        ("slow", ["defect"], True),
+        ("slow", [], True),
+    ],
+)
+def test_the_clean_operator_has_no_finding_and_a_defect_those_that_must_be(
+    defect: str, there: list[Severity], holds: bool
+) -> None:
+    expected, _ = _cells()
+    findings = tuple(Finding(id="initial-state", severity=severity, text="…") for severity in there)
+    test = msgspec.structs.replace(NoopRun().result(), findings=findings)
+    assert matrix.findings_cell(expected, defect, test).holds is holds
 
 
 # ---- what is shown
@@ -235,7 +260,7 @@ def test_the_worst_of_several_answers_counts(snapshot: SnapshotAssertion) -> Non
 
 def _cells() -> tuple[Matrix, list[Cell]]:
     expected = small(
-        leak=Defect(fires={"rss": "grows"}, may={"noop_writes": "perhaps"}, caught_by="rss"),
+        leak=Defect(fires={"rss": "grows"}, may={"noop_writes": "perhaps"}, caught_by="rss", finds=["initial-state"]),
         slow=Defect(elsewhere="a comparison"),
     )
 
@@ -256,12 +281,15 @@ def _cells() -> tuple[Matrix, list[Cell]]:
         cell(CLEAN, "noop_writes", "pass"),
         cell(CLEAN, "rss", "pass"),
         cell(CLEAN, "scales", "pass"),
+        cell(CLEAN, "findings", "pass"),
         cell("leak", "noop_writes", "inconclusive"),
         cell("leak", "rss", "fail"),
         cell("leak", "scales", "inconclusive"),
+        cell("leak", "findings", "fail"),
         cell("slow", "noop_writes", "fail"),
         cell("slow", "rss", "pass"),
         cell("slow", "scales", "inconclusive"),
+        cell("slow", "findings", "pass"),
     ]
 
 
@@ -272,12 +300,12 @@ def test_the_table_marks_every_cell(snapshot: SnapshotAssertion) -> None:
     assert "1 noop_writes" in lines[0]
     at = lines.index(next(line for line in lines if line.startswith("defect")))
     assert [line.split() for line in lines[at + 1 : at + 4]] == [
-        ["clean", "·", "·", "·"],
-        ["leak", "u", "✓", "?"],
-        ["slow", "✗f", "·", "?"],
+        ["clean", "·", "·", "·", "·"],
+        ["leak", "u", "✓", "?", "✓"],
+        ["slow", "✗f", "·", "?", "p"],
     ]
     assert rows["✗"][:2] == ["slow:", "noop_writes(…)"]
-    assert "8 of 9 cells" in lines[-1]
+    assert "11 of 12 cells" in lines[-1]
     assert lines[-1] == snapshot
 
 
@@ -286,7 +314,7 @@ def test_each_defect_is_told_with_what_catches_it() -> None:
     assert matrix_table.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
     markdown = document.markdown(matrix_table.blocks(expected, cells))
     assert "| `leak` | rss | fail (first) |" in markdown
-    assert "| `slow` | ✗f | · | ? |" in markdown
+    assert "| `slow` | ✗f | · | ? | p |" in markdown
 
 
 def test_what_is_made_at_one_size_only_is_undecided(tmp_path: Path) -> None:
@@ -301,7 +329,7 @@ def test_the_files(tmp_path: Path) -> None:
     files = matrix_table.write_files(tmp_path, expected, cells)
     assert [file.name for file in files] == ["defects.json", "defects.md"]
     content = json.loads(files[0].read_text())
-    assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 9)
+    assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 12)
 
 
 # ---- runs

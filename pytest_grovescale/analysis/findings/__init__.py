@@ -1,0 +1,59 @@
+"""Findings: what is wrong with the operator, by its recording alone, without a declared bound.
+
+A rule is a module here: its docstring has the reason, its source, and why it raises no false alarm; `ID` names it; and
+`findings` yields what it found. Rules are pure, and read a recording through `observed.Observed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from ..recording_index import Contents
+from ..result import SEVERITIES, Finding, TestResult
+from . import (
+    gauges,
+    housekeeping,
+    idle_work,
+    initial_state,
+    left_behind,
+    metrics_endpoint,
+    needless_reads,
+    noop_work,
+    refusals,
+    wasted_writes,
+    workers,
+)
+from .observed import Observed
+
+Rule = Callable[[Observed], Iterator[Finding]]
+
+_MODULES = (
+    left_behind,
+    initial_state,
+    gauges,
+    metrics_endpoint,
+    refusals,
+    workers,
+    idle_work,
+    noop_work,
+    wasted_writes,
+    needless_reads,
+    housekeeping,
+)
+"""Of equal severity, findings stand in this order."""
+
+RULES: Mapping[str, Rule] = MappingProxyType({module.ID: module.findings for module in _MODULES})
+"""Id → rule, of all that there are."""
+
+
+def findings_of(contents: Contents, test: TestResult) -> tuple[Finding, ...]:
+    """Return what the rules find in a recording, the most severe first, without the rules that are switched off.
+
+    A profiling pass, and a test whose cluster others may have used, have none.
+    """
+    if test.profiled or test.disturbed or not test.phases:
+        return ()
+    seen = Observed(contents, test)
+    found = [one for name, rule in RULES.items() if name not in test.findings_off for one in rule(seen)]
+    return tuple(sorted(found, key=lambda one: SEVERITIES.index(one.severity)))

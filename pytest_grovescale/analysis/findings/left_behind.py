@@ -1,0 +1,56 @@
+"""Objects that the operator made and that still exist when the workload is gone.
+
+Kubernetes removes what has an owner (garbage collection of dependents:
+https://kubernetes.io/docs/concepts/architecture/garbage-collection/); anything else its maker must delete. What is left
+fills etcd and, as a name that is taken, stands in the way of the next workload.
+
+No false alarm: objects with an owner are left out, however long the garbage collector takes; so is what the operator
+made before the first phase, as part of itself. It had some seconds to delete the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..result import Finding
+from .observed import Life, Observed
+
+ID = "left-behind"
+
+_SHOWN = 3
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind of which objects are left."""
+    if not seen.settled or not seen.operator:
+        return
+    for resource, lives in sorted(seen.lives.items()):
+        left = [life for life in lives if life.exists(seen.end) and _by_operator(seen, life)]
+        stuck = [life for life in left if life.deletion_asked and life.finalizers]
+        unowned = [life for life in left if life.owner == "" and not life.deletion_asked]
+        if unowned:
+            yield _finding(seen, resource, unowned, "they have no owner, and the operator did not delete them")
+        if stuck:
+            names = sorted({name for life in stuck for name in life.finalizers})
+            yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}")
+
+
+def _by_operator(seen: Observed, life: Life) -> bool:
+    if (life.namespace, life.name) in seen.made.get(life.resource, ()):
+        return True
+    return life.complete and life.resource in seen.made_unnamed and life.events[0].at >= seen.begin
+
+
+def _finding(seen: Observed, resource: str, left: list[Life], why: str) -> Finding:
+    # One object may be meant to stay, as a cache or a certificate; one for each object of the workload is not.
+    names = ", ".join(f"{life.namespace}/{life.name}".lstrip("/") for life in left[:_SHOWN])
+    more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
+    gone = {life.name for lives in seen.lives.values() for life in lives if not life.exists(seen.end)}
+    of_workload = len(left) > 1 or any(name and name in left[0].name for name in gone)
+    return Finding(
+        id=ID,
+        severity="defect" if of_workload else "note",
+        text=f"{len(left):,} {resource} that the operator made still exist after the workload was deleted: {why}",
+        evidence=(names + more,),
+        check=f'phase.milestone("{resource.partition(".")[0]}-gone", conditions.count("{resource}", 0))',
+    )

@@ -1,0 +1,42 @@
+"""The operator's metrics endpoint: it does not answer, or only after long.
+
+An endpoint that a Prometheus cannot scrape is the operator's blindness in production; Prometheus gives up after 10 s by
+default (https://prometheus.io/docs/prometheus/latest/configuration/configuration/, ``scrape_timeout``), and a handler
+that takes seconds mostly holds a lock that reconciles need.
+
+No false alarm: scrapes count from the operator's start on, where it was ready; the time is the median's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..result import OPERATOR, Finding
+from .observed import Observed
+
+ID = "metrics-endpoint"
+
+_UP = 0.9
+_SLOW_MS = 1000.0
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for an endpoint that fails, or is slow."""
+    found = next((target for target in seen.test.metrics if target.target == OPERATOR), None)
+    if found is None:
+        return
+    if not found.scrapes and found.failures:
+        yield Finding(id=ID, severity="defect", text=f"no scrape of the operator's metrics succeeded: {found.failure}")
+    elif found.failures > 1 and found.up_share < _UP:
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"the operator's metrics were available for {found.up_share:.0%} of the time only: {found.failure}",
+        )
+    elif found.took_p50_ms is not None and found.took_p50_ms > _SLOW_MS:
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"a scrape of the operator's metrics takes {found.took_p50_ms / 1e3:.2g} s (median)",
+            evidence=(f"{found.series_last or 0:,} series",),
+        )

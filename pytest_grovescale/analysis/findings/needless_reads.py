@@ -1,0 +1,59 @@
+"""Reads of kinds that the operator watches: its cache has them, and the API server answers each again.
+
+A LIST reads all objects of a kind from the API server, and without resourceVersion from etcd, once for every call; in a
+reconcile this is quadratic in the number of objects.
+
+No false alarm: informers list once for each watch and again after each gap, and some operators read an object directly
+right before they write it; a few, and a small share of the objects, are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ..result import Finding
+from .observed import Observed
+
+ID = "needless-reads"
+
+_LEAST_LISTS = 8
+_LEAST_GETS = 20
+_PER_OBJECT = 0.3
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind that is listed or read again and again."""
+    reads = [one for one in seen.requests if one.verb in ("get", "list") and not one.subresource]
+    lists = Counter(one.resource for one in reads if one.verb == "list")
+    gets = Counter(one.resource for one in reads if one.verb == "get")
+    for resource, number in lists.most_common():
+        opened = sum(one.verb == "watch" and one.resource == resource for one in seen.housekeeping)
+        if number - opened >= _LEAST_LISTS:
+            watched = ", although it watches them" if resource in seen.watched_by_operator else ""
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the operator listed {resource} {number:,} times{watched}",
+                evidence=tuple(_by_phase(seen, "list", resource)),
+                check="noop_reads(max=0)",
+            )
+    for resource, number in gets.most_common():
+        if resource in seen.watched_by_operator and number >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the operator read {resource} {number:,} times one by one, although it watches them",
+                evidence=tuple(_by_phase(seen, "get", resource)),
+                check="noop_reads(max=0)",
+            )
+
+
+def _by_phase(seen: Observed, verb: str, resource: str) -> Iterator[str]:
+    for span in seen.spans:
+        number = sum(
+            one.verb == verb and one.resource == resource and span.start <= one.received < span.end
+            for one in seen.requests
+        )
+        if number:
+            yield f"{number:,} in {span.phase.name}"

@@ -1,0 +1,87 @@
+"""What a trigger that changes nothing made the operator do: write, or reconcile over and over.
+
+The harness changes an annotation; the desired state is what it was. An operator that writes then writes at every resync
+and restart, to all its objects, and each write wakes all that watch them.
+
+No false alarm: writes are counted from the trigger on, those of the idle twin subtracted; of the controllers the one
+that reconciled least often counts, since one trigger may well have to wake another controller for each child.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ..api_requests import OBJECT_WRITES, triggers_of
+from ..result import Finding, PhaseResult
+from ..run_metrics import WINDOW
+from .observed import Observed, Span
+
+ID = "noop-work"
+
+_PER_TRIGGER = 3
+"""Reconciles of the same object for one trigger from which on something triggers itself."""
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for writes, and one for repeated reconciles, of all phases with triggers together."""
+    triggered = [span for span in seen.spans if span.phase.triggers and not WINDOW.fullmatch(span.phase.name)]
+    if not triggered or not seen.operator:
+        return
+    yield from _writes(seen, triggered)
+    yield from _reconciles(seen, triggered)
+
+
+def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
+    kinds: Counter[str] = Counter()
+    triggers = 0
+    for span in triggered:
+        phase = next(one for one in seen.contents.phases if one.start == span.start)
+        first = triggers_of(seen.contents, phase)[0][0]
+        twin = next((one for one in seen.spans if one.phase.name == span.phase.idle_twin), None)
+        anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
+        kinds += Counter(_what(seen, first, span.end)) - anyway
+        triggers += span.phase.trigger_writes or span.phase.triggers
+    if not kinds:
+        return
+    total = kinds.total()
+    yield Finding(
+        id=ID,
+        severity="waste",
+        text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} made the operator write {total:,} times: "
+        + ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3)),
+        check="noop_writes(max=0)",
+    )
+
+
+def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
+    return (one.what for one in seen.requests if one.verb in OBJECT_WRITES and start <= one.received < end)
+
+
+def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
+    for span in triggered:
+        triggers = span.phase.trigger_writes or span.phase.triggers
+        twin = next((one.phase for one in seen.spans if one.phase.name == span.phase.idle_twin), None)
+        anyway = _by_controller(twin) if twin is not None else Counter[str]()
+        counts = _by_controller(span.phase)
+        counts.subtract({controller: number for controller, number in anyway.items() if controller in counts})
+        if not counts or not triggers:
+            continue
+        controller, least = min(counts.items(), key=lambda one: one[1])
+        if least < _PER_TRIGGER * triggers:
+            continue
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} in {span.phase.name} made {least:,} reconciles of"
+            f" {controller}: it triggers itself",
+            check=f'noop_reconciles(controller="{controller}", per_trigger=1)',
+        )
+        return
+
+
+def _by_controller(phase: PhaseResult) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in phase.reconciles:
+        found[row.controller] += row.count
+    return found

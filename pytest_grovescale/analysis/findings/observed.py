@@ -1,0 +1,359 @@
+"""What rules read: a recording's requests, objects and scrapes, cut to the time in which the operator was under test.
+
+That is from the first phase to the harness's clean-up. Where a part of it is not known for certain (a gap in the audit
+log, a control plane that broke), rules that need it see nothing of it: no finding rests on it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ...recording.records import SETTLED, Mark, ObjectSeen, Request
+from ..api_requests import category_of, counted
+from ..audit_times import changes_object, qualified
+from ..metrics.history import TargetHistory
+from ..recording_index import Contents, WatchStory
+from ..result import OPERATOR, WHOLE_PHASE, PhaseResult, TestResult
+from ..run_metrics import WINDOW
+
+CLEAN_UP = "clean-up"
+"""Label of the harness's mark around the removal of a test's namespace."""
+
+_WORKLOAD = frozenset({"apply", "scale", "patch", "trigger", "delete"})
+"""Labels of the harness's marks that change the workload."""
+
+_QUIET_NS = 1_000_000_000
+"""Time after the last change by anyone else within which the operator's work may still follow from it, ns."""
+
+LEAST_IDLE_S = 2.0
+"""Length from which on an idle window shows something, s."""
+
+ObjectId = tuple[str, str]
+"""Namespace and name."""
+
+
+class Sent(NamedTuple):
+    """One request, times in ns of the recorder's clock."""
+
+    received: int
+    completed: int
+    user: str
+    verb: str
+    resource: str
+    """With its group: ``podcliques.grove.io``."""
+    subresource: str
+    namespace: str
+    name: str
+    code: int
+    category: str
+    changes: bool
+    """Whether it is a successful write, which may have changed an object."""
+
+    @property
+    def object(self) -> ObjectId:
+        return self.namespace, self.name
+
+    @property
+    def what(self) -> str:
+        """Verb and resource: ``update podcliques.grove.io/status``."""
+        return f"{self.verb} {self.resource}" + (f"/{self.subresource}" if self.subresource else "")
+
+    @property
+    def refused(self) -> bool:
+        return self.code >= 400
+
+
+class Life(NamedTuple):
+    """One object from its first event to its last, as the watch showed it."""
+
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    events: Sequence[ObjectSeen]
+    complete: bool
+    """Whether the watch has shown its beginning."""
+
+    @property
+    def owner(self) -> str | None:
+        """UID of its owner; empty without one, None where the recording does not say."""
+        return next((event.owner for event in reversed(self.events) if event.owner is not None), None)
+
+    @property
+    def finalizers(self) -> list[str]:
+        return next((event.finalizers for event in reversed(self.events) if event.finalizers is not None), [])
+
+    @property
+    def deletion_asked(self) -> bool:
+        return any("metadata.deletionTimestamp" in event.fields for event in self.events)
+
+    def gone_at(self) -> int | None:
+        """Return when it was seen to be gone; None while it exists."""
+        last = self.events[-1]
+        return last.at if last.change == "deleted" else None
+
+    def exists(self, at: int) -> bool:
+        """Return whether it existed at a moment."""
+        gone = self.gone_at()
+        return self.events[0].at <= at and (gone is None or gone > at)
+
+
+class Span(NamedTuple):
+    """One phase with its time, ns of the recorder's clock."""
+
+    phase: PhaseResult
+    start: int
+    end: int
+
+
+class Window(NamedTuple):
+    """A time in which nothing changed but by the operator itself, ns of the recorder's clock."""
+
+    phase: str
+    start: int
+    end: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1e9
+
+    def half(self, at: int) -> int:
+        """Return 0 for a moment in its first half, 1 for one in its second."""
+        return int(at > (self.start + self.end) // 2)
+
+
+class Observed:
+    """One test, as rules read it. Everything is computed at first use, once."""
+
+    def __init__(self, contents: Contents, test: TestResult) -> None:
+        self.contents = contents
+        self.test = test
+        self.operator = test.identities.get(OPERATOR, "")
+        """Its user name in the audit log; empty without one of its own."""
+        harness = test.identities.get("harness", "")
+        if self.operator == harness:
+            self.operator = ""
+
+    @functools.cached_property
+    def spans(self) -> list[Span]:
+        """The phases that ended, in order, without those in which the control plane broke."""
+        return [
+            Span(result, span.start, self.contents.end_of(span))
+            for span, result in zip(self.contents.phases, self.test.phases, strict=True)
+            if span.ended is not None and not any(one.kind in WHOLE_PHASE for one in result.disruptions)
+        ]
+
+    @functools.cached_property
+    def begin(self) -> int:
+        """The first phase's start."""
+        return self.contents.phases[0].start if self.contents.phases else self.contents.last_at
+
+    @functools.cached_property
+    def end(self) -> int:
+        """The beginning of the harness's clean-up, or the recording's end."""
+        marks = (mark.at for mark in self.contents.marks if mark.label == CLEAN_UP and mark.state == "begin")
+        return next(marks, self.contents.last_at)
+
+    @functools.cached_property
+    def log_whole(self) -> bool:
+        """Whether the audit log was read without a gap, in all phases."""
+        return bool(self.test.phases) and all(phase.audit_complete for phase in self.test.phases)
+
+    @functools.cached_property
+    def all_requests(self) -> list[Sent]:
+        """All requests of anyone from the first phase on to the clean-up, in order; empty without a whole log."""
+        if not self.log_whole:
+            return []
+        clock = self.contents.clock
+        found = (
+            _sent(one, clock.offset(one.at) if clock.steps else 0) for one in self.contents.requests if counted(one)
+        )
+        return [one for one in found if self.begin <= one.received < self.end]
+
+    @functools.cached_property
+    def requests(self) -> list[Sent]:
+        """The operator's requests for objects: no Leases, Events or reviews, which `housekeeping` has."""
+        return [one for one in self._own if one.category == "object" and one.verb != "watch"]
+
+    @functools.cached_property
+    def housekeeping(self) -> list[Sent]:
+        """The operator's other requests: Leases, Events, reviews, and watches it opens."""
+        return [one for one in self._own if one.category != "object" or one.verb == "watch"]
+
+    @functools.cached_property
+    def _own(self) -> list[Sent]:
+        return [one for one in self.all_requests if self.operator and one.user == self.operator]
+
+    @functools.cached_property
+    def watched_by_operator(self) -> frozenset[str]:
+        """The resources that the operator itself watches."""
+        return frozenset(
+            qualified(one)
+            for one in self.contents.requests
+            if one.verb == "watch" and one.user == self.operator and one.code < 400
+        )
+
+    @functools.cached_property
+    def lives(self) -> dict[str, list[Life]]:
+        """Resource → the objects that were in a watched collection, by each watch's first event of them."""
+        found: dict[str, list[Life]] = defaultdict(list)
+        for story in self.stories:
+            for events in story.objects.values():
+                by_uid: dict[str, list[ObjectSeen]] = {}
+                for event in events:
+                    by_uid.setdefault(event.uid, []).append(event)
+                for uid, own in by_uid.items():
+                    first = own[0]
+                    resource = story.opened.spec.resource
+                    whole = not first.initial and not story.gaps
+                    found[resource].append(Life(resource, first.namespace, first.name, uid, own, whole))
+        return found
+
+    @functools.cached_property
+    def stories(self) -> list[WatchStory]:
+        """One watch for each collection that is watched as a whole: of several, the one with the most events."""
+        whole: dict[str, WatchStory] = {}
+        for story in self.contents.watches.values():
+            spec = story.opened.spec
+            if not spec.label_selector and not spec.field_selector:
+                other = whole.get(spec.path)
+                whole[spec.path] = story if other is None or story.events > other.events else other
+        return list(whole.values())
+
+    @functools.cached_property
+    def made(self) -> Mapping[str, frozenset[ObjectId]]:
+        """Resource → objects that the operator made while it was under test, of those that the log names."""
+        found: dict[str, set[ObjectId]] = defaultdict(set)
+        for one in self.requests:
+            if one.code == 201 and not one.subresource and one.name:
+                found[one.resource].add(one.object)
+        return {resource: frozenset(names) for resource, names in found.items()}
+
+    @functools.cached_property
+    def made_unnamed(self) -> frozenset[str]:
+        """Resources of which only the operator made objects, with generated names, which the log does not have."""
+        makers: dict[str, set[str]] = defaultdict(set)
+        for one in self.all_requests:
+            if one.verb == "create" and one.code == 201 and not one.subresource and not one.name:
+                makers[one.resource].add(one.user)
+        return frozenset(resource for resource, users in makers.items() if users == {self.operator})
+
+    @functools.cached_property
+    def workload_gone(self) -> bool:
+        """Whether the harness deleted its workload at last, in a phase that passed: all of it should be gone."""
+        acts = [mark for mark in self.contents.marks if mark.label in _WORKLOAD and mark.state == "end"]
+        last = self.test.phases[-1] if self.test.phases else None
+        return bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
+
+    @functools.cached_property
+    def settled(self) -> bool:
+        """Whether the operator had time to react after the workload was gone."""
+        return self.workload_gone and any(one.edge == SETTLED for one in self._moments)
+
+    @functools.cached_property
+    def _moments(self) -> Sequence[Edge]:
+        target = self.target
+        return [Edge(index, one.at, one.edge) for index, one in enumerate(target.moments)] if target else []
+
+    @functools.cached_property
+    def target(self) -> TargetHistory | None:
+        """The operator's scrapes; None where it was not scraped."""
+        target = self.contents.metrics.targets.get(OPERATOR)
+        return target if target is not None and target.moments else None
+
+    def scrape_at(self, edge: str) -> int | None:
+        """Return the index of the first scrape at an edge; None without one."""
+        return next((one.scrape for one in self._moments if one.edge == edge), None)
+
+    @functools.cached_property
+    def first_scrape(self) -> int | None:
+        """The scrape before the first phase."""
+        return next((one.scrape for one in self._moments if one.edge.startswith("start:")), None)
+
+    @functools.cached_property
+    def rests(self) -> list[int]:
+        """Scrapes at edges where all work was done: before the first phase, after phases that passed, at the end."""
+        ends = {f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed"}
+        return [
+            one.scrape
+            for one in self._moments
+            if one.edge in ends or one.edge == SETTLED or one.scrape == self.first_scrape
+        ]
+
+    @functools.cached_property
+    def objects(self) -> int:
+        """Number of objects that figures are related to: the largest count of a milestone, or of one resource."""
+        return max(self.test.objects or 0, *(len(lives) for lives in self.lives.values()), 1)
+
+    @functools.cached_property
+    def idle_windows(self) -> list[Window]:
+        """Times of at least `LEAST_IDLE_S` in which nothing changed but by the operator, the longest first."""
+        if not self.log_whole:
+            return []
+        others = sorted(
+            [one.completed for one in self.all_requests if one.changes and one.user != self.operator and _matters(one)]
+            + [mark.at for mark in self.contents.marks if _acts(mark)]
+        )
+        windows = []
+        for span in self.spans:
+            if WINDOW.fullmatch(span.phase.name):
+                continue
+            moments = [at for at in others if span.start <= at < span.end]
+            starts = [span.start, *(at + _QUIET_NS for at in moments)]
+            ends = [*moments, span.end]
+            # What the phase before has left to be done is no idle work of this one.
+            starts[0] += 0 if span.phase.name.endswith("(idle)") else _QUIET_NS
+            windows += [Window(span.phase.name, *pair) for pair in zip(starts, ends, strict=True)]
+        long = [window for window in windows if window.seconds >= LEAST_IDLE_S]
+        return sorted(long, key=lambda window: window.start - window.end)
+
+    def under_way(self, span: Span) -> float:
+        """Return how many of the operator's requests were under way in a phase, on average; watches left out."""
+        times = (one.completed - one.received for one in self._own if one.verb != "watch" and _in(one, span))
+        return sum(times) / max(1, span.end - span.start)
+
+    def within(self, window: Window) -> Iterator[Sent]:
+        """Yield the operator's requests in a window, of all categories."""
+        for one in self._own:
+            if window.start <= one.received < window.end:
+                yield one
+
+
+class Edge(NamedTuple):
+    """A scrape of the operator, by its index."""
+
+    scrape: int
+    at: int
+    edge: str
+
+
+def _sent(one: Request, offset: int) -> Sent:
+    return Sent(
+        received=one.received_wall - offset,
+        completed=one.completed_wall - offset,
+        user=one.user,
+        verb=one.verb,
+        resource=qualified(one),
+        subresource=one.subresource,
+        namespace=one.namespace,
+        name=one.name,
+        code=one.code,
+        category=category_of(one),
+        changes=changes_object(one),
+    )
+
+
+def _in(one: Sent, span: Span) -> bool:
+    return span.start <= one.received < span.end
+
+
+def _matters(one: Sent) -> bool:
+    """Return whether a change by someone else can give the operator work: heartbeats of nodes and leaders do not."""
+    return one.category == "object" and one.resource not in ("nodes", "namespaces", "serviceaccounts")
+
+
+def _acts(mark: Mark) -> bool:
+    return mark.label in _WORKLOAD

@@ -1,0 +1,98 @@
+"""Requests of the operator that the API server refused, and how it repeats them.
+
+A conflict (409) on a write is normal once in a while: someone else wrote first. A right that is missing (403), an
+object that is invalid (422) or exists already is not mended by a retry. Retries whose delay does not grow are a load of
+their own on an API server in trouble (client-go's work queues grow theirs from 5 ms to 1000 s:
+https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter).
+
+No false alarm: what is gone by now (404) is a question, or a race with its deletion; conflicts count from a share of
+the writes on that a correct operator does not reach under load.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import median
+
+from ..result import Finding
+from .observed import Observed, Sent
+
+ID = "refused-requests"
+
+_LEAST = 5
+_CONFLICTS = 0.1
+_RETRIES = 6
+_GROWS = 1.5
+
+_MEANING = {
+    400: "bad request",
+    401: "not authenticated",
+    403: "a right is missing",
+    409: "it exists already",
+    413: "too large",
+    422: "invalid",
+    429: "too many requests",
+    500: "error of the server",
+}
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
+    refused = [one for one in seen.requests if one.refused and not _is_a_question(one)]
+    yield from _conflicts(seen, [one for one in refused if _is_conflict(one)])
+    others = Counter((one.what, one.code) for one in refused if not _is_conflict(one))
+    for (what, code), number in others.most_common():
+        if number >= _LEAST:
+            meaning = f" ({_MEANING[code]})" if code in _MEANING else ""
+            yield Finding(
+                id=ID,
+                severity="defect" if code in (400, 401, 403, 422) else "waste",
+                text=f"{what} was answered {code}{meaning} {number:,} times",
+                check='error_ratio(kind="persistent")',
+            )
+    yield from _retries([one for one in refused if not _is_conflict(one)])
+
+
+def _is_a_question(one: Sent) -> bool:
+    return one.code == 404 and one.verb in ("get", "delete", "update", "patch")
+
+
+def _is_conflict(one: Sent) -> bool:
+    return one.code == 409 and one.verb in ("update", "patch")
+
+
+def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
+    writes = Counter(one.what for one in seen.requests if one.verb in ("update", "patch"))
+    for what, number in Counter(one.what for one in conflicts).most_common():
+        if number >= _LEAST and number >= _CONFLICTS * writes[what]:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"{number:,} of {writes[what]:,} {what} conflicted (409): the operator writes from a stale copy",
+                check="conflict_rate(phase=…, max=0.05)",
+            )
+
+
+def _retries(refused: list[Sent]) -> Iterator[Finding]:
+    by_request: dict[tuple[str, str, str], list[Sent]] = defaultdict(list)
+    for one in refused:
+        # An object that is created by a generated name has none here.
+        by_request[one.what, one.namespace, one.name].append(one)
+    flat = []
+    for (what, namespace, name), tries in by_request.items():
+        gaps = [(after.received - before.received) / 1e9 for before, after in pairwise(tries)]
+        half = len(gaps) // 2
+        if name and len(tries) >= _RETRIES and median(gaps[half:]) < _GROWS * median(gaps[:half]):
+            flat.append((len(tries), median(gaps), f"{what} {namespace}/{name}"))
+    if flat:
+        number, gap, example = max(flat)
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"refused requests are repeated without a growing delay: {example}, {number:,} times, every"
+            f" {gap * 1e3:,.3g} ms",
+            evidence=(f"{len(flat):,} objects were tried so",) if len(flat) > 1 else (),
+            check='error_ratio(kind="persistent")',
+        )

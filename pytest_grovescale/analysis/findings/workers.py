@@ -1,0 +1,131 @@
+"""Workers that are blocked, or never done; and the operator's own rate limit.
+
+A worker inside a reconcile waits for the API server, or for a core, or works. The audit log has the first (the time of
+the operator's requests: how many are under way on average), its CPU clock the other two. Workers that are busy beyond
+that wait for something of the operator's own: a lock, a sleep, a poll for a condition that should be an event. Each
+keeps its key and its place. (Little's law: the number under way on average is the sum of their times over the time.)
+
+No false alarm: the surplus counts from three workers and half of the busy ones on, in phases of a second and more,
+where the operator had a core to spare; a client-side rate limit, which is such a wait, is named as what it is; a queue
+counts at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...exposition.families import parse
+from ..result import OPERATOR, Finding, PhaseResult
+from .observed import Observed, Span
+
+ID = "workers"
+
+_RATE_LIMITED = 0.2
+_QUEUE = 5
+_WAITING = 3.0
+_WAITING_SHARE = 0.5
+_LONG_ENOUGH_S = 1.0
+
+_CORES = 0.7
+"""Use of cores from which on an event loop of one thread is what busy workers wait for."""
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for workers that wait, for the rate limit, and for queues that are never empty."""
+    waits = [wait for span in seen.spans if (wait := _waiting(seen, span)) is not None]
+    if waits:
+        yield max(waits, key=lambda wait: (wait.keys > 0, wait.share)).finding()
+    for span in seen.spans:
+        yield from _of_phase(span.phase, explained=bool(waits))
+    yield from _never_empty(seen)
+
+
+class _Wait(NamedTuple):
+    """Workers of a phase that wait for something of the operator's own, on average."""
+
+    phase: PhaseResult
+    busy: float
+    under_way: float
+    working: float
+    keys: int
+
+    @property
+    def surplus(self) -> float:
+        return self.busy - self.under_way - self.working
+
+    @property
+    def share(self) -> float:
+        return self.surplus / self.busy
+
+    def finding(self) -> Finding:
+        name = max(self.phase.workers, key=lambda row: row.busy_workers or 0).controller
+        return Finding(
+            id=ID,
+            severity="defect" if self.keys else "waste",
+            text=f"of {self.busy:.1f} busy workers (mostly of {name}) in {self.phase.name}, {self.surplus:.1f} waited"
+            " neither for the API server nor for a core: for a lock, a sleep or a condition",
+            evidence=(
+                f"requests under way {self.under_way:.1f}, working or waiting for a core {self.working:.2f}, on average"
+                f" over {self.phase.seconds:.1f} s",
+                *([f"up to {self.keys:,} keys waited for a worker"] if self.keys else []),
+            ),
+            check=f'no_blocked_workers(phase="{self.phase.name}")',
+        )
+
+
+def _waiting(seen: Observed, span: Span) -> _Wait | None:
+    cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
+    limited = any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks)
+    if cpu is None or cpu.cores > _CORES or limited or not seen.log_whole or not seen.operator:
+        return None
+    if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
+        return None
+    found = _Wait(
+        phase=span.phase,
+        busy=sum(row.busy_workers or 0.0 for row in span.phase.workers),
+        under_way=seen.under_way(span),
+        working=cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds,
+        keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
+    )
+    return found if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) else None
+
+
+def _of_phase(phase: PhaseResult, *, explained: bool) -> Iterator[Finding]:
+    for row in phase.workers:
+        if row.blocked and not explained:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the workers of {row.controller} were blocked for {row.blocked_s:.3g} s of {phase.name}",
+                evidence=tuple(f"from {one.start_s:.1f} to {one.end_s:.1f} s" for one in row.blocked[:3]),
+                check=f'no_blocked_workers(phase="{phase.name}")',
+            )
+    for one in phase.bottlenecks:
+        if one.suspect == "operator-rate-limit" and one.share >= _RATE_LIMITED and one.seconds >= 1:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the operator's own client-side rate limit takes {one.share:.0%} of {phase.name}"
+                f" ({one.seconds:.3g} s)",
+                evidence=(one.evidence,),
+            )
+
+
+def _never_empty(seen: Observed) -> Iterator[Finding]:
+    target = seen.target
+    if target is None or len(seen.rests) < 2:
+        return
+    # The first one is before any work.
+    rests = seen.rests[1:]
+    for series in target.series:
+        if parse(series).name != "workqueue_depth":
+            continue
+        depths = [target.value(series, scrape) or 0 for scrape in rests]
+        if min(depths) >= _QUEUE:
+            name = parse(series).labels.get("name", "")
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the queue {name} is never empty: {min(depths):,.0f} keys or more wait at the end of each phase",
+            )

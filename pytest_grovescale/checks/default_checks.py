@@ -1,0 +1,69 @@
+"""Checks that need no bound of anyone's: judged on every run, whether declared or not. What fails is a finding.
+
+Only checks by which a sound operator passes at any size and speed; what depends on the machine needs a declared bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from ..analysis.result import SEVERITIES, CheckResult, Finding, Severity, TestResult
+from .check import Check, tag_of, text_of
+from .metrics.buckets import HistogramBuckets
+from .metrics.builtin_duplicates import NoBuiltinDuplicates
+from .metrics.counter_resets import CounterResets
+from .metrics.error_rates import ErrorRatio
+from .metrics.function_names import FunctionNameLabels
+from .metrics.names import MetricNames
+from .metrics.series import SeriesGrowth
+
+_DEFAULTS: tuple[tuple[Check, Severity], ...] = (
+    (CounterResets(), "defect"),
+    (ErrorRatio(kind="persistent"), "defect"),
+    (SeriesGrowth(), "defect"),
+    (NoBuiltinDuplicates(), "waste"),
+    (FunctionNameLabels(), "waste"),
+    (HistogramBuckets(family="*"), "note"),
+    (MetricNames(), "note"),
+)
+
+_EVIDENCE = 5
+
+
+def ids() -> list[str]:
+    """Return the ids of the findings that these checks can make."""
+    return [_id(check) for check, _ in _DEFAULTS]
+
+
+def with_defaults(test: TestResult, judge: Callable[[Check], CheckResult]) -> TestResult:
+    """Return a test's result with the findings of the default checks, and without those that a declared check made.
+
+    ``judge`` gives a check's verdict on this test.
+    """
+    if test.profiled or test.disturbed or not test.phases:
+        return test
+    failed = {check.check.partition("(")[0] for check in test.checks if check.verdict in ("fail", "not enforced")}
+    found = [one for one in test.findings if one.check.partition("(")[0] not in failed]
+    declared = {check.check.partition("(")[0] for check in test.checks}
+    for check, severity in _DEFAULTS:
+        if tag_of(check) not in declared and _id(check) not in test.findings_off:
+            found += _finding(judge(check), check, severity)
+    found.sort(key=lambda one: SEVERITIES.index(one.severity))
+    return msgspec.structs.replace(test, findings=tuple(found))
+
+
+def _finding(judged: CheckResult, check: Check, severity: Severity) -> Iterator[Finding]:
+    if judged.verdict == "fail":
+        yield Finding(
+            id=_id(check),
+            severity=severity,
+            text=judged.text,
+            evidence=judged.evidence[:_EVIDENCE],
+            check=text_of(check),
+        )
+
+
+def _id(check: Check) -> str:
+    return tag_of(check).replace("_", "-")

@@ -1,0 +1,77 @@
+"""Defects that work beside the controllers: polls, a Lease that is renewed too often, files that stay open.
+
+Each runs from the operator's start to its end, and only where its defect is enabled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from .api_client import ApiClient
+from .api_errors import ApiError
+from .caches import Caches
+from .defects import LEASE_STORM, OPEN_FILES, POLL, Defects
+from .objects import Object
+from .resources import LEASE, POD
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.4
+_RENEW_S = 0.2
+_LEASE = "grove-reference-operator-heartbeat"
+_MOST_FILES = 900
+"""Below the usual limit of 1024."""
+
+
+@asynccontextmanager
+async def running(api: ApiClient, caches: Caches, namespace: str, defects: Defects) -> AsyncIterator[None]:
+    """Run the enabled defects while the context is open."""
+    files: list[int] = []
+    tasks = []
+    if POLL in defects:
+        tasks.append(asyncio.create_task(_poll(api)))
+    if LEASE_STORM in defects:
+        tasks.append(asyncio.create_task(_renew(api, namespace)))
+    if OPEN_FILES in defects:
+        caches.pods.store.on_change(lambda old, new: _opened(files, old, new))
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for file in files:
+            os.close(file)
+
+
+async def _poll(api: ApiClient) -> None:
+    while True:
+        try:
+            await api.get(f"{POD.collection('')}?limit=500")
+        except (ApiError, TimeoutError) as error:
+            log.warning("poll: %s", error)
+        await asyncio.sleep(_POLL_S)
+
+
+async def _renew(api: ApiClient, namespace: str) -> None:
+    path = LEASE.path(namespace, _LEASE)
+    body = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": {"name": _LEASE, "namespace": namespace}}
+    while True:
+        try:
+            lease = dict(msgspec.json.decode(await api.get(path)))
+            await api.put(path, {**lease, "spec": {"holderIdentity": str(asyncio.get_running_loop().time())}})
+        except ApiError as error:
+            if error.not_found:
+                await api.post(LEASE.collection(namespace), body)
+        await asyncio.sleep(_RENEW_S)
+
+
+def _opened(files: list[int], old: Object | None, new: Object | None) -> None:
+    if old is None and new is not None and len(files) < _MOST_FILES:
+        files += [os.open(os.devnull, os.O_RDONLY) for _ in range(2)]

@@ -1,0 +1,68 @@
+"""The findings of a test: what is wrong with the operator without a declared check, with evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..analysis.result import Finding, Severity, TestResult
+from .document import Answer, Block, Gap, Heading, Item, Tone
+
+TONES: dict[Severity, Tone] = {"defect": "bad", "waste": "doubt", "note": "quiet"}
+
+MAIN = 3
+"""Findings that a summary shows at most."""
+
+
+def main_findings(test: TestResult) -> list[Finding]:
+    """Return the findings below the verdict: the most severe, without notes."""
+    return [one for one in test.findings if one.severity != "note"][:MAIN]
+
+
+def lines(test: TestResult) -> Iterator[Block]:
+    """Yield a line for each of the main findings, and how many more there are."""
+    shown = main_findings(test)
+    for one in shown:
+        yield Item(in_words(one), TONES[one.severity])
+    if shown and len(test.findings) > len(shown):
+        rest = len(test.findings) - len(shown)
+        yield Item(f"and {rest} more finding{'s' * (rest != 1)}, with -v", "quiet")
+
+
+def in_words(finding: Finding) -> str:
+    """Return a finding in one line: ``defect: 60 services … (left-behind)``."""
+    return f"{finding.severity}: {finding.text} ({finding.id})"
+
+
+def findings(test: TestResult) -> Iterator[Block]:
+    """Yield all findings with their evidence and the check that enforces each; nothing without any."""
+    if test.findings:
+        yield Heading(f"Findings: {sums(test.findings)}")
+    elif test.findings_off:
+        yield Gap()
+    yield from _all(test)
+
+
+def _all(test: TestResult) -> Iterator[Block]:
+    for one in test.findings:
+        yield Item(in_words(one), TONES[one.severity])
+        for part in one.evidence:
+            yield Item(part, level=1)
+        if one.check:
+            yield Item(f"enforced by {one.check}", "quiet", level=1)
+    for name, why in test.findings_off.items():
+        yield Item(f"{name} is switched off: {why}", "quiet")
+
+
+def of_tests(tests: Sequence[TestResult]) -> Iterator[Block]:
+    """Yield the findings of all tests; a test without any says so."""
+    for number, test in enumerate(tests):
+        if number:
+            yield Gap()
+        yield Answer(f"{test.test}: {sums(test.findings) or 'no finding'}")
+        yield from _all(test)
+
+
+def sums(found: Sequence[Finding]) -> str:
+    """Return how many findings there are of each severity: ``1 defect, 2 waste, 1 note``."""
+    numbers = {severity: sum(one.severity == severity for one in found) for severity in TONES}
+    return ", ".join(f"{number} {severity}" for severity, number in numbers.items() if number)

@@ -1,0 +1,354 @@
+"""What rules find in recordings with one thing wrong each, and that they find nothing where nothing is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
+from pytest_grovescale.analysis.findings import RULES
+from pytest_grovescale.analysis.result import Finding
+from pytest_grovescale.exposition.families import Family
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
+
+from .simulated import IDENTITIES, PODS, Simulation, full_run, pods
+
+SERVICES = WatchSpec(resource="services", path="/api/v1/namespaces/t/services", fields=("metadata.deletionTimestamp",))
+N = 10
+DEPLOYED, IDLE, DELETED = 6040, 16050, 22_090
+"""End of each phase of `full_run`, ms."""
+
+
+def settled(n: int = N, **options: Any) -> Simulation:
+    """Return a sound run, with its scrape after the workload was gone, and the clean-up after that."""
+    sim = full_run(n, **options)
+    sim.items = [item for item in sim.items if not isinstance(item[2], rec.Closed)]
+    for label, at in (("apply", 112), ("delete", IDLE + 60)):
+        for state in ("begin", "end"):
+            sim.add(rec.Mark(at=sim.at(at), label=label, state=state, count=1))
+    sim.scrape(DELETED + 900, {}, edge="settled")
+    sim.add(rec.Mark(at=sim.at(DELETED + 1000), label="clean-up", state="begin"))
+    sim.request(DELETED + 1010, user="harness", verb="delete", resource="namespaces", name="t")
+    sim.add(rec.Closed(at=sim.at(DELETED + 2000), reason="stopped"))
+    return sim
+
+
+def found(sim: Simulation) -> list[Finding]:
+    return [one for one in analyse(sim.records()).findings if one.severity != "note"]
+
+
+def ids(sim: Simulation) -> set[str]:
+    return {one.id for one in found(sim)}
+
+
+def made(sim: Simulation, name: str, ms: float, *, owner: str = "", finalizers: tuple[str, ...] = ()) -> None:
+    """The operator makes a Service, and the watch shows it."""
+    if SERVICES not in sim.watch_ids:
+        sim.watch(SERVICES, 5)
+    sim.request(ms, verb="create", resource="services", namespace="t", name=name, code=201)
+    seen(sim, name, ms + 10, "added", owner=owner, finalizers=list(finalizers))
+
+
+def seen(sim: Simulation, name: str, ms: float, change: Any, **parts: Any) -> None:
+    watch = sim.watch_ids[SERVICES]
+    sim.add(
+        rec.ObjectSeen(at=sim.at(ms), watch=watch, change=change, name=name, namespace="t", uid=f"uid-{name}", **parts)
+    )
+
+
+def scrape(sim: Simulation, type_: Any, name: str, values: dict[str, float], **labels: str) -> None:
+    """Serve a family at edges: its value, or that of a series with these labels."""
+    text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    series = f"{name}{{{text}}}" if text else name
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.Scraped) and record.edge in values:
+            families = {name: Family(name=name, type=type_, help="h")}
+            samples = {**record.samples, series: values[record.edge]}
+            sim.items[index] = at, order, msgspec.structs.replace(record, samples=samples, families=families)
+
+
+@given(st.integers(min_value=1, max_value=30), st.integers(min_value=0, max_value=1000))
+def test_a_sound_run_has_no_finding(n: int, seed: int) -> None:
+    assert found(full_run(n, seed=seed)) == []
+
+
+def test_nor_has_it_after_its_workload_is_gone() -> None:
+    assert found(settled()) == []
+
+
+def test_each_rule_has_its_reason_and_says_why_it_raises_no_false_alarm() -> None:
+    for rule in RULES.values():
+        reason = sys.modules[rule.__module__].__doc__ or ""
+        assert "\nNo false alarm: " in reason, rule.__module__
+
+
+def test_objects_without_an_owner_are_left_behind() -> None:
+    sim = settled()
+    for number in range(4):
+        made(sim, f"svc-{number}", 200 + number)
+    (left,) = found(sim)
+    assert (left.id, left.severity) == ("left-behind", "defect")
+    assert left.text.startswith("4 services")
+    assert left.evidence == ("t/svc-0, t/svc-1, t/svc-2 and 1 more",)
+
+
+@pytest.mark.parametrize("how", ["owner", "deleted", "before"])
+def test_what_goes_by_itself_or_is_part_of_the_operator_is_not_left_behind(how: str) -> None:
+    sim = settled()
+    for number in range(4):
+        made(sim, f"svc-{number}", 50 if how == "before" else 200, owner="uid-pcs" if how == "owner" else "")
+        if how == "deleted":
+            seen(sim, f"svc-{number}", DELETED - 500, "deleted")
+    assert "left-behind" not in ids(sim)
+
+
+def test_a_finalizer_that_stays_is_named() -> None:
+    sim = settled()
+    made(sim, "svc-0", 200, owner="uid-pcs", finalizers=("a.io/keep",))
+    made(sim, "svc-1", 201, owner="uid-pcs", finalizers=("a.io/keep",))
+    for name in ("svc-0", "svc-1"):
+        seen(sim, name, DELETED - 900, "modified", fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+    (left,) = found(sim)
+    assert left.id == "left-behind"
+    assert "a.io/keep" in left.text
+
+
+def test_without_time_to_react_nothing_is_left_behind() -> None:
+    sim = settled()
+    sim.items = [item for item in sim.items if not (isinstance(item[2], rec.Scraped) and item[2].edge == "settled")]
+    made(sim, "svc-0", 200)
+    assert ids(sim) == set()
+
+
+def test_series_that_name_objects_that_are_gone() -> None:
+    sim = settled()
+    for number in range(3):
+        scrape(sim, "counter", "op_restarts_total", {"settled": 1.0}, pod=f"pod-{number}")
+    (left,) = found(sim)
+    assert (left.id, left.severity) == ("initial-state", "defect")
+    assert left.text.startswith("3 series of op_restarts")
+
+
+def test_open_files_that_stay_in_proportion_to_the_objects() -> None:
+    sim = settled()
+    scrape(sim, "gauge", "process_open_fds", {"start:deploy": 20.0, "settled": 60.0})
+    assert ids(sim) == set()
+    sim = settled()
+    scrape(sim, "gauge", "process_open_fds", {"start:deploy": 20.0, "settled": 420.0})
+    assert ids(sim) == {"initial-state"}
+
+
+EDGES = ("start:deploy", "end:deploy", "end:steady-state", "end:delete", "settled")
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ((0, N, N, 0, 0), False),
+        ((0, N, N, N, N), True),
+        ((0, N, N + 2, 0, 0), True),
+        # A limit that happens to be the number of pods does not begin at 0.
+        ((N, N, N, N, N), False),
+        # Something else.
+        ((0, 3, 4, 2, 2), False),
+    ],
+)
+def test_a_gauge_that_loses_track_of_the_pods(values: tuple[float, ...], wrong: bool) -> None:
+    sim = settled()
+    scrape(sim, "gauge", "op_pods", dict(zip(EDGES, map(float, values), strict=True)))
+    assert ids(sim) == ({"gauge"} if wrong else set())
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("op_pending", True), ("op_clock_skew_seconds", False)])
+def test_a_count_below_zero(name: str, wrong: bool) -> None:
+    sim = settled()
+    scrape(sim, "gauge", name, {"start:deploy": 0.0, "settled": -3.0})
+    assert ids(sim) == ({"gauge"} if wrong else set())
+
+
+def poll(sim: Simulation, start: int, end: int, every: int, **parts: Any) -> None:
+    for ms in range(start, end, every):
+        sim.request(ms, **{"verb": "list", "resource": "nodes", **parts})
+
+
+def test_a_poll_while_nothing_changes_and_its_period() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 2000, IDLE, 1000)
+    (idle,) = [one for one in found(sim) if one.id == "idle-work"]
+    assert idle.severity == "waste"
+    assert idle.evidence == ("list nodes: every 1 s",)
+
+
+def test_a_status_that_is_written_while_nothing_changes() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 2000, IDLE, 700, verb="patch", resource="pods", subresource="status", namespace="t", name="p")
+    assert ("idle-work", "defect") in {(one.id, one.severity) for one in found(sim)}
+
+
+def test_work_that_ends_soon_after_a_change_is_not_idle_work() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 100, DEPLOYED + 3000, 100)
+    assert "idle-work" not in ids(sim)
+
+
+def test_writes_for_a_trigger_that_changes_nothing() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 50, DEPLOYED + 70, 2, verb="patch", resource="pods", namespace="t", name="p")
+    (noop,) = [one for one in found(sim) if one.id == "noop-work"]
+    assert noop.severity == "waste"
+    assert noop.text.endswith("10 times: 10 patch pods")
+
+
+def test_writes_without_effect() -> None:
+    sim = settled()
+    for number in range(8):
+        made(sim, f"svc-{number}", 200 + number, owner="u")
+        for ms in (400, 600):
+            sim.request(ms, verb="patch", resource="services", namespace="t", name=f"svc-{number}")
+        seen(sim, f"svc-{number}", 450, "modified")
+    (wasted,) = found(sim)
+    assert wasted.id == "wasted-writes"
+    assert wasted.text.startswith("8 of 16 writes")
+
+
+def test_writes_of_others_may_be_those_without_effect() -> None:
+    sim = settled()
+    for number in range(8):
+        made(sim, f"svc-{number}", 200 + number, owner="u")
+        for user in ("operator", "kwok"):
+            sim.request(400, user=user, verb="patch", resource="services", namespace="t", name=f"svc-{number}")
+        seen(sim, f"svc-{number}", 450, "modified")
+    assert ids(sim) == set()
+
+
+def test_objects_that_are_deleted_again_and_again() -> None:
+    sim = settled()
+    for number in range(6):
+        for ms in (0, 100):
+            sim.request(IDLE + 200 + ms, verb="delete", resource="configmaps", namespace="t", name=f"c-{number}")
+    assert ids(sim) == {"wasted-writes"}
+
+
+def test_reads_of_what_it_watches() -> None:
+    sim = settled()
+    sim.request(50, 9, verb="watch", resource="pods", stage="ResponseStarted")
+    for number in range(30):
+        sim.request(300 + number, verb="get", resource="pods", namespace="t", name=f"pod-{number}")
+    (reads,) = found(sim)
+    assert (reads.id, reads.evidence) == ("needless-reads", ("30 in deploy",))
+
+
+def test_few_reads_are_left_alone() -> None:
+    sim = settled()
+    sim.request(50, 9, verb="watch", resource="pods", stage="ResponseStarted")
+    for number in range(5):
+        sim.request(300 + number, verb="get", resource="pods", namespace="t", name=f"pod-{number}")
+    assert ids(sim) == set()
+
+
+@pytest.mark.parametrize(("code", "severity"), [(403, "defect"), (422, "defect"), (500, "waste"), (404, None)])
+def test_refused_requests(code: int, severity: str | None) -> None:
+    sim = settled()
+    for number in range(6):
+        # With a growing delay, as client-go's queues have.
+        sim.request(300 + 2**number, verb="patch", resource="jobs", group="batch", namespace="t", name="j", code=code)
+    assert [one.severity for one in found(sim)] == ([severity] if severity else [])
+
+
+def test_retries_without_a_growing_delay() -> None:
+    sim = settled()
+    poll(sim, 300, 3300, 300, verb="patch", resource="jobs", group="batch", namespace="t", name="j", code=500)
+    assert any("without a growing delay" in one.text and one.severity == "defect" for one in found(sim))
+
+
+def test_conflicts() -> None:
+    sim = settled()
+    poll(sim, 300, 320, 1, verb="patch", resource="jobs", group="batch", namespace="t", name="j", code=409)
+    assert ids(sim) == {"refused-requests"}
+
+
+@pytest.mark.parametrize(("every", "wrong"), [(300, True), (2000, False)])
+def test_renewals_of_a_lease(every: int, wrong: bool) -> None:
+    sim = settled()
+    poll(
+        sim, 200, DELETED, every,
+        verb="update", resource="leases", group="coordination.k8s.io", namespace="op", name="leader",
+    )  # fmt: skip
+    assert ids(sim) == ({"housekeeping"} if wrong else set())
+
+
+def test_watches_that_are_opened_again() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 2000, IDLE, 2000, verb="watch", stage="ResponseStarted")
+    assert ids(sim) == {"housekeeping"}
+
+
+def test_an_endpoint_that_never_answers() -> None:
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.phase("deploy", 100, 900, made=pods(0))
+    for ms in (90, 950):
+        sim.add(rec.SourceFailed(at=sim.at(ms), source="scrape:operator", message="no answer"))
+    assert ids(sim) == {"metrics-endpoint"}
+
+
+def left(sim: Simulation) -> None:
+    made(sim, "svc-0", 200)
+    made(sim, "svc-1", 201)
+
+
+def opened(sim: Simulation, **parts: Any) -> Simulation:
+    at, order, first = sim.items[0]
+    assert isinstance(first, rec.Opened)
+    sim.items[0] = at, order, msgspec.structs.replace(first, **parts)
+    return sim
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sim: opened(sim, profiled=True),
+        lambda sim: opened(sim, findings_off={"left-behind": "they are shared"}),
+        lambda sim: opened(sim, identities={**IDENTITIES, "operator": IDENTITIES["harness"]}),
+        lambda sim: opened(sim, audited=False),
+    ],
+    ids=["profiled", "switched-off", "one-user", "no-log"],
+)
+def test_without_ground_there_is_no_finding(change: Callable[[Simulation], Simulation]) -> None:
+    sim = settled()
+    left(sim)
+    assert ids(sim) == {"left-behind"}
+    assert ids(change(sim)) == set()
+
+
+def test_older_recordings_know_no_owners() -> None:
+    sim = settled()
+    left(sim)
+    sim.items = [
+        (at, order, msgspec.structs.replace(record, owner=None) if isinstance(record, rec.ObjectSeen) else record)
+        for at, order, record in sim.items
+    ]
+    assert ids(sim) == set()
+
+
+def test_the_most_severe_come_first() -> None:
+    sim = settled()
+    left(sim)
+    poll(sim, DEPLOYED + 2000, IDLE, 1000)
+    severities = [one.severity for one in analyse(sim.records()).findings]
+    assert severities == sorted(severities)
+    assert severities[0] == "defect"
+
+
+def test_rules_are_pure() -> None:
+    sim = settled()
+    left(sim)
+    contents = contents_of(sim.records())
+    assert result_of(contents).findings == result_of(contents).findings
