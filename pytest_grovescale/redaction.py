@@ -615,6 +615,11 @@ def text(found: str) -> str:
     return _without_secrets(_escaped(found)) if found else found
 
 
+def has_credentials(line: str) -> bool:
+    """Return whether `text` takes credentials out of a line."""
+    return _without_secrets(_escaped(line)).count(REDACTED) > line.count(REDACTED) if line else False
+
+
 def lines(found: Iterable[str]) -> list[str]:
     """Return foreign lines, redacted as by `text`, also secrets that span several of them: there may be fewer lines."""
     together = "\n".join(found)

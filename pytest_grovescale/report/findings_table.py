@@ -14,8 +14,8 @@ MAIN = 3
 
 
 def main_findings(test: TestResult) -> list[Finding]:
-    """Return the findings below the verdict: the most severe, without notes."""
-    return [one for one in test.findings if one.severity != "note"][:MAIN]
+    """Return the findings below the verdict: the most severe, without notes and what the test's failure says."""
+    return [one for one in test.findings if one.severity != "note" and one.text not in test.failure][:MAIN]
 
 
 def lines(test: TestResult) -> Iterator[Block]:

@@ -63,6 +63,9 @@ def _because(test: TestResult) -> str:
             return (test.error or f"the recording broke off: {test.closed_message or test.closed}") + between
         case "failed":
             bad = sum(check.verdict == "fail" for check in checks)
+            found = sum(one.severity != "note" for one in test.findings)
+            if not bad and any(one.text in test.failure for one in test.findings):
+                return f"{found} finding{'s' * (found != 1)}"
             late = next((phase.name for phase in test.phases if phase.outcome not in ("passed", "unfinished")), "")
             return (
                 f"{bad} of {count(len(checks))} checks failed" if bad else f"in {late}" if late else after(test).strip()

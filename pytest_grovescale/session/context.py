@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -28,6 +29,8 @@ class Session:
     progress: Progress
 
     def __post_init__(self) -> None:
+        self.searched: dict[Path, int] = {}
+        """Logs of operators that were searched for credentials → up to which byte."""
         self._portal: Portal | None = None
 
     @property

@@ -240,7 +240,7 @@ class Run:
         budget_enforcement.hold_to_budget(item, running)
         if self.settings.findings == "fail" and not running.profiled:
             with translated_errors():
-                test.settle(running)
+                test.look_for_findings(running)
             budget_enforcement.hold_to_findings(running)
 
     def pause(self) -> None:

@@ -10,7 +10,9 @@ from typing import Literal
 
 import pytest
 
+from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
+from ..analysis.findings import credentials
 from ..cluster.backend import backend
 from ..cluster.handle import Cluster
 from ..errors import RecordingError
@@ -55,7 +57,7 @@ class MeasuredTest:
         self._lost_turn = lost_turn
         self._wanted = ItemConfig.of(item, session.settings)
         self._recorder: Recorder | None = None
-        self._settled = False
+        self._looked = False
         self._ended = False
         self._failed = False
         """Whether pytest has shown a failure of this test; a lost recording then raises no second one."""
@@ -240,7 +242,7 @@ class MeasuredTest:
             self._say(f"kept: namespace {test.namespace} on cluster {test.cluster.name}")
             return
         with translated_errors():
-            self.settle(test)
+            self.look_for_findings(test)
         self._mark_clean_up(test, "begin")
         with translated_errors():
             remove_namespace(
@@ -256,14 +258,30 @@ class MeasuredTest:
             )
         self._mark_clean_up(test, "end")
 
-    def settle(self, test: RunningTest) -> None:
-        """Give the operator time to react, once, where the test has deleted its workloads."""
+    def look_for_findings(self, test: RunningTest) -> None:
+        """Record, once, what findings need and nothing else does: the operator's state after the workload is gone."""
+        if self._session.settings.findings == "off" or self._profiled or self._looked or not test.recorder.alive():
+            return
+        self._looked = True
+        if test.operator is not None:
+            self._settle(test)
+            self._note_credentials(test.operator, test.recorder)
+
+    def _settle(self, test: RunningTest) -> None:
+        """Give the operator time to react, where the test has deleted its workloads."""
         applied = [workload for workload in test.workloads if workload.applied]
-        gone = applied and all(workload.deleted for workload in applied)
-        wanted = self._session.settings.findings != "off" and not self._profiled and not self._settled
-        if wanted and gone and test.operator is not None and not test.failed_phase and test.recorder.alive():
-            self._settled = True
+        if applied and all(workload.deleted for workload in applied) and not test.failed_phase:
             test.recorder.settle(_SETTLED_S)
+
+    def _note_credentials(self, operator: Operator, recorder: Recorder) -> None:
+        """Record which lines of the operator's log have credentials, of those that are new since the last test."""
+        searched = self._session.searched
+        lines = log_files.lines_with_credentials(operator.log, from_byte=searched.get(operator.log, 0))
+        if operator.log.exists():
+            searched[operator.log] = operator.log.stat().st_size
+        if lines:
+            places = ", ".join(f"{operator.log.name}:{number}" for number in lines[:_PLACES])
+            recorder.mark(credentials.MARK, detail=places, count=len(lines))
 
     @staticmethod
     def _mark_clean_up(test: RunningTest, state: Literal["begin", "end"]) -> None:
@@ -279,6 +297,9 @@ Say = Callable[[str], None]
 
 _SETTLED_S = 3.0
 """Time for an operator to delete what it has made, after the workload is gone, s."""
+
+_PLACES = 5
+"""Lines of a log that are named."""
 
 _WITHOUT_OPERATOR_S = 5.0
 """Time for objects to go without an operator that removes their finalizers, s."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from ..recording_index import Contents
 from ..result import SEVERITIES, Finding, TestResult
 from . import (
+    credentials,
     gauges,
     housekeeping,
     idle_work,
@@ -34,6 +35,7 @@ _MODULES = (
     gauges,
     metrics_endpoint,
     refusals,
+    credentials,
     workers,
     idle_work,
     noop_work,

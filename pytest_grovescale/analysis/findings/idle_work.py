@@ -3,8 +3,9 @@
 Level-triggered controllers need no polling: watches deliver every change, and client-go's informers resync from their
 own cache. What an idle operator costs is paid all day by every cluster that runs it, in proportion to its objects.
 
-No false alarm: a window begins a second after the last change by anyone else and lasts two at least; a request counts
-when it comes in both halves, so that it does not end work from before. Leases, Events and reviews have other rules.
+No false alarm: a window begins a second after the last milestone and the last change by anyone else, and lasts two at
+least; a request counts when it comes in both halves, so that it does not end work from before. Leases, Events and
+reviews have other rules.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 The harness changes an annotation; the desired state is what it was. An operator that writes then writes at every resync
 and restart, to all its objects, and each write wakes all that watch them.
 
-No false alarm: writes are counted from the trigger on, those of the idle twin subtracted; of the controllers the one
-that reconciled least often counts, since one trigger may well have to wake another controller for each child.
+No false alarm: writes are counted from the trigger on, those of the idle twin subtracted. A write or two may pass the
+annotation on, as the Deployment controller does to its ReplicaSets: they are a note, unless each trigger has the status
+of the triggered object written. Of the controllers the one that reconciled least often counts, since one trigger may
+have to wake another controller for each child.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from ..run_metrics import WINDOW
 from .observed import Observed, Span
 
 ID = "noop-work"
+
+_PASSED_ON = 2
+"""Writes for each trigger that may be what it asks for."""
 
 _PER_TRIGGER = 3
 """Reconciles of the same object for one trigger from which on something triggers itself."""
@@ -34,6 +39,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     kinds: Counter[str] = Counter()
+    statuses: set[str] = set()
     triggers = 0
     for span in triggered:
         phase = next(one for one in seen.contents.phases if one.start == span.start)
@@ -42,12 +48,14 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
         kinds += Counter(_what(seen, first, span.end)) - anyway
         triggers += span.phase.trigger_writes or span.phase.triggers
+        statuses |= {f"{one.resource}/status" for one in seen.by_harness(first, span.end)}
     if not kinds:
         return
     total = kinds.total()
+    own_status = sum(number for what, number in kinds.items() if what.partition(" ")[2] in statuses)
     yield Finding(
         id=ID,
-        severity="waste",
+        severity="waste" if total > _PASSED_ON * triggers or own_status >= triggers else "note",
         text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} made the operator write {total:,} times: "
         + ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3)),
         check="noop_writes(max=0)",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...recording.records import SETTLED, Mark, ObjectSeen, Request
-from ..api_requests import category_of, counted
+from ..api_requests import HARNESS, category_of, counted
 from ..audit_times import changes_object, qualified
 from ..metrics.history import TargetHistory
 from ..recording_index import Contents, WatchStory
@@ -133,7 +133,7 @@ class Observed:
         self.test = test
         self.operator = test.identities.get(OPERATOR, "")
         """Its user name in the audit log; empty without one of its own."""
-        harness = test.identities.get("harness", "")
+        harness = test.identities.get(HARNESS, "")
         if self.operator == harness:
             self.operator = ""
 
@@ -186,6 +186,11 @@ class Observed:
     @functools.cached_property
     def _own(self) -> list[Sent]:
         return [one for one in self.all_requests if self.operator and one.user == self.operator]
+
+    def by_harness(self, start: int, end: int) -> list[Sent]:
+        """Return the harness's successful writes in a time."""
+        harness = self.test.identities.get(HARNESS, "")
+        return [one for one in self.all_requests if one.changes and one.user == harness and start <= one.received < end]
 
     @functools.cached_property
     def watched_by_operator(self) -> frozenset[str]:
@@ -301,10 +306,13 @@ class Observed:
         for span in self.spans:
             if WINDOW.fullmatch(span.phase.name):
                 continue
-            moments = [at for at in others if span.start <= at < span.end]
-            starts = [span.start, *(at + _QUIET_NS for at in moments)]
+            # Before the last milestone there is work to do, if others write or not; the first second may hold what the
+            # phase before has left to be done.
+            met = [milestone.observed_s or 0.0 for milestone in span.phase.milestones]
+            begin = span.start + (round(max(met) * 1e9) if met else 0)
+            moments = [at for at in others if begin <= at < span.end]
+            starts = [begin, *(at + _QUIET_NS for at in moments)]
             ends = [*moments, span.end]
-            # What the phase before has left to be done is no idle work of this one.
             starts[0] += 0 if span.phase.name.endswith("(idle)") else _QUIET_NS
             windows += [Window(span.phase.name, *pair) for pair in zip(starts, ends, strict=True)]
         long = [window for window in windows if window.seconds >= LEAST_IDLE_S]

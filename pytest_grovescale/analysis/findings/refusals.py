@@ -22,7 +22,8 @@ from .observed import Observed, Sent
 ID = "refused-requests"
 
 _LEAST = 5
-_CONFLICTS = 0.1
+_LEAST_CONFLICTS = 10
+_CONFLICTS = 0.25
 _RETRIES = 6
 _GROWS = 1.5
 
@@ -66,7 +67,7 @@ def _is_conflict(one: Sent) -> bool:
 def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
     writes = Counter(one.what for one in seen.requests if one.verb in ("update", "patch"))
     for what, number in Counter(one.what for one in conflicts).most_common():
-        if number >= _LEAST and number >= _CONFLICTS * writes[what]:
+        if number >= _LEAST_CONFLICTS and number >= _CONFLICTS * writes[what]:
             yield Finding(
                 id=ID,
                 severity="waste",

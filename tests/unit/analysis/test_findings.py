@@ -198,12 +198,34 @@ def test_work_that_ends_soon_after_a_change_is_not_idle_work() -> None:
     assert "idle-work" not in ids(sim)
 
 
+def test_work_towards_a_milestone_is_not_idle_work() -> None:
+    sim = settled()
+    # No one else writes for three seconds, until the last milestone.
+    poll(sim, 700, 3000, 100, verb="patch", resource="jobs", group="batch", namespace="t", name="j")
+    assert "idle-work" not in ids(sim)
+
+
 def test_writes_for_a_trigger_that_changes_nothing() -> None:
     sim = settled()
     poll(sim, DEPLOYED + 50, DEPLOYED + 70, 2, verb="patch", resource="pods", namespace="t", name="p")
     (noop,) = [one for one in found(sim) if one.id == "noop-work"]
     assert noop.severity == "waste"
     assert noop.text.endswith("10 times: 10 patch pods")
+
+
+@pytest.mark.parametrize(
+    ("resource", "subresource", "group", "severity"),
+    [("podcliquesets", "status", "grove.io", "waste"), ("replicasets", "", "apps", "note")],
+)
+def test_one_write_may_pass_the_trigger_on_but_not_to_its_own_status(
+    resource: str, subresource: str, group: str, severity: str
+) -> None:
+    sim = settled()
+    sim.request(
+        DEPLOYED + 50, verb="patch", resource=resource, subresource=subresource, group=group, namespace="t", name="pcs"
+    )
+    (noop,) = analyse(sim.records()).findings
+    assert (noop.id, noop.severity) == ("noop-work", severity)
 
 
 def test_writes_without_effect() -> None:
