@@ -4,8 +4,8 @@ The harness changes an annotation; the desired state is what it was. An operator
 and restart, to all its objects, and each write wakes all that watch them.
 
 No false alarm: writes are counted from the trigger on, those of the idle twin subtracted. A write or two may pass the
-annotation on, as the Deployment controller does to its ReplicaSets: they are a note, unless each trigger has the status
-of the triggered object written. Of the controllers the one that reconciled least often counts, since one trigger may
+annotation on, as the Deployment controller does to its ReplicaSets: they are a note, unless each trigger has the
+triggered object itself written. Of the controllers the one that reconciled least often counts, since one trigger may
 have to wake another controller for each child.
 """
 
@@ -39,7 +39,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     kinds: Counter[str] = Counter()
-    statuses: set[str] = set()
+    triggered_kinds: set[str] = set()
     triggers = 0
     for span in triggered:
         phase = next(one for one in seen.contents.phases if one.start == span.start)
@@ -48,16 +48,17 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
         kinds += Counter(_what(seen, first, span.end)) - anyway
         triggers += span.phase.trigger_writes or span.phase.triggers
-        statuses |= {f"{one.resource}/status" for one in seen.by_harness(first, span.end)}
+        for one in seen.by_harness(first, span.end):
+            triggered_kinds |= {one.resource, f"{one.resource}/status"}
     if not kinds:
         return
     total = kinds.total()
-    own_status = sum(number for what, number in kinds.items() if what.partition(" ")[2] in statuses)
+    to_itself = sum(number for what, number in kinds.items() if what.partition(" ")[2] in triggered_kinds)
+    shown = ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3))
     yield Finding(
         id=ID,
-        severity="waste" if total > _PASSED_ON * triggers or own_status >= triggers else "note",
-        text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} made the operator write {total:,} times: "
-        + ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3)),
+        severity="waste" if total > _PASSED_ON * triggers or to_itself >= triggers else "note",
+        text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {shown}",
         check="noop_writes(max=0)",
     )
 
@@ -81,11 +82,15 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} in {span.phase.name} made {least:,} reconciles of"
+            text=f"{_triggers(triggers)} in {span.phase.name} made {least:,} reconciles of"
             f" {controller}: it triggers itself",
             check=f'noop_reconciles(controller="{controller}", per_trigger=1)',
         )
         return
+
+
+def _triggers(number: int) -> str:
+    return f"{number:,} no-op trigger{'s' * (number != 1)}"
 
 
 def _by_controller(phase: PhaseResult) -> Counter[str]:

@@ -304,7 +304,7 @@ class Observed:
         )
         windows = []
         for span in self.spans:
-            if WINDOW.fullmatch(span.phase.name):
+            if WINDOW.fullmatch(span.phase.name) or not all(one.met for one in span.phase.milestones):
                 continue
             # Before the last milestone there is work to do, if others write or not; the first second may hold what the
             # phase before has left to be done.
