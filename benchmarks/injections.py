@@ -39,6 +39,16 @@ CORE_WAITS: tuple[Suspect, ...] = (
 _FAR = (*_PLAIN, f"--grovescale-operator={DATA / 'far-away.yaml'}")
 
 
+def slow_owner_of(kind: str) -> tuple[str, ...]:
+    """Return the options of a run whose pods are the operator's grandchildren: of an object of this kind."""
+    return (
+        f"--grovescale-cluster={DATA / 'controllers.yaml'}",
+        f"--grovescale-operator={DATA / 'slow-owner.yaml'}",
+        f"--grovescale-set=script={DATA / 'slow_owner.py'}",
+        f"--grovescale-set=kind={kind}",
+    )
+
+
 class Injection(msgspec.Struct, frozen=True, kw_only=True):
     """A fault, and the rows that it must increase."""
 
@@ -106,6 +116,17 @@ INJECTIONS = (
         phase="deploy",
         options=(*_FAR, "--grovescale-set=concurrency=1"),
         without=_FAR,
+    ),
+    *(
+        Injection(
+            name=f"operator makes a {kind} 6 s late",
+            suspects=("operator-idle",),
+            phase="deploy",
+            options=slow_owner_of(kind),
+            without=(*slow_owner_of(kind), "--grovescale-set=delay=0"),
+            test="test_grandchildren",
+        )
+        for kind in ("Deployment", "StatefulSet", "Job")
     ),
     Injection(
         name="CPU hog on all cores",

@@ -392,6 +392,7 @@ Suspect = Literal[
     "operator-queue",
     "operator-rate-limit",
     "operator-api",
+    "operator-idle",
     "api-server",
     "api-server-core-wait",
     "scheduler",
@@ -399,15 +400,17 @@ Suspect = Literal[
     "kwok",
     "kwok-core-wait",
     "garbage-collector",
+    "workload-controllers",
     "controller-manager-core-wait",
     "machine",
     "unattributed",
 ]
 """What a phase's time is attributed to: the operator's CPU use; its keys waiting for a worker; its client-side rate
-limit; its requests at the API server; the API server's CPU; pods waiting for the scheduler or for kwok; deletions
-waiting for the garbage collector; a saturated machine; unattributed time (idle gaps). ``…-core-wait``: the same, while
-the process that was waited for was runnable without a core; ``api-server-core-wait`` is that of API server and etcd,
-while requests of any suspect were under way."""
+limit; its requests at the API server; nothing that it did while it was waited for; the API server's CPU; pods waiting
+for the scheduler or for kwok; deletions waiting for the garbage collector; objects waiting for Kubernetes' workload
+controllers (Deployment, Job …) to make or change them; a saturated machine; unattributed time (idle gaps).
+``…-core-wait``: the same, while the process that was waited for was runnable without a core; ``api-server-core-wait``
+is that of API server and etcd, while requests of any suspect were under way."""
 
 
 class BottleneckRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from ..report.format import count
 from ..report.tables import Column
 from . import matrix, matrix_runs
 from . import matrix as matrix_checks
-from .matrix import CLEAN, Asked, Cell, Expectation, Matrix
+from .matrix import CLEAN, FINDINGS, Asked, Cell, Expectation, Matrix
 from .matrix_runs import REFERENCE, SCENARIO, Runs
 
 SCHEMA_VERSION = 1
@@ -75,6 +75,11 @@ def blocks(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[Block]:
     yield Table(
         [Column("defect", code=True), Column("caught by"), Column("which says", wraps=True)],
         [list(row) for row in caught(matrix, cells)],
+    )
+    yield Gap()
+    yield Table(
+        [Column("defect", code=True), Column("found although no check is declared", wraps=True)],
+        [[cell.defect, cell.text] for cell in cells if cell.check == FINDINGS],
     )
     wrong = [cell for cell in cells if not cell.holds]
     yield Gap()

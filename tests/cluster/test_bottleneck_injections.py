@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.injections import CORE_WAITS, DATA, phases_of, seconds_of
+from benchmarks.injections import CORE_WAITS, DATA, phases_of, seconds_of, slow_owner_of
 from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
 from pytest_grovescale.analysis.contention import sentence
 from pytest_grovescale.analysis.result import PhaseResult, Suspect
@@ -26,6 +26,7 @@ QPS = 4
 OPERATOR_QPS = 12
 """It makes some ten requests for each replica."""
 PODS_READY_MS = 15_000
+OWNER_LATE_S = 8
 HOGS = 4
 """On each core."""
 
@@ -64,6 +65,11 @@ def slow_collector(folder: Path) -> Sequence[str]:
     return [cluster(folder, "slow-collector.yaml", limits), "--grovescale-operator=none"]
 
 
+def slow_owner(folder: Path) -> Sequence[str]:
+    """The pods are grandchildren: what is late is the operator's part, not the Deployment controller's."""
+    return [*slow_owner_of("Deployment"), f"--grovescale-set=delay={OWNER_LATE_S}"]
+
+
 def waited_for(phase: PhaseResult) -> Suspect:
     """Return who was waited for longest."""
     rows = [row for row in phase.bottlenecks if row.suspect not in ACROSS]
@@ -78,8 +84,9 @@ def waited_for(phase: PhaseResult) -> Suspect:
         (slow_pods, "test_pods", "deploy", "kwok", 0.9 * PODS_READY_MS / 1000),
         (slow_operator, "test_pods", "deploy", "operator-rate-limit", 8.0),
         (slow_collector, "test_collection", "delete", "garbage-collector", PODS / QPS / 2),
+        (slow_owner, "test_grandchildren", "deploy", "operator-idle", 0.9 * OWNER_LATE_S),
     ],
-    ids=["scheduler", "pods", "operator", "collector"],
+    ids=["scheduler", "pods", "operator", "collector", "owner"],
 )
 def test_who_is_slowed_is_named(
     slowed: Callable[[Path], Sequence[str]],

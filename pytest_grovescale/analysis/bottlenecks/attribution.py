@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from .operator_activity import (
     without_limited,
 )
 from .rate_limit import Spell, limited_spells, shares_of
-from .wait_graph import SERVER, Taken, Waits, take_out, turns, waits_of_phase
+from .wait_graph import COLLECTOR, CONTROLLERS, SERVER, Taken, Waits, take_out, turns, waits_of_phase
 
 WORDS: Mapping[Suspect, str] = {
     "operator-cpu": "operator using CPU",
@@ -35,6 +36,7 @@ WORDS: Mapping[Suspect, str] = {
     "operator-queue": "work-queue wait (upper bound)",
     "operator-rate-limit": "operator held by its client-side rate limit",
     "operator-api": "operator waiting for its requests",
+    "operator-idle": "operator idle while it was waited for",
     "api-server": "API server CPU-bound",
     "api-server-core-wait": "API server waiting for a core",
     "scheduler": "pods waiting for the scheduler",
@@ -42,6 +44,7 @@ WORDS: Mapping[Suspect, str] = {
     "kwok": "pods waiting for the simulated kubelet (kwok)",
     "kwok-core-wait": "simulated kubelet (kwok) waiting for a core",
     "garbage-collector": "objects waiting for the garbage collector",
+    "workload-controllers": "objects waiting for Kubernetes' workload controllers",
     "controller-manager-core-wait": "controller manager waiting for a core",
     "machine": "machine saturated",
     "unattributed": "unattributed",
@@ -66,14 +69,19 @@ _USERS: Mapping[str, Suspect] = {
     "system:kube-scheduler": "scheduler",
     "system:kube-controller-manager": "garbage-collector",
     "system:serviceaccount:kube-system:generic-garbage-collector": "garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller": "garbage-collector",
     "system:serviceaccount:kube-system:kwok-controller": "kwok",
 }
 """Default user names of the components → suspect."""
 
+_CONTROLLER = re.compile(r"system:serviceaccount:kube-system:[\w-]+-controller")
+"""The controller manager's controllers where each has an identity (``--use-service-account-credentials``)."""
+
 _EVIDENCE: Mapping[Suspect, str] = {
     "scheduler": "pods until their binding was answered, by the audit log",
     "kwok": "objects until kwok's write to them was answered, by the audit log",
-    "garbage-collector": "objects until the controller manager's write to them was answered, by the audit log",
+    "garbage-collector": "objects until the controller manager's deletion of them was answered, by the audit log",
+    "workload-controllers": "objects until the controller manager had made or changed them, by the audit log",
 }
 
 _PROCESSES: Mapping[str, tuple[str, ...]] = {
@@ -81,6 +89,7 @@ _PROCESSES: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("kube-scheduler",),
     "kwok": ("kwok",),
     "garbage-collector": ("kube-controller-manager",),
+    CONTROLLERS: ("kube-controller-manager",),
     SERVER: (API_SERVER, "etcd"),
 }
 """Actor → the processes that do its work."""
@@ -90,6 +99,7 @@ _CORE_WAITS: Mapping[str, Suspect] = {
     "scheduler": "scheduler-core-wait",
     "kwok": "kwok-core-wait",
     "garbage-collector": "controller-manager-core-wait",
+    CONTROLLERS: "controller-manager-core-wait",
     SERVER: "api-server-core-wait",
 }
 
@@ -192,7 +202,8 @@ def attribution_rows(
 
 def _actors(contents: Contents) -> dict[str, str]:
     """Return user → actor in the table; a role that is no suspect keeps its name."""
-    actors: dict[str, str] = dict(_USERS)
+    users = {request.user for request in contents.requests}
+    actors: dict[str, str] = {user: CONTROLLERS for user in users if _CONTROLLER.fullmatch(user)} | dict(_USERS)
     actors |= {user: _ROLES.get(role, role) for user, role in roles(contents.opened.identities).items()}
     return actors
 
@@ -217,6 +228,7 @@ def _in_flight(
     for user in {request.user for request in requests}:
         if (actor := actors.get(user, user)) != OPERATOR:
             by_actor[actor] += spans_of(requests, user, contents.clock)
+    by_actor[CONTROLLERS] += by_actor[COLLECTOR]
     return {**by_actor, OPERATOR: way.spans}
 
 
@@ -246,14 +258,15 @@ def _of_requests(mine: Activity, taken: Taken, way: Sent) -> str:
 
 
 def _core_waits(taken: Taken, demand_of: Mapping[str, Sequence[Demand]], length: float) -> list[BottleneckRow]:
-    rows = []
+    seconds: dict[Suspect, float] = {}
+    evidence: dict[Suspect, str] = {}
     for actor, suspect in _CORE_WAITS.items():
         if actor in taken.waiting:
             whole = sum(demand.waiting_s or 0.0 for demand in demand_of[actor])
             while_waited_for = "requests were under way" if actor == SERVER else "it was waited for"
-            evidence = f"while {while_waited_for}; its threads waited {whole:.2f} s in the phase, all together"
-            rows.append(bottleneck_row(suspect, taken.waiting[actor], of=length, evidence=evidence))
-    return rows
+            seconds[suspect] = seconds.get(suspect, 0.0) + taken.waiting[actor]
+            evidence[suspect] = f"while {while_waited_for}; its threads waited {whole:.2f} s in the phase, all together"
+    return [bottleneck_row(suspect, seconds[suspect], of=length, evidence=evidence[suspect]) for suspect in seconds]
 
 
 def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) -> list[BottleneckRow]:
@@ -268,9 +281,10 @@ def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) 
     rows = [
         bottleneck_row(suspect, others[suspect], of=length, evidence=_EVIDENCE[suspect]) for suspect in sorted(suspects)
     ]
+    if known and OPERATOR in contents.opened.identities:
+        evidence = "it was waited for, used no CPU and had no request under way: a delay, a sleep, a lock, a lost event"
+        rows.append(bottleneck_row("operator-idle", mine.still, of=length, evidence=evidence))
     parts = {"no object waited": sum(turn.idle for turn in taken.turns)}
-    if known:
-        parts["the operator was idle while it was waited for"] = mine.still
     parts |= {f"{actor} was waited for": others[actor] for actor in sorted(others) if actor not in _EVIDENCE}
     left_out = 0.0 if known else mine.still + sum(mine.passed_on.values())
     return [

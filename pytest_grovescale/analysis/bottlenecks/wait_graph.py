@@ -5,20 +5,28 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
 from ...recording.conditions import WatchSpec
 from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
+from ..api_requests import HARNESS
 from ..audit_times import changes_object, namespace_of, qualified
 from ..recording_index import Contents, PhaseSpan, WatchStory
 from ..result import OPERATOR
 from .cpu_clocks import Demand, Window
 
 _MARKED = "metadata.deletionTimestamp"
+_DELETES = frozenset({"delete", "deletecollection"})
+_LEVELS = 10
+"""Owners above an object that are followed."""
 
 Key = tuple[str, str]
 """(namespace, name)."""
+
+COLLECTOR, CONTROLLERS = "garbage-collector", "workload-controllers"
+"""The controller manager, where it deletes, and where it makes or changes objects: often one user does both."""
 
 SERVER = "api-server"
 """The API server with its etcd, which all requests wait for."""
@@ -30,6 +38,7 @@ class Step(NamedTuple):
     received: int
     completed: int
     user: str
+    deletes: bool = False
 
 
 class Wait(NamedTuple):
@@ -38,6 +47,8 @@ class Wait(NamedTuple):
     user: str
     start: int
     end: int
+    deletes: bool = False
+    """Whether it waited to be deleted."""
 
 
 class Waits(NamedTuple):
@@ -86,6 +97,7 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
     if not counts:
         return None
     until = _arrived(contents, phase)
+    owners = _Owners(contents, phase)
     counted = {count.watch for count in counts if not count.name}
     named: dict[WatchSpec, set[str]] = defaultdict(set)
     for count in counts:
@@ -95,9 +107,9 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         [
             wait
             for spec in sorted(counted, key=lambda spec: (spec.resource, spec.path))
-            for wait in _Story(contents, phase, spec, until).waits(None)
+            for wait in _Story(contents, phase, spec, until, owners).waits(None)
         ],
-        [wait for spec, names in named.items() for wait in _Story(contents, phase, spec, until).waits(names)],
+        [wait for spec, names in named.items() for wait in _Story(contents, phase, spec, until, owners).waits(names)],
     )
 
 
@@ -109,11 +121,52 @@ def _arrived(contents: Contents, phase: PhaseSpan) -> int:
     return end
 
 
+class _Owners:
+    """The owners of objects, as far as watches have shown them, and who made or deleted each in a phase.
+
+    The harness is not waited for: what it makes or deletes is the workload itself.
+    """
+
+    def __init__(self, contents: Contents, phase: PhaseSpan) -> None:
+        self._places: dict[str, tuple[str, Key]] = {}
+        self._owner: dict[str, str] = {}
+        for story in contents.watches.values():
+            for key, events in story.objects.items():
+                for event in events:
+                    if event.owner is not None:
+                        self._places[event.uid] = story.opened.spec.resource, key
+                        self._owner[event.uid] = event.owner
+        self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
+        if not any(self._owner.values()):
+            return
+        harness = contents.opened.identities.get(HARNESS)
+        for request in contents.requests:
+            deletes = request.verb == "delete"
+            makes = request.code == HTTPStatus.CREATED and not request.subresource
+            if request.user == harness or not (deletes or makes) or not changes_object(request):
+                continue
+            offset = contents.clock.offset(request.at)
+            step = Step(request.received_wall - offset, request.completed_wall - offset, request.user, deletes)
+            if step.completed > phase.start:
+                self._steps[qualified(request), (request.namespace, request.name)].append(step)
+
+    def steps(self, uid: str, *, until: int) -> list[Step]:
+        """Return by whom, and when, the owners above an object were made or deleted until a moment, in order."""
+        found: list[Step] = []
+        owner = self._owner.get(uid, "")
+        for _ in range(_LEVELS):
+            if owner not in self._places:
+                break
+            found += [step for step in self._steps.get(self._places[owner], []) if step.completed < until]
+            owner = self._owner.get(owner, "")
+        return sorted(found, key=lambda step: step.completed)
+
+
 class _Story:
     """The objects of one watch in one phase, and the writes behind them."""
 
-    def __init__(self, contents: Contents, phase: PhaseSpan, spec: WatchSpec, until: int) -> None:
-        self._start, self._until = phase.start, until
+    def __init__(self, contents: Contents, phase: PhaseSpan, spec: WatchSpec, until: int, owners: _Owners) -> None:
+        self._start, self._until, self._owners = phase.start, until, owners
         self._seen = _seen(contents, spec)
         self._steps: dict[Key, list[Step]] = defaultdict(list)
         self._unnamed: dict[str, list[Step]] = defaultdict(list)
@@ -127,18 +180,26 @@ class _Story:
         self._mark_collections()
 
     def waits(self, names: set[str] | None) -> Iterable[Wait]:
-        """Yield the waits of all objects, or of those with these names."""
-        for (_, name), steps in self._steps.items():
-            if names is not None and name not in names:
+        """Yield the waits of all objects, or of those with these names.
+
+        Until an object's owner was made, or deleted, it waited for the user who did that: a pod of a Job that an
+        operator makes waits for the operator first, and only then for the Job controller.
+        """
+        for key, steps in self._steps.items():
+            if names is not None and key[1] not in names:
                 continue
+            own = sorted(steps, key=lambda one: one.completed)
+            events = self._seen.get(key, [])
+            before = self._owners.steps(events[0].uid, until=own[0].completed) if events else []
             since = self._start
-            for step in sorted(steps, key=lambda one: one.completed):
+            for step in [*before, *own]:
                 if step.completed > since:
-                    yield Wait(step.user, since, step.completed)
+                    yield Wait(step.user, since, step.completed, step.deletes)
                     since = step.completed
 
     def _take(self, request: Request, offset: int) -> None:
-        step = Step(request.received_wall - offset, request.completed_wall - offset, request.user)
+        deletes = request.verb in _DELETES
+        step = Step(request.received_wall - offset, request.completed_wall - offset, request.user, deletes)
         if step.completed < self._start or step.received > self._until:
             return
         # The log gives a Namespace object its own name as namespace; a watch shows it without one.
@@ -183,7 +244,7 @@ class _Story:
                 behind = [step for step in collections if moment is not None and step.received <= moment]
                 if moment is not None and behind and moment >= self._start:
                     last = max(behind)
-                    self._steps[key].append(Step(last.received, moment, last.user))
+                    self._steps[key].append(Step(last.received, moment, last.user, deletes=True))
 
 
 def _seen(contents: Contents, spec: WatchSpec) -> dict[Key, list[ObjectSeen]]:
@@ -281,6 +342,8 @@ class _Tally:
 def _events(waits: Iterable[Wait], kind: int, actors: Mapping[str, str]) -> Iterable[_Event]:
     for wait in waits:
         actor = actors.get(wait.user, wait.user)
+        if actor == COLLECTOR and not wait.deletes:
+            actor = CONTROLLERS
         yield _Event(wait.start, kind, actor, 1)
         yield _Event(wait.end, kind, actor, -1)
 

@@ -84,3 +84,17 @@ async def _own(scale: Scale, owner: str, children: list[str]) -> None:
 
 async def _delete(scale: Scale, owner: str) -> None:
     await scale.client.delete(await scale.client.resource("configmaps"), owner, scale.namespace)
+
+
+def test_grandchildren(scale: Scale) -> None:
+    """Pods of an object that the operator makes for a ConfigMap."""
+    pods = scale.parameter("replicas", 60)
+    with scale.phase("deploy", timeout="2m") as deploy:
+        deploy.milestone("pods-ready", conditions.count("pods", pods, ready=True))
+        scale.run(_ask(scale, pods))
+
+
+async def _ask(scale: Scale, pods: int) -> None:
+    metadata = {"name": "ask", "namespace": scale.namespace, "labels": {"children": "some"}}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"pods": str(pods)}}
+    await scale.client.create(body)
