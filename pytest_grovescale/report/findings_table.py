@@ -18,9 +18,9 @@ def main_findings(test: TestResult) -> list[Finding]:
     return [one for one in test.findings if one.severity != "note" and one.text not in test.failure][:MAIN]
 
 
-def lines(test: TestResult) -> Iterator[Block]:
-    """Yield a line for each of the main findings, and how many more there are."""
-    shown = main_findings(test)
+def lines(test: TestResult, most: int = MAIN) -> Iterator[Block]:
+    """Yield a line for each of the main findings, at most so many, and how many more there are."""
+    shown = main_findings(test)[:most]
     for one in shown:
         yield Item(in_words(one), TONES[one.severity])
     if shown and len(test.findings) > len(shown):

@@ -145,7 +145,7 @@ def _answer(test: TestResult, *, most: int | None = None) -> Iterator[Block]:
     verdict, _, because = summary.verdict_line(test).partition(": ")
     yield Answer(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), tone)
     yield from _few_of(summary.reasons(test), tone=tone, most=most)
-    yield from findings_table.lines(test)
+    yield from findings_table.lines(test, findings_table.MAIN if most is None else most - 1)
     yield from _few_of(summary.caveats(test), tone="doubt", most=most)
 
 

@@ -14,7 +14,7 @@ from pytest_grovescale.analysis.comparability import in_force
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.analysis.profiles.comparison import NotProfiled
 from pytest_grovescale.analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched
-from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, Contention, Suspect
+from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, Contention, Finding, Suspect
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read
 from pytest_grovescale.report.html import files
@@ -56,10 +56,18 @@ CHECKS = (
         verdict="not enforced", figure=120e6, bound=100e6, unit="bytes", text="operator peak memory 120 MB > 100 MB",
     ),
 )  # fmt: skip
+HOSTILE = "</script><script>document.title='taken over'</script><img src=x onerror=\"document.title='taken over'\">"
+FINDINGS = (
+    Finding(
+        id="left-behind", severity="defect", text="60 services that the operator made still exist",
+        evidence=("t/svc-0, t/svc-1 and 58 more",), check='phase.milestone("services-gone", …)',
+    ),
+    Finding(id="idle-work", severity="waste", text=f"it asked for {HOSTILE}"),
+    Finding(id="metric-names", severity="note", text="a name in camelCase"),
+)  # fmt: skip
 NAMES = ("baseline", "candidate")
 WHY = "py-spy is not permitted to read the process"
 REMEDY = "Run it as root."
-HOSTILE = "</script><script>document.title='taken over'</script><img src=x onerror=\"document.title='taken over'\">"
 
 
 def run_page(folder: Path, *, extra: str = "") -> Path:
@@ -100,6 +108,8 @@ def judged_page(folder: Path) -> Path:
         ended="failed",
         phases=(deploy, *others),
         checks=CHECKS,
+        findings=FINDINGS,
+        findings_off={"gauge": "it is a limit"},
         command="python -m pytest --grovescale tests/scale/test_pods.py::test_pods --grovescale-param=replicas=100",
     )
     before = baseline_test(test)

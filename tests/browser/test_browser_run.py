@@ -58,10 +58,21 @@ def test_a_judged_run_gives_the_answer_first(reader: Reader, judged_page: Path) 
     ]  # fmt: skip
     assert reader.texts(".tile .change")[0] == "+25.0 % against main"
     order = [
-        reader.find(part).location["y"] for part in (".answer", ".tiles", "#t0-strip", "#t0-checks", "#t0-bottlenecks")
+        reader.find(part).location["y"]
+        for part in (".answer", ".tiles", "#t0-strip", "#t0-findings", "#t0-checks", "#t0-bottlenecks")
     ]
     assert order == sorted(order)
     assert [text.split(":")[0] for text in reader.texts("#t0-strip .milestones li")] == ["1–2", "3", "4–5"]
+
+
+def test_findings_stand_in_the_answer_and_with_their_evidence_in_a_section(reader: Reader, judged_page: Path) -> None:
+    reader.open(judged_page)
+    assert any("left-behind" in line for line in reader.texts(".answer li.bad"))
+    assert not any("metric-names" in line for line in reader.texts(".answer li"))
+    assert reader.texts("#t0-findings .badge") == ["defect", "waste", "note"]
+    assert "t/svc-0" in reader.text("#t0-findings details[open] li")
+    assert reader.text("#t0-findings > p") == "gauge is switched off: it is a limit"
+    assert reader.run("return document.title") != "taken over"
 
 
 def test_the_command_is_copied_or_selected(reader: Reader, judged_page: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_grovescale.log_files import last_lines, what_to_do
+from pytest_grovescale.log_files import last_lines, lines_with_credentials, what_to_do
 
 GO = ["starting", "fatal error: all goroutines are asleep - deadlock!", "runtime stack:"]
 STACKS = [f"goroutine {number} [select]:" for number in range(500)]
@@ -51,3 +51,13 @@ def test_what_the_machine_refuses_a_program_has_a_next_step() -> None:
     assert "ulimit -n" in what_to_do("file descriptor limit of etcd process is too low; please set higher")
     assert "ulimit -f" in what_to_do("failed to create WAL: file too large")
     assert what_to_do("Error: unknown flag: --no-such-flag") == ""
+
+
+def test_lines_with_credentials_are_found_by_their_number(tmp_path: Path) -> None:
+    lines = ["starting", "password=hunter2hunter2", "took 3 s", "", "Authorization: Bearer abc123def456ghi789"]
+    log = written(tmp_path, lines)
+    assert lines_with_credentials(log) == [2, 5]
+    assert lines_with_credentials(log, from_byte=len(lines[0]) + len(lines[1]) + 2) == [5]
+    assert lines_with_credentials(tmp_path / "none.log") == []
+    # What is redacted already is none.
+    assert lines_with_credentials(written(tmp_path, ["password=[redacted]"])) == []

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.result import (
     CheckResult,
     Evidence,
+    Finding,
     MilestoneResult,
     PhaseResult,
     StackGroup,
@@ -55,13 +56,14 @@ def test_the_verdict_comes_first_then_why_then_what_inflates_the_figures(snapsho
 @pytest.mark.parametrize("phases", [1, 4, 20])
 def test_the_answer_has_at_most_25_lines(width: int, phases: int) -> None:
     many = tuple(msgspec.structs.replace(DEPLOY, name=f"deploy-{n}", outcome="timeout") for n in range(phases))
+    findings = tuple(Finding(id="idle-work", severity="defect", text="it works " * 20) for _ in range(5))
     checks = tuple(
         CheckResult(
             check=f"cpu({n})", subject="operator CPU", verdict="fail", text="operator CPU 6.84 s > 5 s", phase="p"
         )
         for n in range(30)
     )
-    for test in (TEST, PASSED, msgspec.structs.replace(TEST, phases=(*many, STEADY), checks=checks)):
+    for test in (TEST, PASSED, msgspec.structs.replace(TEST, phases=(*many, STEADY), checks=checks, findings=findings)):
         assert len(render_summary(test, width=width).splitlines()) <= 25
 
 

@@ -1,0 +1,60 @@
+"""Checks that every run is judged by: what fails is a finding, unless a declared check says so already."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.result import CheckResult, Finding, TestResult
+from pytest_grovescale.checks.check import Check, tag_of, text_of
+from pytest_grovescale.checks.default_checks import ids, with_defaults
+from tests.unit.checks.noop_run import NoopRun
+
+
+def judged(test: TestResult, *failing: str) -> list[str]:
+    """Return the ids of the findings where these checks fail, and all others pass."""
+
+    def judge(check: Check) -> CheckResult:
+        verdict = "fail" if tag_of(check) in failing else "pass"
+        return CheckResult(check=text_of(check), verdict=verdict, text="why", evidence=("a", "b"))  # type: ignore[arg-type]
+
+    return [one.id for one in with_defaults(test, judge).findings]
+
+
+RUN = msgspec.structs.replace(NoopRun().result(), findings=())
+
+
+def test_what_fails_is_a_finding_the_most_severe_first() -> None:
+    assert judged(RUN) == []
+    assert judged(RUN, "metric_names", "no_builtin_duplicates", "counter_resets") == [
+        "counter-resets",
+        "no-builtin-duplicates",
+        "metric-names",
+    ]
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "inconclusive", "not enforced"])
+def test_a_declared_check_speaks_for_itself(verdict: str) -> None:
+    declared = CheckResult(check="counter_resets(max=3)", verdict=verdict, text="…")  # type: ignore[arg-type]
+    assert judged(msgspec.structs.replace(RUN, checks=(declared,)), "counter_resets") == []
+
+
+def test_what_a_failed_check_says_is_not_said_again() -> None:
+    found = Finding(id="noop-work", severity="waste", text="…", check="noop_writes(max=0)")
+    test = msgspec.structs.replace(RUN, findings=(found,))
+    failed = CheckResult(check="noop_writes(max=0)", verdict="fail", text="…")
+    assert judged(test) == ["noop-work"]
+    assert judged(msgspec.structs.replace(test, checks=(failed,))) == []
+    assert judged(msgspec.structs.replace(test, checks=(msgspec.structs.replace(failed, verdict="pass"),))) == [
+        "noop-work"
+    ]
+
+
+def test_a_rule_that_is_switched_off_is_not_judged() -> None:
+    assert judged(msgspec.structs.replace(RUN, findings_off={"counter-resets": "why"}), "counter_resets") == []
+    assert "counter-resets" in ids()
+
+
+@pytest.mark.parametrize("change", [{"profiled": True}, {"disturbed": "others were there"}, {"phases": ()}])
+def test_a_run_that_proves_nothing_has_none(change: dict[str, object]) -> None:
+    assert judged(msgspec.structs.replace(RUN, **change), "counter_resets") == []
