@@ -17,7 +17,7 @@ from ..analysis.pair_contention import limit_of
 from ..analysis.result import NO_OPERATOR
 from ..atomic_write import json_text
 from ..checks import Scales
-from ..errors import RecordingError, UsageError
+from ..errors import ExitCode, RecordingError, UsageError
 from ..operator.definition import load
 from ..report import comparison_table, document, scaling_table
 from ..report.html.background import Background
@@ -243,7 +243,10 @@ def _tell(
         json_text(found) if json else document.text(comparison_table.blocks(found.parts, found.profiles), color=color)
     )
     _say_files(screen, output.write_comparison(folder, found, behind))
-    return output.exit_code(found.parts, fail_on)
+    code = output.exit_code(found.parts, fail_on)
+    if found.verdict == "inconclusive" and code == ExitCode.PASSED:
+        screen.say("exit code 0 although it can't be told: --fail-on=inconclusive makes it 4")
+    return code
 
 
 def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:

@@ -228,7 +228,27 @@ def answer(comparisons: Sequence[Comparison]) -> str:
         "ok": f"No regression: {plan.b} is not slower than {plan.a}{_bounded(comparisons)}",
         "inconclusive": f"Can't tell whether {plan.b} is slower than {plan.a}: {_undecided(comparisons)}",
     }
-    return texts[found]
+    return texts[found] + _worse_ungated(comparisons, found)
+
+
+def _worse_ungated(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> str:
+    """Return which metrics outside of the gate are worse, in words; empty without any.
+
+    Empty also where the gate has answered already: the others then mostly follow from it.
+    """
+    worse = [
+        metric
+        for comparison in comparisons
+        for metric in comparison.metrics
+        if not metric.gated and metric.verdict == "regression"
+    ]
+    if found in ("broken", "regression") or not worse:
+        return ""
+    # Counts first: a difference of them is no matter of the machine.
+    worse.sort(key=lambda metric: metric.unit not in COUNTS)
+    named = "; ".join(f"{describe(metric.key)} {change(metric)}" for metric in worse[:_NAMED])
+    more = f", and {len(worse) - _NAMED} more" if len(worse) > _NAMED else ""
+    return f". Worse, but not gated: {named}{more}"
 
 
 def _comparatives(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> tuple[str, str]:

@@ -111,6 +111,16 @@ def test_the_first_line_is_the_answer(snapshot: SnapshotAssertion) -> None:
     assert " + 500" in more
 
 
+def test_what_is_worse_outside_of_the_gate_stands_in_the_answer() -> None:
+    plan = msgspec.structs.replace(DEPLOY, gated=("rss:deploy",))
+    said = answer([compare(plan, pairs(DEPLOY_BASE, add={"api:deploy": 900}), machine=MACHINE)])
+    assert said.startswith("No regression: ")
+    assert said.endswith("requests by the operator, deploy +15.0 %")
+    slower = answer([compare(plan, pairs(DEPLOY_BASE, 1.2, add={"api:deploy": 900, "rss:deploy": 1e8}))])
+    assert slower.startswith("optimized needs more than baseline: ")
+    assert "not gated" not in slower
+
+
 def test_counts_are_more_or_fewer_and_not_slow(snapshot: SnapshotAssertion) -> None:
     more = noop(1.0, noop_writes=500)
     assert first_line(more).startswith("optimized needs more than baseline: ")
