@@ -50,9 +50,9 @@ def _selftest_power(options: argparse.Namespace) -> int:
 
 
 def _selftest_defects(options: argparse.Namespace) -> int:
-    from ..selftest import matrix_table
+    from ..selftest import commands
 
-    return matrix_table.selftest_defects(
+    return commands.selftest_defects(
         options.reports.absolute(),
         only=options.only,
         resume=options.resume,

@@ -40,7 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     definition: ClusterDefinition
     binaries: Mapping[str, Binary]
-    """Paths of the binaries in the backend."""
+    """Those that the backend needs, by name."""
     run_id: str = ""
     allowed_contexts: tuple[str, ...] = ()
     """kubeconfig contexts that may be used although they are not on this machine."""

@@ -1,21 +1,30 @@
-"""Output of `grovescale selftest`: how well comparisons distinguish slower from equal, and whether that suffices."""
+"""``grovescale selftest``: how well comparisons tell slower from equal, and checks and rules a defect from none."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
+from .. import resources
 from ..analysis.pair_contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
 from ..atomic_write import json_text
-from ..errors import ExitCode
+from ..bench import target_test
+from ..bench.screen import Screen
+from ..errors import ExitCode, UsageError
 from ..report import document as report
 from ..report.document import Block, Gap, Line, Table
 from ..report.format import count, percent
 from ..report.tables import Column
+from . import matrix, matrix_runs, matrix_table
+from .matrix import CLEAN, Asked, Cell
+from .matrix_runs import REFERENCE, SCENARIO, Runs
 from .power import (
     COMPARISONS,
     RECORDED,
@@ -171,3 +180,66 @@ def _row(drawn: Drawn) -> list[str]:
 def _interval(share: Share) -> str:
     """Return a share to a hundredth of a percent (one in ten thousand), with its interval."""
     return f"{share.share:.2%} ({share.low:.2%} to {share.high:.2%})".replace("%", " %")
+
+
+def selftest_defects(
+    reports: Path,
+    *,
+    only: Sequence[str],
+    resume: str | None,
+    again: bool,
+    json: bool = False,
+    stream: TextIO,
+    write: Write,
+    color: bool,
+) -> int:
+    """Run the bundled operator clean and with each defect, and judge every run by every check.
+
+    ``again``: a defect with an unexpected cell is measured a second time, and that result counts. Returns PASSED when
+    all cells match the matrix, else FAILED. Raises UsageError for an unknown defect in ``only``.
+    """
+    expected = matrix.read()
+    if unknown := sorted({*only} - {*expected.defects, CLEAN}):
+        raise UsageError(f"no defect {', '.join(unknown)}", next_step=f"There are: {', '.join(expected.defects)}.")
+    asked = matrix.asked(expected)
+    folder = matrix_runs.folder_of(reports, resume)
+    scenario = target_test.find(str(resources.find(target_test.SCENARIOS, SCENARIO)))
+    screen = Screen(stream)
+    screen.say(f"selftest in {os.path.relpath(folder)}; after an interruption: grovescale selftest defects --resume")
+    runs = Runs(folder, expected, scenario)
+    names = [name for name in (CLEAN, *expected.defects) if not only or name in only]
+    try:
+        cells = _cells(runs, asked, names, screen)
+        wrong = [name for name in names if any(cell.defect == name and not cell.holds for cell in cells)]
+        if again and wrong:
+            screen.say(f"measured a second time, which counts: {', '.join(wrong)}")
+            for name in wrong:
+                runs.forget(name)
+            found = [cell for cell in cells if cell.defect not in wrong] + _cells(runs, asked, wrong, screen)
+            cells = sorted(found, key=lambda cell: names.index(cell.defect))
+    finally:
+        screen.close()
+    shown = report.text(matrix_table.blocks(expected, cells), width=matrix_table.WIDTH, color=color).rstrip("\n")
+    write(json_text(matrix_table.document(cells)) if json else shown)
+    screen.say(
+        "wrote " + ", ".join(os.path.relpath(file) for file in matrix_table.write_files(folder, expected, cells))
+    )
+    return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED
+
+
+def _cells(runs: Runs, asked: Mapping[str, Sequence[Asked]], names: Sequence[str], screen: Screen) -> list[Cell]:
+    """Return the results of all checks for these defects."""
+    cells: list[Cell] = []
+    with contextlib.closing(matrix_runs.make(runs, [REFERENCE, *names], screen)) as made:
+        _, clean = next(made)
+        checks = matrix.bounded(asked, clean)
+        for name, measured in made:
+            cells += matrix.cells(runs.matrix, checks, name, measured)
+            screen.say(_line(name, cells, names))
+    return cells + [matrix_runs.growth_cell(runs, name, screen) for name in names]
+
+
+def _line(name: str, cells: Sequence[Cell], names: Sequence[str]) -> str:
+    wrong = [cell.check for cell in cells if cell.defect == name and not cell.holds]
+    said = f"differs in {', '.join(wrong)}" if wrong else "as expected"
+    return f"{names.index(name) + 1} of {len(names)}, {name}: {said}"

@@ -1,30 +1,19 @@
-"""The defect matrix as text, Markdown and JSON; ``grovescale selftest defects``."""
+"""The defect matrix as text, Markdown and JSON."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
-from typing import TextIO
 
 import msgspec
 
-from .. import resources
-from ..atomic_write import json_text
-from ..bench import target_test
-from ..bench.screen import Screen
 from ..bench.stored_files import named_errors, write_json
-from ..errors import ExitCode, UsageError
 from ..report import document as report
 from ..report.document import Block, Gap, Item, Line, Table
 from ..report.format import count
 from ..report.tables import Column
-from . import matrix, matrix_runs
-from . import matrix as matrix_checks
-from .matrix import CLEAN, FINDINGS, Asked, Cell, Expectation, Matrix
-from .matrix_runs import REFERENCE, SCENARIO, Runs
+from .matrix import FINDINGS, Cell, Expectation, Matrix
 
 SCHEMA_VERSION = 1
 JSON, MARKDOWN = "defects.json", "defects.md"
@@ -133,67 +122,3 @@ def _symbol(cell: Cell) -> str:
     if not cell.holds:
         return _DIFFERS[cell.said]
     return _MAY[cell.said] if cell.expected == "may" else _HELD[cell.expected]
-
-
-Write = Callable[[str], None]
-
-
-def selftest_defects(
-    reports: Path,
-    *,
-    only: Sequence[str],
-    resume: str | None,
-    again: bool,
-    json: bool = False,
-    stream: TextIO,
-    write: Write,
-    color: bool,
-) -> int:
-    """Run the bundled operator clean and with each defect, and judge every run by every check.
-
-    ``again``: a defect with an unexpected cell is measured a second time, and that result counts. Returns PASSED when
-    all cells match the matrix, else FAILED. Raises UsageError for an unknown defect in ``only``.
-    """
-    expected = matrix.read()
-    if unknown := sorted({*only} - {*expected.defects, CLEAN}):
-        raise UsageError(f"no defect {', '.join(unknown)}", next_step=f"There are: {', '.join(expected.defects)}.")
-    asked = matrix_checks.asked(expected)
-    folder = matrix_runs.folder_of(reports, resume)
-    scenario = target_test.find(str(resources.find(target_test.SCENARIOS, SCENARIO)))
-    screen = Screen(stream)
-    screen.say(f"selftest in {os.path.relpath(folder)}; after an interruption: grovescale selftest defects --resume")
-    runs = Runs(folder, expected, scenario)
-    names = [name for name in (CLEAN, *expected.defects) if not only or name in only]
-    try:
-        cells = _cells(runs, asked, names, screen)
-        wrong = [name for name in names if any(cell.defect == name and not cell.holds for cell in cells)]
-        if again and wrong:
-            screen.say(f"measured a second time, which counts: {', '.join(wrong)}")
-            for name in wrong:
-                runs.forget(name)
-            found = [cell for cell in cells if cell.defect not in wrong] + _cells(runs, asked, wrong, screen)
-            cells = sorted(found, key=lambda cell: names.index(cell.defect))
-    finally:
-        screen.close()
-    shown = report.text(blocks(expected, cells), width=WIDTH, color=color).rstrip("\n")
-    write(json_text(document(cells)) if json else shown)
-    screen.say("wrote " + ", ".join(os.path.relpath(file) for file in write_files(folder, expected, cells)))
-    return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED
-
-
-def _cells(runs: Runs, asked: Mapping[str, Sequence[Asked]], names: Sequence[str], screen: Screen) -> list[Cell]:
-    """Return the results of all checks for these defects."""
-    cells: list[Cell] = []
-    with contextlib.closing(matrix_runs.make(runs, [REFERENCE, *names], screen)) as made:
-        _, clean = next(made)
-        checks = matrix_checks.bounded(asked, clean)
-        for name, measured in made:
-            cells += matrix_checks.cells(runs.matrix, checks, name, measured)
-            screen.say(_line(name, cells, names))
-    return cells + [matrix_runs.growth_cell(runs, name, screen) for name in names]
-
-
-def _line(name: str, cells: Sequence[Cell], names: Sequence[str]) -> str:
-    wrong = [cell.check for cell in cells if cell.defect == name and not cell.holds]
-    said = f"differs in {', '.join(wrong)}" if wrong else "as expected"
-    return f"{names.index(name) + 1} of {len(names)}, {name}: {said}"
