@@ -57,10 +57,10 @@ faults: $(READY) ## break 120 runs on purpose and answer four questions of each;
 	$(BIN)/grovescale setup
 	$(BIN)/python -m tools.faults --markdown=reports/faults.md --keep=reports/faults $(ARGS)
 
-# One defect of each kind: API traffic, idle behaviour, work left undone, served metrics.
-DEFECTS := clean noop-writes hot-loop orphan name-label
+# One defect of each kind: API traffic, idle behaviour, work left undone, served metrics, and three for rules alone.
+DEFECTS := clean noop-writes hot-loop orphan name-label unowned void-writes lone-worker
 
-selftest: $(READY) ## the power of comparisons, and every check against some defects and none; about 5 minutes
+selftest: $(READY) ## the power of comparisons, and every check against some defects and none; about 6 minutes
 	$(BIN)/grovescale setup
 	$(BIN)/grovescale selftest power
 	$(BIN)/grovescale selftest defects --again $(addprefix --only=,$(DEFECTS)) $(ARGS)

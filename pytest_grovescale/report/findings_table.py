@@ -63,6 +63,10 @@ def of_tests(tests: Sequence[TestResult]) -> Iterator[Block]:
 
 
 def sums(found: Sequence[Finding]) -> str:
-    """Return how many findings there are of each severity: ``1 defect, 2 waste, 1 note``."""
+    """Return how many findings there are of each severity: ``3 defects, 2 waste, 1 note``."""
     numbers = {severity: sum(one.severity == severity for one in found) for severity in TONES}
-    return ", ".join(f"{number} {severity}" for severity, number in numbers.items() if number)
+    return ", ".join(
+        f"{number} {severity}{'s' * (number != 1 and severity != 'waste')}"
+        for severity, number in numbers.items()
+        if number
+    )

@@ -113,7 +113,6 @@ def _contradiction(seen: Observed, name: str, values: Mapping[int, float]) -> Fi
         severity="defect",
         text=f"{name} is {values[worst]:,.0f} {seen.target.when(worst)}, when there are {counts[what][worst]:,} {what}",
         evidence=(f"it was equal to their number {seen.target.when(agreed)}: {counts[what][agreed]:,}",),
-        check=f"invariant: {name} against the number of {what}",
     )
 
 

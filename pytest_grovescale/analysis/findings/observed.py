@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...recording.records import SETTLED, Mark, ObjectSeen, Request
+from .. import contention
 from ..api_requests import HARNESS, category_of, counted
 from ..audit_times import changes_object, qualified
 from ..metrics.history import TargetHistory
@@ -317,6 +318,10 @@ class Observed:
             windows += [Window(span.phase.name, *pair) for pair in zip(starts, ends, strict=True)]
         long = [window for window in windows if window.seconds >= LEAST_IDLE_S]
         return sorted(long, key=lambda window: window.start - window.end)
+
+    def contended(self, span: Span) -> bool:
+        """Return whether other programs took so much of the machine in a phase that its times mean little."""
+        return contention.contended(span.phase.contention, limit=self.test.contention_limit)
 
     def under_way(self, span: Span) -> float:
         """Return how many of the operator's requests were under way in a phase, on average; watches left out."""

@@ -5,8 +5,9 @@ the operator's requests: how many are under way on average), its CPU clock the o
 that wait for something of the operator's own: a lock, a sleep, a poll for a condition that should be an event. Each
 keeps its key and its place. (Little's law: the number under way on average is the sum of their times over the time.)
 
-No false alarm: the surplus counts from three workers and half of the busy ones on, in phases of a second and more,
-where the operator had a core to spare; a client-side rate limit, which is such a wait, is named as what it is; a queue
+No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
+none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more
+that other programs did not disturb; a client-side rate limit, which is such a wait, is named as what it is; a queue
 counts at rest.
 """
 
@@ -24,11 +25,8 @@ ID = "workers"
 _RATE_LIMITED = 0.2
 _QUEUE = 5
 _WAITING = 3.0
-_WAITING_SHARE = 0.5
+_WAITING_SHARE = 0.4
 _LONG_ENOUGH_S = 1.0
-
-_CORES = 0.7
-"""Use of cores from which on an event loop of one thread is what busy workers wait for."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -37,7 +35,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if waits:
         yield max(waits, key=lambda wait: (wait.keys > 0, wait.share)).finding()
     for span in seen.spans:
-        yield from _of_phase(span.phase, explained=bool(waits))
+        yield from _of_phase(span.phase, explained=bool(waits) or seen.contended(span))
     yield from _never_empty(seen)
 
 
@@ -48,11 +46,12 @@ class _Wait(NamedTuple):
     busy: float
     under_way: float
     working: float
+    """Share of the time in which the operator ran or was runnable: with one event loop, all its workers wait then."""
     keys: int
 
     @property
     def surplus(self) -> float:
-        return self.busy - self.under_way - self.working
+        return self.busy * (1 - self.working) - self.under_way
 
     @property
     def share(self) -> float:
@@ -66,8 +65,8 @@ class _Wait(NamedTuple):
             text=f"of {self.busy:.1f} busy workers (mostly of {name}) in {self.phase.name}, {self.surplus:.1f} waited"
             " neither for the API server nor for a core: for a lock, a sleep or a condition",
             evidence=(
-                f"requests under way {self.under_way:.1f}, working or waiting for a core {self.working:.2f}, on average"
-                f" over {self.phase.seconds:.1f} s",
+                f"{self.under_way:.1f} requests under way on average over {self.phase.seconds:.1f} s, in"
+                f" {self.working:.0%} of which the operator ran or waited for a core",
                 *([f"up to {self.keys:,} keys waited for a worker"] if self.keys else []),
             ),
             check=f'no_blocked_workers(phase="{self.phase.name}")',
@@ -77,7 +76,7 @@ class _Wait(NamedTuple):
 def _waiting(seen: Observed, span: Span) -> _Wait | None:
     cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
     limited = any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks)
-    if cpu is None or cpu.cores > _CORES or limited or not seen.log_whole or not seen.operator:
+    if cpu is None or limited or not seen.log_whole or not seen.operator or seen.contended(span):
         return None
     if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
         return None
@@ -85,7 +84,7 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
         phase=span.phase,
         busy=sum(row.busy_workers or 0.0 for row in span.phase.workers),
         under_way=seen.under_way(span),
-        working=cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds,
+        working=min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds),
         keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
     )
     return found if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) else None
