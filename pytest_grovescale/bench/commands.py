@@ -245,7 +245,7 @@ def _tell(
     _say_files(screen, output.write_comparison(folder, found, behind))
     code = output.exit_code(found.parts, fail_on)
     if found.verdict == "inconclusive" and code == ExitCode.PASSED:
-        screen.say("exit code 0 although it can't be told: --fail-on=inconclusive makes it 4")
+        screen.say("exit code 0 although the comparison is inconclusive: --fail-on=inconclusive makes it 4")
     return code
 
 

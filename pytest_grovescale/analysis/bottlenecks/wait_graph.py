@@ -151,7 +151,7 @@ class _Owners:
                 self._steps[qualified(request), (request.namespace, request.name)].append(step)
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
-        """Return by whom, and when, the owners above an object were made or deleted until a moment, in order."""
+        """Return who made or deleted the owners above an object, and when, until a moment, in order."""
         found: list[Step] = []
         owner = self._owner.get(uid, "")
         for _ in range(_LEVELS):
