@@ -22,7 +22,7 @@ from .metrics.series import SeriesGrowth
 _DEFAULTS: tuple[tuple[Check, Severity], ...] = (
     (CounterResets(), "defect"),
     (ErrorRatio(kind="persistent"), "defect"),
-    (SeriesGrowth(), "defect"),
+    (SeriesGrowth(), "waste"),
     (NoBuiltinDuplicates(), "waste"),
     (FunctionNameLabels(), "waste"),
     (HistogramBuckets(family="*"), "note"),

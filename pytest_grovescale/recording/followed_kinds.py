@@ -30,46 +30,62 @@ _LOOK_S = 0.02
 
 
 class FollowedKinds:
-    """The collections that objects of the operator are in, and which objects it has made there.
+    """The collections that objects of the operator and the workload are in, and which objects those are.
 
-    ``operator``: its user name in the audit log; empty for none.
+    ``operator`` and ``harness``: their user names in the audit log; without one for the operator nothing is followed.
+    ``recorder``: its own.
     """
 
-    def __init__(self, watches: Watches, *, operator: str, others: frozenset[str]) -> None:
+    def __init__(self, watches: Watches, *, operator: str, harness: str, recorder: str) -> None:
         self._watches = watches
         self._operator = operator
-        self._others = others
-        """User names of the harness and the recorder, whose objects the test knows."""
+        self._harness = harness
+        self._recorder = recorder
         self._followed: dict[str, Watch] = {}
         self._made: dict[str, set[ObjectKey]] = defaultdict(set)
-        """Collection → the objects that the operator has made in it, of those that the log names."""
+        """Collection → the objects that the operator has made in it, of those that the log names; `_workload`, the
+        harness."""
+        self._workload: dict[str, set[ObjectKey]] = defaultdict(set)
+        self._began = False
+
+    def begin(self) -> None:
+        """Note that a phase begins. What was made before the first is no workload, and part of the operator itself.
+
+        A Lease, say, or a Secret with its certificate.
+        """
+        if not self._began:
+            self._began = True
+            self._made.clear()
 
     def created(self, request: Request, path: str) -> None:
         """Take in a request that made an object in the collection at ``path``; follow that, if it is not followed."""
         by_operator = request.user == self._operator
-        in_between = request.group in _WORKLOADS and request.user not in self._others
-        if not self._operator or request.resource in _NOT_FOLLOWED or not (by_operator or in_between):
+        by_harness = request.user == self._harness and self._began
+        in_between = request.group in _WORKLOADS and request.user not in (self._harness, self._recorder)
+        wanted = by_operator or by_harness or in_between
+        if not self._operator or request.resource in _NOT_FOLLOWED or not wanted:
             return
         if path not in self._followed:
             if len(self._followed) >= MAX_FOLLOWED:
                 return
             resource = f"{request.resource}.{request.group}" if request.group else request.resource
             self._followed[path] = self._watches.follow(WatchSpec(resource=resource, path=path, fields=FIELDS))
-        if by_operator and request.name:
-            self._made[path].add((request.namespace, request.name))
-
-    def forget(self) -> None:
-        """Take what the operator has made so far as part of itself: a Lease, a Secret with its certificate."""
-        self._made.clear()
+        if request.name and (by_operator or by_harness):
+            (self._made if by_operator else self._workload)[path].add((request.namespace, request.name))
 
     async def settled(self, timeout: float) -> None:
-        """Return when all objects that the operator has made are gone, or have an owner with which they go.
+        """Return when the workload is gone, and with it, or to go with their owners, all that the operator has made.
 
         Or after ``timeout`` seconds: what is there then, the operator has left behind.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while loop.time() < deadline:
-            if not any(self._followed[path].unowned(keys) for path, keys in self._made.items()):
+            if not self._unsettled():
                 return
             await asyncio.sleep(_LOOK_S)
+
+    def _unsettled(self) -> bool:
+        return any(self._followed[path].holds(keys) for path, keys in self._workload.items()) or any(
+            self._followed[path].holds(keys, unowned=True) for path, keys in self._made.items()
+        )

@@ -65,7 +65,8 @@ class Session:
         self.kinds = FollowedKinds(
             self.watches,
             operator=users.get("operator", ""),
-            others=frozenset(users[role] for role in ("harness", RECORDER) if role in users),
+            harness=users.get("harness", ""),
+            recorder=users.get(RECORDER, ""),
         )
         self.audit = (
             AuditLog(
@@ -118,8 +119,6 @@ class Session:
             audit=self.audit,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._began = False
-        """Whether a phase has begun."""
 
     def start(self, broken: Callable[[], None]) -> None:
         """Start the background tasks; ``broken`` is called when one of them fails."""
@@ -171,9 +170,7 @@ class Session:
                 await self.watches.ensure(command.specs, command.timeout)
             case protocol.BeginPhase():
                 await self.phases.begin(command)
-                if not self._began:
-                    self._began = True
-                    self.kinds.forget()
+                self.kinds.begin()
             case protocol.EndPhase():
                 self._report_stalls()
                 return await self.phases.end(command)

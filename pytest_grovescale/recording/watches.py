@@ -111,9 +111,10 @@ class Watch:
         self._tries = 0
         self._outage = False
 
-    def unowned(self, keys: Iterable[ObjectKey]) -> bool:
-        """Return whether one of these objects exists and has no owner: nothing but its creator will delete it."""
-        return any(key in self._known and not self._known[key].owner for key in keys)
+    def holds(self, keys: Iterable[ObjectKey], *, unowned: bool = False) -> bool:
+        """Return whether one of these objects exists; ``unowned``: without an owner with which it would go."""
+        found = (self._known[key] for key in keys if key in self._known)
+        return any(not (unowned and seen.owner) for seen in found)
 
     async def run(self) -> None:
         """Keep the watch open until cancelled, or refused before it was ever live."""

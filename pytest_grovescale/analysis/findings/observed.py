@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import NamedTuple
 
 from ...recording.records import SETTLED, Mark, ObjectSeen, Request
@@ -234,7 +235,7 @@ class Observed:
         """Resource → objects that the operator made while it was under test, of those that the log names."""
         found: dict[str, set[ObjectId]] = defaultdict(set)
         for one in self.requests:
-            if one.code == 201 and not one.subresource and one.name:
+            if one.code == HTTPStatus.CREATED and not one.subresource and one.name:
                 found[one.resource].add(one.object)
         return {resource: frozenset(names) for resource, names in found.items()}
 
@@ -243,16 +244,27 @@ class Observed:
         """Resources of which only the operator made objects, with generated names, which the log does not have."""
         makers: dict[str, set[str]] = defaultdict(set)
         for one in self.all_requests:
-            if one.verb == "create" and one.code == 201 and not one.subresource and not one.name:
+            if one.verb == "create" and one.code == HTTPStatus.CREATED and not one.subresource and not one.name:
                 makers[one.resource].add(one.user)
         return frozenset(resource for resource, users in makers.items() if users == {self.operator})
 
     @functools.cached_property
     def workload_gone(self) -> bool:
-        """Whether the harness deleted its workload at last, in a phase that passed: all of it should be gone."""
+        """Whether the harness deleted its workload at last, in a phase that passed, and none of it is left."""
         acts = [mark for mark in self.contents.marks if mark.label in _WORKLOAD and mark.state == "end"]
         last = self.test.phases[-1] if self.test.phases else None
-        return bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
+        asked = bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
+        harness = self.test.identities.get(HARNESS, "")
+        workload = {
+            (one.resource, one.object)
+            for one in self.all_requests
+            if one.user == harness and one.code == HTTPStatus.CREATED
+        }
+        return asked and not any(
+            (resource, (life.namespace, life.name)) in workload and life.exists(self.end)
+            for resource, lives in self.lives.items()
+            for life in lives
+        )
 
     @functools.cached_property
     def settled(self) -> bool:

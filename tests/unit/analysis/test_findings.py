@@ -120,6 +120,14 @@ def test_a_finalizer_that_stays_is_named() -> None:
     assert "a.io/keep" in left.text
 
 
+def test_while_the_workload_goes_nothing_is_left_behind() -> None:
+    sim = settled()
+    made(sim, "svc-0", 200)
+    sim.request(150, user="harness", verb="patch", resource="services", namespace="t", name="asked", code=201)
+    seen(sim, "asked", 160, "added", owner="", finalizers=["a.io/slow"])
+    assert ids(sim) == set()
+
+
 def test_without_time_to_react_nothing_is_left_behind() -> None:
     sim = settled()
     sim.items = [item for item in sim.items if not (isinstance(item[2], rec.Scraped) and item[2].edge == "settled")]
