@@ -45,6 +45,8 @@ Rule = Literal[
     "builtin-collision",
     "builtin-duplicate",
     "buckets",
+    "inconsistent",
+    "value",
     "series",
     "syntax",
 ]

@@ -46,15 +46,28 @@ _SHAPES = {
     "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
     "a pod's name": re.compile(r"[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
     "an object's namespace and name": re.compile(r"[a-z0-9][a-z0-9-]*/[a-z][a-z0-9]*-[a-z0-9-]*[0-9][a-z0-9-]*"),
-    "a time": re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"),
+    "a name with a ReplicaSet's hash": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)[bcdf-hj-np-tv-z2-9]{8,10}"),
+    "a generated name": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)(?=\d*[a-z])[bcdf-hj-np-tv-z2-9]{5}"),
+    "a ULID": re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}"),
+    "an email address": re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
+    "a time": re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"),
     "a hash": re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
-    "an address": re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"),
+    "an address": re.compile(
+        r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|\[?(?=.*[0-9a-f]:)(?=(?:.*:){2})[0-9a-f:]{3,45}\]?(?::\d+)?", re.IGNORECASE
+    ),
+    "a number with many digits": re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE),
     "a URL": re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE),
     "a path": re.compile(r"(?:/[^/\s]+){3,}/?"),
     "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
 }
 """What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
 (k8s.io/apimachinery/pkg/util/rand)."""
+
+
+_NUMBERED = re.compile(r"(.*[a-z].*[-_./])\d+")
+"""What ends in a number of its own: a StatefulSet's pod, a replica."""
+
+_MANY_NUMBERS = 5
 
 
 class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
@@ -162,11 +175,15 @@ def _describes_process(family: Served) -> bool:
 
 def _shape_of(values: Iterable[str]) -> tuple[str, str] | None:
     """Return what a value looks like, and that value; None where none looks unbounded."""
+    stems: dict[str, list[str]] = {}
     for value in values:
         for looks, pattern in _SHAPES.items():
             if pattern.fullmatch(value):
                 return looks, value
-    return None
+        if (numbered := _NUMBERED.fullmatch(value)) is not None:
+            stems.setdefault(numbered[1], []).append(value)
+    most = max(stems.values(), key=len, default=[])
+    return ("one of many that differ in a number", most[0]) if len(most) >= _MANY_NUMBERS else None
 
 
 def _count(values: Mapping[str, object]) -> str:

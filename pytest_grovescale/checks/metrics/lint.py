@@ -12,7 +12,7 @@ from ...errors import ExpositionError, ExpositionLineError
 from ...exposition.body import Limits
 from ...exposition.families import Exposition
 from ...exposition.reader import Reader
-from . import buckets, builtin_duplicates, function_names, labels, names, series
+from . import buckets, builtin_duplicates, function_names, labels, names, series, values
 from .families import Problem, Served, served
 
 MOST_LINES = 20
@@ -80,6 +80,7 @@ def _problems(surface: Surface, every: list[Served], own: list[Served], rules: L
     yield from builtin_duplicates.problems(surface, every, own)
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
+    yield from values.problems(own, surface.samples, surface.native)
 
 
 def _ignored(problem: Problem, ignore: Iterable[str]) -> bool:

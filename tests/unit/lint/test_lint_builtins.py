@@ -58,7 +58,10 @@ def test_the_catalogue() -> None:
     ],
 )
 def test_names_that_promise_what_a_built_in_says(name: str, kind: str, meant: str) -> None:
-    series = [f'{name}_bucket{{controller="c",le="+Inf"}}'] if kind == "histogram" else ['{controller="c"}']
+    series = ['{controller="c"}']
+    if kind == "histogram":
+        parts = {"bucket": ',le="+Inf"', "sum": "", "count": ""}
+        series = [f'{name}_{part}{{controller="c"{more}}}' for part, more in parts.items()]
     found = problems(ACTIVE, family(name, kind, *series))
     assert [(problem.rule, problem.fix) for problem in found] == [
         ("builtin-duplicate", f"take it away, and read {meant}")

@@ -30,6 +30,14 @@ def test_labels_that_nobody_can_bound_are_found_by_name(label: str) -> None:
         "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
         "10.244.3.17",
         "10.244.3.17:8080",
+        "fd00:10:244::3",
+        "[2001:db8::1]:8443",
+        "web-7d4b9c6f5d",
+        "web-x2x9z",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "someone@example.com",
+        "2026-11-21",
+        "0.0035612",
         "https://10.96.0.1:443/api",
         "/api/v1/namespaces/default/pods",
         "pods web-0 is forbidden: exceeded quota team-a in this namespace",
@@ -45,6 +53,7 @@ def test_values_that_look_endless_are_found(value: str) -> None:
     "value",
     [
         *("", "true", "0", "200", "409", "PATCH", "podclique", "PodCliqueSet", "requeue_after", "not_found", "0.99"),
+        *("::", "a:b", "leader-elector", "kube-proxy", "pod-worker", "0.999", "1.5", "us-east-1a", "x-large", "web-0"),
         *("apps/v1", "storage.k8s.io/v1", "v1.36.3", "/metrics", "/api", "grove.io", "kube-system", "on-cpu", "1e+06"),
         "The object has been modified",
         "podcliqueset-controller",
@@ -110,8 +119,8 @@ def test_times_of_creation_are_the_client_librarys() -> None:
 
 
 def test_buckets_and_quantiles_are_no_labels_of_the_author() -> None:
-    buckets = [f'x_seconds_bucket{{le="{number}"}}' for number in range(MANY + 5)]
-    assert rules(family("x_seconds", "histogram", *buckets, 'x_seconds_bucket{le="+Inf"}')) == []
+    buckets = [f'x_seconds_bucket{{le="{number}"}}' for number in (*range(1, MANY + 5), "+Inf")]
+    assert rules(family("x_seconds", "histogram", *buckets, "x_seconds_sum", "x_seconds_count")) == []
 
 
 def test_one_fault_for_a_label_however_many_series_with_an_example(snapshot: SnapshotAssertion) -> None:
@@ -138,3 +147,11 @@ def test_any_value_is_judged_in_time(value: str) -> None:
 def test_hostile_values_take_no_time() -> None:
     for value in ("a" * 16_000, "/a" * 8_000 + " ", "a-" * 8_000, "a b " * 4_000, "1" * 16_000, "0a" * 8_000 + "-"):
         problems(family("x_things", "gauge", f'{{part="{value}"}}'))
+
+
+def test_values_that_differ_in_a_number_at_their_end_are_found() -> None:
+    numbered = [f'{{part="web-{number}"}}' for number in range(5)]
+    assert rules(family("x_things", "gauge", *numbered)) == ["unbounded-values"]
+    assert rules(family("x_things", "gauge", *numbered[:4])) == []
+    # Devices and cores are numbered without a hyphen, and are as many as the machine has.
+    assert rules(family("x_things", "gauge", *(f'{{part="loop{number}"}}' for number in range(9)))) == []

@@ -42,9 +42,15 @@ TYPES: tuple[MetricType, ...] = ("counter", "gauge", "histogram", "summary", "un
         (family("x_things", "gauge", '{le="1"}'), ["reserved-suffix"]),
         (family("x_things", "gauge", '{quantile="1"}'), ["reserved-suffix"]),
         (family("x_seconds", "summary", '{quantile="1"}', "x_seconds_sum", "x_seconds_count"), []),
-        (family("x_seconds", "summary", '{le="1"}'), ["reserved-suffix"]),
+        (
+            family("x_seconds", "summary", '{le="1"}', 'x_seconds_sum{le="1"}', 'x_seconds_count{le="1"}'),
+            ["reserved-suffix"],
+        ),
         (family("x_last_timestamp_seconds", "gauge"), []),
-        (family("x_last_timestamp_seconds", "summary", "x_last_timestamp_seconds_sum"), ["reserved-suffix"]),
+        (
+            family("x_timestamp_seconds", "summary", "x_timestamp_seconds_sum", "x_timestamp_seconds_count"),
+            ["reserved-suffix"],
+        ),
         (family("x_gauge", "gauge"), ["type-in-name"]),
         (family("x_counter_total", "counter"), ["type-in-name"]),
         (family("x_summary_seconds", "gauge"), ["type-in-name"]),

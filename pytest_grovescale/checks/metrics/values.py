@@ -1,0 +1,218 @@
+"""Values of one response that contradict themselves, their type or their name.
+
+Histograms and summaries: https://prometheus.io/docs/concepts/metric_types/ and the OpenMetrics specification (counts
+are whole numbers that only grow, the +Inf bucket is the count, a sum lies between what the buckets allow). Counters
+never fall below zero. Ratios, infos and times as https://prometheus.io/docs/practices/naming/ names them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from ...exposition.families import Series
+from .families import Problem, Rule, Served, written
+
+LabelSet = tuple[tuple[str, str], ...]
+
+_SLACK = 1e-6
+"""Of a sum, relative: floating-point additions."""
+
+_PERCENT = 2.0
+"""A ratio from here on is taken for percent: an overcommitment may be somewhat above 1."""
+
+_LATEST_S = 4.1e9
+"""The year 2100: a time in seconds beyond it is one in milliseconds or less."""
+
+
+def problems(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str] = ()) -> Iterator[Problem]:
+    """Yield what is wrong with the values of families; ``native``: those that have exponential buckets."""
+    exponential = set(native)
+    for family in families:
+        match family.family.type:
+            case "histogram" if family.name not in exponential:
+                yield from _first(family, "inconsistent", _histogram(family, samples))
+            case "summary":
+                yield from _first(family, "inconsistent", _summary(family, samples))
+            case "counter":
+                yield from _first(family, "value", _counter(family, samples))
+            case "gauge" | "unknown" | "info":
+                yield from _first(family, "value", _gauge(family, samples))
+            case _:
+                pass
+
+
+def _first(family: Served, rule: Rule, faults: Iterable[tuple[str, str, str]]) -> Iterator[Problem]:
+    """Yield a family's first fault of each kind: (what is wrong, an example, the fix)."""
+    said: set[str] = set()
+    for says, series, fix in faults:
+        if fix not in said:
+            said.add(fix)
+            yield Problem(family=family.name, rule=rule, says=says, series=series, fix=fix)
+
+
+def _by_labels(family: Served, suffix: str, without: str = "") -> dict[LabelSet, list[Series]]:
+    found: dict[LabelSet, list[Series]] = defaultdict(list)
+    for one in family.series:
+        if one.name == family.name + suffix and (not without or without in one.labels):
+            found[tuple(sorted((key, value) for key, value in one.labels.items() if key != without))].append(one)
+    return found
+
+
+def _single(series: list[Series] | None, samples: Mapping[str, float]) -> float | None:
+    return samples.get(written(series[0])) if series else None
+
+
+_CLIENT = "use a client library's histogram, and register each metric once"
+
+
+def _histogram(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    buckets = _by_labels(family, "_bucket", "le")
+    sums, counts = _by_labels(family, "_sum"), _by_labels(family, "_count")
+    layouts: dict[tuple[str, ...], Series] = {}
+    for labels in {**buckets, **counts, **sums}:
+        some = (buckets.get(labels) or counts.get(labels) or sums[labels])[0]
+        example = written(some)
+        own = buckets.get(labels, [])
+        count, total = _single(counts.get(labels), samples), _single(sums.get(labels), samples)
+        if not own:
+            yield "a label set has a count or a sum and no buckets", example, _CLIENT
+            continue
+        layouts.setdefault(tuple(sorted(one.labels["le"] for one in own if "le" in one.labels)), some)
+        missing = [part for part, value in (("_sum", total), ("_count", count)) if value is None]
+        if missing:
+            # With buckets below zero a sum could fall, and clients leave both out.
+            if all(_number(one.labels["le"]) >= 0 for one in own):
+                yield f"a label set has no {' and no '.join(missing)}", example, _CLIENT
+            continue
+        assert count is not None  # not missing
+        assert total is not None
+        yield from _of_label_set(own, count, total, samples)
+    if len(layouts) > 1:
+        yield (
+            f"its label sets have {len(layouts)} different layouts of buckets, which no query can add up",
+            written(list(layouts.values())[1]),
+            "give all label sets the same buckets",
+        )
+
+
+def _of_label_set(
+    own: list[Series], count: float, total: float, samples: Mapping[str, float]
+) -> Iterator[tuple[str, str, str]]:
+    example = written(own[0])
+    by_bound: dict[float, float] = {}
+    for one in own:
+        bound = _number(one.labels.get("le", ""))
+        if math.isnan(bound):
+            return  # `buckets` says so
+        if bound in by_bound:
+            yield f"the bucket of le {bound:g} is there twice, written differently", written(one), _CLIENT
+            return
+        by_bound[bound] = samples.get(written(one), math.nan)
+    values = [*by_bound.values(), count]
+    if any(not math.isfinite(value) or value < 0 or value != int(value) for value in values):
+        yield "a count of observations is no whole number from 0 on", example, _CLIENT
+        return
+    top = by_bound.get(math.inf)
+    if top is None or any(after < before for before, after in pairwise(by_bound[b] for b in sorted(by_bound))):
+        return  # `buckets` says so
+    if top != count:
+        yield f"its count is {count:g}, and its +Inf bucket holds {top:g}", example, _CLIENT
+    if math.isnan(total) or math.isinf(total):
+        yield f"its sum is {total:g}", example, "observe finite values only"
+    elif count == 0 and total != 0:
+        yield f"its sum is {total:g} without an observation", example, _CLIENT
+    elif count:
+        yield from _sum_fits(sorted(by_bound.items()), count, total, example)
+
+
+def _sum_fits(
+    buckets: list[tuple[float, float]], count: float, total: float, example: str
+) -> Iterator[tuple[str, str, str]]:
+    """Yield that a sum is not one that observations in these buckets can have: mostly it is in another unit."""
+    least = most = 0.0
+    below, floor = 0.0, 0.0 if buckets[0][0] > 0 else -math.inf
+    for bound, up_to in buckets:
+        inside = up_to - below
+        if inside:
+            least += inside * floor
+            most += inside * bound
+        below, floor = up_to, bound
+    slack = _SLACK * max(1.0, abs(total))
+    if total < least - slack or total > most + slack:
+        allowed = f"from {least:.3g}" + (f" to {most:.3g}" if math.isfinite(most) else " on")
+        yield (
+            f"its sum is {total:.6g}, and {count:,.0f} observations in these buckets add up to something {allowed}",
+            example,
+            "observe in the unit of the buckets",
+        )
+
+
+def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    quantiles = _by_labels(family, "", "quantile")
+    counts, sums = _by_labels(family, "_count"), _by_labels(family, "_sum")
+    fix = "use a client library's summary, or a histogram"
+    for labels in {**quantiles, **counts, **sums}:
+        example = written((quantiles.get(labels) or counts.get(labels) or sums[labels])[0])
+        for part, there in (("_sum", sums), ("_count", counts)):
+            if labels not in there:
+                yield f"a label set has no {part}", example, fix
+        count = _single(counts.get(labels), samples)
+        if count is not None and (not math.isfinite(count) or count < 0 or count != int(count)):
+            yield "its count is no whole number from 0 on", example, fix
+        points: list[tuple[float, float]] = []
+        for one in quantiles.get(labels, []):
+            quantile = _number(one.labels.get("quantile", ""))
+            if not 0 <= quantile <= 1:
+                yield f"the quantile {one.labels.get('quantile', '')!r} is no number from 0 to 1", written(one), fix
+                continue
+            points.append((quantile, samples.get(written(one), math.nan)))
+        known = [(quantile, value) for quantile, value in sorted(points) if not math.isnan(value)]
+        for (low, below), (high, above) in pairwise(known):
+            if above < below:
+                yield f"its quantile {high:g} is {above:g}, below {below:g} of quantile {low:g}", example, fix
+                break
+
+
+def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    for one, value in _values(family, samples):
+        if not math.isfinite(value) or value < 0:
+            yield (
+                f"a counter is {value:g}, and it only ever counts up from 0",
+                written(one),
+                "count with a counter, and make what can fall a gauge",
+            )
+
+
+def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    name = family.name
+    for one, value in _values(family, samples):
+        example = written(one)
+        if math.isnan(value):
+            continue
+        if name.endswith("_info") and value != 1:
+            yield f"an info is always 1, and this is {value:g}", example, "put facts into its labels, and set it to 1"
+        elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
+            yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
+        elif "_timestamp" in name and name.endswith("_seconds") and value > _LATEST_S:
+            yield f"a time of {value:.4g} s lies after the year 2100", example, "divide: it is in milliseconds or less"
+        elif name.endswith(("_timestamp_seconds", "_time_seconds")) and value < 0:
+            yield f"a time of {value:g} s lies before 1970", example, "leave the series out while there is no such time"
+        elif name.endswith("_bytes") and (value < 0 or value != int(value)):
+            yield f"{value:g} is no number of bytes", example, "expose whole bytes"
+
+
+def _values(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[Series, float]]:
+    """Yield the series with their values; where control characters were taken out of a label, it has none."""
+    for one in family.series:
+        if (value := samples.get(written(one))) is not None:
+            yield one, value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

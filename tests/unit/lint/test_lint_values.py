@@ -1,0 +1,120 @@
+"""Values that contradict themselves, their type or their name; and those that are as they should be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from pytest_grovescale.checks.metrics.lint import LintRules, lint
+
+from .surfaces import surface
+
+
+def found(text: str) -> list[str]:
+    """Return the rules about values that a response breaks."""
+    rules = ("inconsistent", "value")
+    return [one.rule for one in lint(surface(text), LintRules()).problems if one.rule in rules]
+
+
+def histogram(**changed: str | None) -> str:
+    """Return a histogram of five observations, with lines changed or left out (None)."""
+    lines: dict[str, str | None] = {
+        "low": 'x_seconds_bucket{le="0.1"} 2',
+        "high": 'x_seconds_bucket{le="1"} 4',
+        "inf": 'x_seconds_bucket{le="+Inf"} 5',
+        "sum": "x_seconds_sum 4.5",
+        "count": "x_seconds_count 5",
+    }
+    lines |= changed
+    return "\n".join(["# HELP x_seconds Help.", "# TYPE x_seconds histogram", *filter(None, lines.values()), ""])
+
+
+def test_a_sound_histogram_has_no_fault() -> None:
+    assert found(histogram()) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sum": None},
+        {"count": None},
+        {"low": None, "high": None, "inf": None},
+        {"count": "x_seconds_count 6"},
+        {"count": "x_seconds_count 5.5", "inf": 'x_seconds_bucket{le="+Inf"} 5.5'},
+        {"count": "x_seconds_count -5", "inf": 'x_seconds_bucket{le="+Inf"} -5'},
+        {"sum": "x_seconds_sum NaN"},
+        {"sum": "x_seconds_sum +Inf"},
+        # In milliseconds, beside buckets in seconds.
+        {"sum": "x_seconds_sum 4500", "inf": 'x_seconds_bucket{le="+Inf"} 4', "count": "x_seconds_count 4"},
+        {"sum": "x_seconds_sum 0.01"},
+        {"sum": "x_seconds_sum -3"},
+        {"high": 'x_seconds_bucket{le="1"} 4\nx_seconds_bucket{le="1.0"} 4'},
+        {"more": 'x_seconds_bucket{a="b",le="+Inf"} 1\nx_seconds_sum{a="b"} 1\nx_seconds_count{a="b"} 1'},
+    ],
+)
+def test_a_histogram_that_contradicts_itself(changed: dict[str, str | None]) -> None:
+    assert "inconsistent" in found(histogram(**changed))
+
+
+@given(st.lists(st.floats(min_value=-100, max_value=100), max_size=40), st.booleans())
+def test_a_client_librarys_histogram_never_has_a_fault(observed: list[float], negative: bool) -> None:
+    registry = CollectorRegistry()
+    bounds = (-10.0, 0.0, 0.5, 10.0, math.inf) if negative else (0.005, 0.5, 10.0, math.inf)
+    metric = Histogram("x_seconds", "Help.", buckets=bounds, registry=registry)
+    for value in observed:
+        metric.observe(value if negative else abs(value))
+    assert found(generate_latest(registry).decode()) == []
+
+
+def summary(*lines: str) -> str:
+    return "\n".join(["# HELP x_seconds Help.", "# TYPE x_seconds summary", *lines, ""])
+
+
+WHOLE = ('x_seconds{quantile="0.5"} 1', 'x_seconds{quantile="0.9"} 2', "x_seconds_sum 7", "x_seconds_count 5")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (summary(*WHOLE), False),
+        (summary('x_seconds{quantile="0.5"} NaN', 'x_seconds{quantile="0.9"} NaN', *WHOLE[2:]), False),
+        (summary('x_seconds{quantile="0.5"} 3', *WHOLE[1:]), True),
+        (summary('x_seconds{quantile="50"} 1', *WHOLE[2:]), True),
+        (summary(*WHOLE[:2], "x_seconds_sum 7"), True),
+        (summary(*WHOLE[:3], "x_seconds_count 5.5"), True),
+    ],
+)
+def test_summaries(text: str, wrong: bool) -> None:
+    assert (found(text) == ["inconsistent"]) is wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "wrong"),
+    [
+        ("x_total", "counter", "3", False),
+        ("x_total", "counter", "-1", True),
+        ("x_total", "counter", "NaN", True),
+        ("x_total", "counter", "+Inf", True),
+        ("x_build_info", "gauge", "1", False),
+        ("x_build_info", "gauge", "0", True),
+        ("x_used_ratio", "gauge", "0.85", False),
+        ("x_used_ratio", "gauge", "1.2", False),
+        ("x_used_ratio", "gauge", "85", True),
+        ("x_used_ratio", "gauge", "NaN", False),
+        ("x_last_sync_timestamp_seconds", "gauge", "1.79e9", False),
+        ("x_last_sync_timestamp_seconds", "gauge", "0", False),
+        ("x_last_sync_timestamp_seconds", "gauge", "1.79e12", True),
+        ("x_last_sync_timestamp_seconds", "gauge", "-62135596800", True),
+        ("x_cache_bytes", "gauge", "1048576", False),
+        ("x_cache_bytes", "gauge", "0.5", True),
+        ("x_cache_bytes", "gauge", "-1", True),
+        ("x_queue_depth", "gauge", "-1", False),
+    ],
+)
+def test_values_fit_their_type_and_name(name: str, kind: str, value: str, wrong: bool) -> None:
+    text = f"# HELP {name} Help.\n# TYPE {name} {kind}\n{name} {value}\n"
+    assert (found(text) == ["value"]) is wrong
