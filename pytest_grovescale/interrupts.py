@@ -25,11 +25,19 @@ class _Held:
     def __init__(self, say: Callable[[str], None], *, once: bool) -> None:
         self._say = say
         self._once = once
+        self._saying = False
 
     def __call__(self, number: int, frame: types.FrameType | None) -> None:
         if self._once:
             release()
-        self._say(signal.Signals(number).name)
+        if self._saying:
+            # A signal interrupts its handler, too: a key that is held down would nest them without end.
+            return
+        self._saying = True
+        try:
+            self._say(signal.Signals(number).name)
+        finally:
+            self._saying = False
 
 
 def hold(say: Callable[[str], None], *, once: bool = False) -> None:
