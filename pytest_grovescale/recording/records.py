@@ -275,7 +275,8 @@ class MachineRead(Record, tag="machine", frozen=True, kw_only=True):
 
 
 SETTLED = "settled"
-"""Edge of the scrape after the last phase, when the workload was gone and the operator had time to react."""
+"""Label of the mark, and edge of the scrapes, after the last phase: the workload was gone and the operator had time to
+react."""
 
 
 class Scraped(Record, tag="scrape", frozen=True, kw_only=True):

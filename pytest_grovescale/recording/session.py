@@ -208,6 +208,7 @@ class Session:
                 if self.audit is not None:
                     await self.audit.drain()
                 await self.kinds.settled(timeout)
+                self.ledger.add(Mark(at=self.clock.now(), label=SETTLED))
                 await self.scrapers.edge(SETTLED)
                 self.scrapers.run(rest=True)
             case protocol.Flush():

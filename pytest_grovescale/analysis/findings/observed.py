@@ -269,7 +269,7 @@ class Observed:
     @functools.cached_property
     def settled(self) -> bool:
         """Whether the operator had time to react after the workload was gone."""
-        return self.workload_gone and any(one.edge == SETTLED for one in self._moments)
+        return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
 
     @functools.cached_property
     def _moments(self) -> Sequence[Edge]:

@@ -33,7 +33,8 @@ def settled(n: int = N, **options: Any) -> Simulation:
     for label, at in (("apply", 112), ("delete", IDLE + 60)):
         for state in ("begin", "end"):
             sim.add(rec.Mark(at=sim.at(at), label=label, state=state, count=1))
-    sim.scrape(DELETED + 900, {}, edge="settled")
+    sim.add(rec.Mark(at=sim.at(DELETED + 890), label=rec.SETTLED))
+    sim.scrape(DELETED + 900, {}, edge=rec.SETTLED)
     sim.add(rec.Mark(at=sim.at(DELETED + 1000), label="clean-up", state="begin"))
     sim.request(DELETED + 1010, user="harness", verb="delete", resource="namespaces", name="t")
     sim.add(rec.Closed(at=sim.at(DELETED + 2000), reason="stopped"))
@@ -128,11 +129,30 @@ def test_while_the_workload_goes_nothing_is_left_behind() -> None:
     assert ids(sim) == set()
 
 
+def without(sim: Simulation, *kinds: type[rec.Record]) -> Simulation:
+    """Leave out the records of these kinds that say that the operator had time to react."""
+    sim.items = [
+        item
+        for item in sim.items
+        if not (
+            isinstance(item[2], kinds) and rec.SETTLED in (getattr(item[2], "label", ""), getattr(item[2], "edge", ""))
+        )
+    ]
+    return sim
+
+
 def test_without_time_to_react_nothing_is_left_behind() -> None:
-    sim = settled()
-    sim.items = [item for item in sim.items if not (isinstance(item[2], rec.Scraped) and item[2].edge == "settled")]
+    sim = without(settled(), rec.Mark, rec.Scraped)
     made(sim, "svc-0", 200)
     assert ids(sim) == set()
+
+
+def test_an_operator_without_metrics_leaves_objects_behind_too() -> None:
+    sim = settled()
+    made(sim, "svc-0", 200)
+    made(sim, "svc-1", 200)
+    sim.items = [item for item in sim.items if not isinstance(item[2], rec.Scraped)]
+    assert ids(sim) == {"left-behind"}
 
 
 def test_series_that_name_objects_that_are_gone() -> None:
