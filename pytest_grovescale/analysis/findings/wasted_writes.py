@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from http import HTTPStatus
 
 from ..result import Finding
 from .observed import Life, ObjectId, Observed, Sent
@@ -55,6 +56,7 @@ def _without_effect(
             for one in by_object.get((resource, key), [])
             if one.user == seen.operator
             and one.verb not in ("delete", "create")
+            and one.code != HTTPStatus.CREATED  # an apply that made the object
             and (not leaving or one.completed < leaving)
         ]
         if leaving:
@@ -82,7 +84,9 @@ def _without_effect(
 def _deletions(seen: Observed) -> Iterator[Finding]:
     deletes = [one for one in seen.requests if one.verb == "delete" and one.name and not one.subresource]
     made = Counter(
-        (one.resource, one.object) for one in seen.all_requests if one.code == 201 and one.name and not one.subresource
+        (one.resource, one.object)
+        for one in seen.all_requests
+        if one.code == HTTPStatus.CREATED and one.name and not one.subresource
     )
     asked = Counter((one.resource, one.object) for one in deletes if not one.refused)
     twice = [key for key, number in asked.items() if number > max(1, made[key])]

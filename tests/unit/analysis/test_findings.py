@@ -268,6 +268,15 @@ def test_writes_without_effect() -> None:
     assert wasted.text.startswith("8 of 16 writes")
 
 
+def test_an_apply_that_makes_an_object_is_no_write_without_effect() -> None:
+    sim = settled()
+    sim.watch(SERVICES, 5)
+    for number in range(8):
+        sim.request(200, verb="patch", resource="services", namespace="t", name=f"svc-{number}", code=201)
+        seen(sim, f"svc-{number}", 210, "added", owner="u")
+    assert ids(sim) == set()
+
+
 def test_writes_of_others_may_be_those_without_effect() -> None:
     sim = settled()
     for number in range(8):
