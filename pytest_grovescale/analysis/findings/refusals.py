@@ -22,6 +22,12 @@ from .observed import Observed, Sent
 ID = "refused-requests"
 
 _LEAST = 5
+_SHARE = 0.1
+"""Of the same requests, of refusals that pass: a cache that lags, a server in trouble."""
+
+_WRONG = frozenset({400, 401, 403, 422})
+"""Answers that no retry mends."""
+
 _LEAST_CONFLICTS = 10
 _CONFLICTS = 0.25
 _RETRIES = 6
@@ -44,12 +50,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
     refused = [one for one in seen.requests if one.refused and not _is_a_question(one)]
     yield from _conflicts(seen, [one for one in refused if _is_conflict(one)])
     others = Counter((one.what, one.code) for one in refused if not _is_conflict(one))
+    asked = Counter(one.what for one in seen.requests)
     for (what, code), number in others.most_common():
-        if number >= _LEAST:
+        if number >= _LEAST and (code in _WRONG or number >= _SHARE * asked[what]):
             meaning = f" ({_MEANING[code]})" if code in _MEANING else ""
             yield Finding(
                 id=ID,
-                severity="defect" if code in (400, 401, 403, 422) else "waste",
+                severity="defect" if code in _WRONG else "waste",
                 text=f"{what} was answered {code}{meaning} {number:,} times",
                 check='error_ratio(kind="persistent")',
             )
