@@ -19,6 +19,7 @@ from . import (
     initial_state,
     left_behind,
     metrics_endpoint,
+    missing_controller,
     needless_reads,
     noop_work,
     refusals,
@@ -30,6 +31,7 @@ from .observed import Observed
 Rule = Callable[[Observed], Iterator[Finding]]
 
 _MODULES = (
+    missing_controller,
     left_behind,
     initial_state,
     gauges,

@@ -370,6 +370,34 @@ def opened(sim: Simulation, **parts: Any) -> Simulation:
     return sim
 
 
+DEPLOYMENTS = WatchSpec(resource="deployments.apps", path="/apis/apps/v1/namespaces/t/deployments")
+
+
+@pytest.mark.parametrize(
+    ("controllers", "outcome", "wrong"),
+    [
+        ("garbage-collector-controller", "timeout", True),
+        ("garbage-collector-controller", "passed", False),
+        ("garbage-collector-controller,deployment-controller", "timeout", False),
+        ("*", "timeout", False),
+        (None, "timeout", False),
+    ],
+)
+def test_a_deployment_without_its_controller(controllers: str | None, outcome: Any, wrong: bool) -> None:
+    facts = {"backend": "local"} | ({"controller_manager_controllers": controllers} if controllers else {})
+    sim = opened(Simulation(), cluster=facts)
+    sim.watch(DEPLOYMENTS, 1)
+    sim.watch(PODS, 1)
+    sim.phase("deploy", 100, 900, outcome, made=pods(1))
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(200), watch="w0", change="added", name="web", namespace="t", uid="u", owner="", fields={}
+        )
+    )
+    found = analyse(sim.records()).findings
+    assert [one.id for one in found] == (["missing-controller"] if wrong else [])
+
+
 @pytest.mark.parametrize(
     "change",
     [
