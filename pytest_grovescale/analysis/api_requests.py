@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from ..exposition.families import parse
 from ..recording.records import ObjectRef, Request
-from .audit_times import qualified
 from .metrics.counters import growth_within, process_lifetimes
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
@@ -83,7 +82,7 @@ def kind_of(request: Request) -> Kind:
     if category == "nonresource":
         resource = "/" + request.path.lstrip("/").partition("/")[0].partition("?")[0]
     else:
-        resource = qualified(request) + (f"/{request.subresource}" if request.subresource else "")
+        resource = request.qualified + (f"/{request.subresource}" if request.subresource else "")
     return Kind(request.user, request.verb, resource, request.code, category, request.dry_run)
 
 
@@ -179,7 +178,7 @@ class Traffic:
             and not request.dry_run
         ]
         refs = (
-            ObjectRef(resource=qualified(request), namespace=request.namespace, name=request.name)
+            ObjectRef(resource=request.qualified, namespace=request.namespace, name=request.name)
             for request in sorted(writes, key=lambda write: write.received_wall)
         )
         return tuple(itertools.islice(dict.fromkeys(refs), WRITTEN_SHOWN))

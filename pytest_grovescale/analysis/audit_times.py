@@ -90,7 +90,7 @@ class WriteLog:
             self._add(request, write)
 
     def _add(self, request: Request, write: Write) -> None:
-        resource = qualified(request)
+        resource = request.qualified
         # The log gives a Namespace object its own name as namespace; a watch shows it without one.
         scope = (resource, "" if resource == "namespaces" else request.namespace)
         if request.verb == "deletecollection":
@@ -102,11 +102,6 @@ class WriteLog:
                 self.unnamed_creates[scope].append(write)
         if request.name:
             self.named[(*scope, request.name)].append(write)
-
-
-def qualified(request: Request) -> str:
-    """Return ``pods`` or ``podcliquesets.grove.io``, as a WatchSpec names it."""
-    return f"{request.resource}.{request.group}" if request.group else request.resource
 
 
 def changes_object(request: Request) -> bool:

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 from ..recording.conditions import WatchSpec, watches
 from ..recording.records import IncidentKind, Stalled, StallKind, WatchGap
 from .api_requests import HARNESS, OBJECT_WRITES
-from .audit_times import qualified
 from .metrics.counters import PROCESS_START, restarts
 from .recording_gaps import audit_hole
 from .recording_index import Contents, PhaseSpan, WatchStory
@@ -245,7 +244,7 @@ def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, ga
     return any(
         request.verb in OBJECT_WRITES
         and 200 <= request.code < 300
-        and qualified(request) == resource
+        and request.qualified == resource
         and request.received_wall - offset <= high
         and request.completed_wall - offset >= low
         for request in contents.requests

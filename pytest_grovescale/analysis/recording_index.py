@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..errors import GrovescaleError, RecordingError
 from ..recording import records as rec
@@ -116,6 +117,16 @@ class WatchStory:
     """(namespace, name) → its events in order."""
 
 
+class Owned(NamedTuple):
+    """One object and its owner, as a watch showed them last."""
+
+    resource: str
+    namespace: str
+    name: str
+    owner: str
+    """UID; empty without an owner."""
+
+
 class Contents:
     """Records sorted by subject. Feed it every record, in order."""
 
@@ -126,6 +137,8 @@ class Contents:
         self.phases: list[PhaseSpan] = []
         self.marks: list[rec.Mark] = []
         self.watches: dict[str, WatchStory] = {}
+        self.owned: dict[str, Owned] = {}
+        """UID → object, of those whose owner the recording knows, or that have none."""
         self.requests: list[rec.Request] = []
         self.failures: list[rec.SourceFailed] = []
         self.reads: dict[str, list[rec.CpuRead]] = defaultdict(list)
@@ -338,6 +351,9 @@ class Contents:
         if story is None:
             return
         story.objects[record.namespace, record.name].append(record)
+        if record.owner is not None:
+            resource = story.opened.spec.resource
+            self.owned[record.uid] = Owned(resource, record.namespace, record.name, record.owner)
         if not record.initial:
             story.events += 1
         if record.change == "deleted":

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ..analysis.result import SEVERITIES, CheckResult, Finding, Severity, TestResult
+from ..analysis.findings import may_have_findings, ordered
+from ..analysis.result import CheckResult, Finding, Severity, TestResult
 from .check import Check, tag_of, text_of
 from .metrics.buckets import HistogramBuckets
 from .metrics.builtin_duplicates import NoBuiltinDuplicates
@@ -42,16 +43,15 @@ def with_defaults(test: TestResult, judge: Callable[[Check], CheckResult]) -> Te
 
     ``judge`` gives a check's verdict on this test.
     """
-    if test.profiled or test.disturbed or not test.phases:
+    if not may_have_findings(test):
         return test
-    failed = {check.check.partition("(")[0] for check in test.checks if check.verdict in ("fail", "not enforced")}
-    found = [one for one in test.findings if one.check.partition("(")[0] not in failed]
-    declared = {check.check.partition("(")[0] for check in test.checks}
+    declared = {_name(check.check) for check in test.checks}
+    failed = {_name(check.check) for check in test.checks if check.verdict in ("fail", "not enforced")}
+    found = [one for one in test.findings if _name(one.check) not in failed]
     for check, severity in _DEFAULTS:
         if tag_of(check) not in declared and _id(check) not in test.findings_off:
             found += _finding(judge(check), check, severity)
-    found.sort(key=lambda one: SEVERITIES.index(one.severity))
-    return msgspec.structs.replace(test, findings=tuple(found))
+    return msgspec.structs.replace(test, findings=ordered(found))
 
 
 def _finding(judged: CheckResult, check: Check, severity: Severity) -> Iterator[Finding]:
@@ -63,6 +63,11 @@ def _finding(judged: CheckResult, check: Check, severity: Severity) -> Iterator[
             evidence=judged.evidence[:_EVIDENCE],
             check=text_of(check),
         )
+
+
+def _name(text: str) -> str:
+    """Return the name in a check's text: ``noop_writes`` of ``noop_writes(max=0)``."""
+    return text.partition("(")[0]
 
 
 def _id(check: Check) -> str:

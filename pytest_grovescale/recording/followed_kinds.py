@@ -68,8 +68,8 @@ class FollowedKinds:
         if path not in self._followed:
             if len(self._followed) >= MAX_FOLLOWED:
                 return
-            resource = f"{request.resource}.{request.group}" if request.group else request.resource
-            self._followed[path] = self._watches.follow(WatchSpec(resource=resource, path=path, fields=FIELDS))
+            spec = WatchSpec(resource=request.qualified, path=path, fields=FIELDS)
+            self._followed[path] = self._watches.follow(spec)
         if request.name and (by_operator or by_harness):
             (self._made if by_operator else self._workload)[path].add((request.namespace, request.name))
 

@@ -195,6 +195,11 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
     """The write was committed between these two times."""
     dry_run: bool = False
 
+    @property
+    def qualified(self) -> str:
+        """Return ``pods`` or ``podcliquesets.grove.io``, as a WatchSpec names it."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
 
 class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
     """A source of the recording failed; its data is missing, not zero."""

@@ -284,10 +284,11 @@ class Watch:
     def _emit(self, change: Literal["added", "modified", "deleted"], seen: _Seen, *, initial: bool = False) -> None:
         self._sign = self._ledger.now()
         key = (seen.namespace, seen.name)
-        known = self._known.pop(key, None)
+        before = self._known.pop(key, None)
+        if before is not None and before.uid != seen.uid:
+            before = None
         if change != "deleted":
             self._known[key] = seen
-        same = known is not None and known.uid == seen.uid
         self._ledger.add(
             ObjectSeen(
                 at=self._sign,
@@ -300,10 +301,8 @@ class Watch:
                 initial=initial,
                 fields=seen.fields,
                 # They hardly ever change: repeated, they would be a fifth of the journal.
-                owner=None if known is not None and same and known.owner == seen.owner else seen.owner,
-                finalizers=(
-                    None if known is not None and same and known.finalizers == seen.finalizers else seen.finalizers
-                ),
+                owner=None if before is not None and before.owner == seen.owner else seen.owner,
+                finalizers=None if before is not None and before.finalizers == seen.finalizers else seen.finalizers,
             )
         )
 

@@ -13,6 +13,7 @@ import pytest
 from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..analysis.findings import credentials
+from ..analysis.findings.observed import CLEAN_UP
 from ..cluster.backend import backend
 from ..cluster.handle import Cluster
 from ..errors import RecordingError
@@ -287,7 +288,7 @@ class MeasuredTest:
     def _mark_clean_up(test: RunningTest, state: Literal["begin", "end"]) -> None:
         # A recorder that has died has failed the test already.
         if test.recorder.alive():
-            test.recorder.mark("clean-up", state=state, detail=test.namespace)
+            test.recorder.mark(CLEAN_UP, state=state, detail=test.namespace)
 
     def _say(self, text: str) -> None:
         self._session.progress.say(text)

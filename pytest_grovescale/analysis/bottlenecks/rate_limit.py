@@ -21,7 +21,6 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ...recording.worker_history import Reading, WorkerHistory
 from ..api_requests import category_of, counted
-from ..audit_times import qualified
 from ..reconciles import LIBRARY_QUEUES
 from ..recording_index import Contents, PhaseSpan, WallClock
 from ..result import OPERATOR
@@ -139,7 +138,7 @@ def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> 
         item = request.received_wall - clock.offset(request.at), request
         groups[()].append(item)
         if category_of(request) == "object":
-            resource = qualified(request)
+            resource = request.qualified
             groups["object",].append(item)
             groups["resource", resource].append(item)
             groups["verb", resource, request.verb].append(item)

@@ -12,7 +12,7 @@ from ...recording.conditions import WatchSpec
 from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import HARNESS
-from ..audit_times import changes_object, namespace_of, qualified
+from ..audit_times import changes_object, namespace_of
 from ..recording_index import Contents, PhaseSpan, WatchStory
 from ..result import OPERATOR
 from .cpu_clocks import Demand, Window
@@ -121,6 +121,12 @@ def _arrived(contents: Contents, phase: PhaseSpan) -> int:
     return end
 
 
+def _step(request: Request, offset: int) -> Step:
+    """Return a write as a step; ``offset``: of the wall clock, ns."""
+    deletes = request.verb in _DELETES
+    return Step(request.received_wall - offset, request.completed_wall - offset, request.user, deletes)
+
+
 class _Owners:
     """The owners of objects, as far as watches have shown them, and who made or deleted each in a phase.
 
@@ -128,16 +134,9 @@ class _Owners:
     """
 
     def __init__(self, contents: Contents, phase: PhaseSpan) -> None:
-        self._places: dict[str, tuple[str, Key]] = {}
-        self._owner: dict[str, str] = {}
-        for story in contents.watches.values():
-            for key, events in story.objects.items():
-                for event in events:
-                    if event.owner is not None:
-                        self._places[event.uid] = story.opened.spec.resource, key
-                        self._owner[event.uid] = event.owner
+        self._owned = contents.owned
         self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
-        if not any(self._owner.values()):
+        if not any(one.owner for one in self._owned.values()):
             return
         harness = contents.opened.identities.get(HARNESS)
         for request in contents.requests:
@@ -145,20 +144,21 @@ class _Owners:
             makes = request.code == HTTPStatus.CREATED and not request.subresource
             if request.user == harness or not (deletes or makes) or not changes_object(request):
                 continue
-            offset = contents.clock.offset(request.at)
-            step = Step(request.received_wall - offset, request.completed_wall - offset, request.user, deletes)
+            step = _step(request, contents.clock.offset(request.at))
             if step.completed > phase.start:
-                self._steps[qualified(request), (request.namespace, request.name)].append(step)
+                self._steps[request.qualified, (request.namespace, request.name)].append(step)
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
         """Return who made or deleted the owners above an object, and when, until a moment, in order."""
         found: list[Step] = []
-        owner = self._owner.get(uid, "")
+        below = self._owned.get(uid)
         for _ in range(_LEVELS):
-            if owner not in self._places:
+            above = self._owned.get(below.owner) if below is not None else None
+            if above is None:
                 break
-            found += [step for step in self._steps.get(self._places[owner], []) if step.completed < until]
-            owner = self._owner.get(owner, "")
+            steps = self._steps.get((above.resource, (above.namespace, above.name)), [])
+            found += [step for step in steps if step.completed < until]
+            below = above
         return sorted(found, key=lambda step: step.completed)
 
 
@@ -174,7 +174,7 @@ class _Story:
         self._deletes: dict[Key, int] = {}
         for request in contents.requests:
             inside = namespace_of(spec) in ("", request.namespace)
-            if inside and qualified(request) == spec.resource and changes_object(request):
+            if inside and request.qualified == spec.resource and changes_object(request):
                 self._take(request, contents.clock.offset(request.at))
         self._pair_creates()
         self._mark_collections()
@@ -198,8 +198,7 @@ class _Story:
                     since = step.completed
 
     def _take(self, request: Request, offset: int) -> None:
-        deletes = request.verb in _DELETES
-        step = Step(request.received_wall - offset, request.completed_wall - offset, request.user, deletes)
+        step = _step(request, offset)
         if step.completed < self._start or step.received > self._until:
             return
         # The log gives a Namespace object its own name as namespace; a watch shows it without one.

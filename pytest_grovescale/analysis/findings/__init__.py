@@ -6,7 +6,7 @@ A rule is a module here: its docstring has the reason, its source, and why it ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ..recording_index import Contents
@@ -56,8 +56,17 @@ def findings_of(contents: Contents, test: TestResult) -> tuple[Finding, ...]:
 
     A profiling pass, and a test whose cluster others may have used, have none.
     """
-    if test.profiled or test.disturbed or not test.phases:
+    if not may_have_findings(test):
         return ()
     seen = Observed(contents, test)
-    found = [one for name, rule in RULES.items() if name not in test.findings_off for one in rule(seen)]
+    return ordered(one for name, rule in RULES.items() if name not in test.findings_off for one in rule(seen))
+
+
+def may_have_findings(test: TestResult) -> bool:
+    """Return whether a test shows anything of the operator: no profiling pass, and no others on its cluster."""
+    return bool(test.phases) and not test.profiled and not test.disturbed
+
+
+def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings, the most severe first."""
     return tuple(sorted(found, key=lambda one: SEVERITIES.index(one.severity)))

@@ -11,10 +11,11 @@ number, at least three, after a phase that passed; gauges whose names speak of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from ...exposition.families import LIBRARIES, family_of, parse
-from ...recording.records import ObjectSeen
+from ..metrics.history import TargetHistory
 from ..result import Finding
 from .observed import Life, Observed
 
@@ -22,6 +23,14 @@ ID = "gauge"
 
 _LEAST = 3
 """A number that a gauge has by chance is mostly a small one."""
+
+_FEW = 20
+"""Series of a family that are looked at one by one."""
+
+_READY = "status.conditions[type=Ready].status"
+
+Counts = Mapping[str, Mapping[int, int]]
+"""What is counted, in words → scrape at rest → its number then."""
 
 _OTHER = re.compile(r"max|peak|limit|capacity|seconds|timestamp|bytes|ratio|info|desired|version|generation")
 """Parts of names of gauges that need not follow a number of objects."""
@@ -32,115 +41,96 @@ _SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|c
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each gauge below zero, and each that lost track of the objects that it counts."""
-    if seen.target is None:
+    target = seen.target
+    if target is None:
         return
-    for family, series in sorted(_own_gauges(seen).items()):
-        below = [one for one in series if _is_below_zero(seen, family, one)]
+    counts = _counts(seen, target)
+    for family, series in sorted(_own_gauges(target).items()):
+        below = [] if _SIGNED.search(family) else [one for one in series if _is_below_zero(target, one)]
         if below:
             yield Finding(
                 id=ID,
                 severity="defect",
                 text=f"{family} counts something and is below zero",
-                evidence=tuple(_below(seen, one) for one in below[:3]),
+                evidence=tuple(_below(target, one) for one in below[:3]),
                 check=f'invariant("{family} >= 0")',
             )
-            continue
-        if not _OTHER.search(family):
-            yield from _against_objects(seen, family, series)
+        elif not _OTHER.search(family):
+            columns = _columns(target, family, series, seen.rests).items()
+            found = (_contradiction(target, name, values, counts, seen.rests) for name, values in columns)
+            yield from islice(filter(None, found), 1)
 
 
-def _own_gauges(seen: Observed) -> dict[str, list[str]]:
+def _own_gauges(target: TargetHistory) -> dict[str, list[str]]:
     """Return family → its series, of gauges that none of the program's libraries defines."""
-    assert seen.target is not None  # the caller looks
     found: dict[str, list[str]] = {}
-    for series in seen.target.series:
-        name = family_of(parse(series).name, seen.target.families)
-        family = seen.target.families.get(name)
+    for series in target.series:
+        name = family_of(parse(series).name, target.families)
+        family = target.families.get(name)
         if family is not None and family.type == "gauge" and not name.startswith(LIBRARIES):
             found.setdefault(name, []).append(series)
     return found
 
 
-def _values(seen: Observed, series: str) -> list[float]:
-    assert seen.target is not None  # the caller looks
-    found = (seen.target.value(series, scrape) for scrape in range(len(seen.target.moments)))
-    return [value for value in found if value is not None]
+def _is_below_zero(target: TargetHistory, series: str) -> bool:
+    values = [value for value in target.values(series) if value is not None]
+    return min(values, default=0) < 0 and all(value == int(value) for value in values)
 
 
-def _is_below_zero(seen: Observed, family: str, series: str) -> bool:
-    values = _values(seen, series)
-    return not _SIGNED.search(family) and min(values, default=0) < 0 and all(value == int(value) for value in values)
+def _below(target: TargetHistory, series: str) -> str:
+    scrape, value = next((scrape, value) for scrape, value in enumerate(target.values(series)) if (value or 0) < 0)
+    return f"{series} was {value:g} {target.when(scrape)}"
 
 
-def _below(seen: Observed, series: str) -> str:
-    assert seen.target is not None  # the caller looks
-    scrape = next(n for n in range(len(seen.target.moments)) if (seen.target.value(series, n) or 0) < 0)
-    return f"{series} was {seen.target.value(series, scrape):g} {seen.target.when(scrape)}"
+def _columns(
+    target: TargetHistory, family: str, series: Sequence[str], rests: Sequence[int]
+) -> dict[str, dict[int, float]]:
+    """Return what is held against numbers of objects: a family's sum, and each series where there are few."""
+    chosen = {family if len(series) == 1 else f"sum({family})": series}
+    if 1 < len(series) <= _FEW:
+        chosen |= {one: [one] for one in series}
+    return {
+        name: {scrape: sum(target.value(one, scrape) or 0.0 for one in added) for scrape in rests}
+        for name, added in chosen.items()
+    }
 
 
-def _against_objects(seen: Observed, family: str, series: list[str]) -> Iterator[Finding]:
-    """Compare the family's sum, and each series where there are few, with each number of objects."""
-    sums = {scrape: _sum(seen, series, scrape) for scrape in seen.rests}
-    columns: dict[str, Mapping[int, float]] = {family if len(series) == 1 else f"sum({family})": sums}
-    if 1 < len(series) <= 20:
-        columns |= {one: {scrape: _sum(seen, [one], scrape) for scrape in seen.rests} for one in series}
-    for name, values in columns.items():
-        found = _contradiction(seen, name, values)
-        if found is not None:
-            yield found
-            return
-
-
-def _contradiction(seen: Observed, name: str, values: Mapping[int, float]) -> Finding | None:
-    assert seen.target is not None  # the caller looks
-    counts = _counts(seen)
+def _contradiction(
+    target: TargetHistory, name: str, values: Mapping[int, float], counts: Counts, rests: Sequence[int]
+) -> Finding | None:
     equal: dict[str, list[int]] = {}
     for what, numbers in counts.items():
-        same = [scrape for scrape in seen.rests if values[scrape] == numbers[scrape]]
-        none = [scrape for scrape in seen.rests if numbers[scrape] == 0]
+        same = [scrape for scrape in rests if values[scrape] == numbers[scrape]]
+        none = [scrape for scrape in rests if numbers[scrape] == 0]
         from_zero = bool(none) and values[none[0]] == 0
         if from_zero and any(numbers[scrape] >= _LEAST for scrape in same):
             equal[what] = same
-    if not equal or any(len(same) == len(seen.rests) for same in equal.values()):
+    if not equal or any(len(same) == len(rests) for same in equal.values()):
         return None
     # Of several candidates, the one that it agrees with most.
     what, same = max(equal.items(), key=lambda one: len(one[1]))
-    wrong = [scrape for scrape in seen.rests if scrape not in same]
     agreed = next(scrape for scrape in same if counts[what][scrape] >= _LEAST)
-    worst = wrong[-1]
+    worst = [scrape for scrape in rests if scrape not in same][-1]
     return Finding(
         id=ID,
         severity="defect",
-        text=f"{name} is {values[worst]:,.0f} {seen.target.when(worst)}, when there are {counts[what][worst]:,} {what}",
-        evidence=(f"it was equal to their number {seen.target.when(agreed)}: {counts[what][agreed]:,}",),
+        text=f"{name} is {values[worst]:,.0f} {target.when(worst)}, when there are {counts[what][worst]:,} {what}",
+        evidence=(f"it was equal to their number {target.when(agreed)}: {counts[what][agreed]:,}",),
     )
 
 
-def _counts(seen: Observed) -> dict[str, dict[int, int]]:
-    """Return what is counted, in words → scrape at rest → its number then."""
-    assert seen.target is not None  # the caller looks
-    moments = {scrape: seen.target.moments[scrape].at for scrape in seen.rests}
+def _counts(seen: Observed, target: TargetHistory) -> Counts:
+    moments = {scrape: target.moments[scrape].at for scrape in seen.rests}
     found: dict[str, dict[int, int]] = {}
     for resource, lives in seen.lives.items():
         found[resource] = {scrape: sum(life.exists(at) for life in lives) for scrape, at in moments.items()}
-        for path, word in (("status.conditions[type=Ready].status", "ready"),):
-            if any(path in event.fields for life in lives for event in life.events[-1:]):
-                found[f"{word} {resource}"] = {
-                    scrape: sum(_field(life, path, at) == "True" for life in lives if life.exists(at))
-                    for scrape, at in moments.items()
-                }
+        if any(_READY in life.events[-1].fields for life in lives):
+            found[f"ready {resource}"] = {
+                scrape: sum(_is_ready(life, at) for life in lives if life.exists(at)) for scrape, at in moments.items()
+            }
     return found
 
 
-def _field(life: Life, path: str, at: int) -> object:
-    before: ObjectSeen | None = None
-    for event in life.events:
-        if event.at > at:
-            break
-        before = event
-    return before.fields.get(path) if before is not None else None
-
-
-def _sum(seen: Observed, series: list[str], scrape: int) -> float:
-    assert seen.target is not None  # the caller looks
-    return sum(seen.target.value(one, scrape) or 0.0 for one in series)
+def _is_ready(life: Life, at: int) -> bool:
+    before = next((event for event in reversed(life.events) if event.at <= at), None)
+    return before is not None and before.fields.get(_READY) == "True"

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .observed import Observed
+from .observed import Observed, during
 
 ID = "housekeeping"
 
@@ -50,7 +50,7 @@ def _events(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         if not (span.phase.triggers or span.phase.name.endswith("(idle)")):
             continue
-        inside = [one for one in made if span.start <= one.received < span.end]
+        inside = [one for one in made if during(one, span)]
         if len(inside) >= _LEAST:
             what = "no-op triggers" if span.phase.triggers else "nothing"
             yield Finding(

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ...exposition.families import LIBRARIES, family_of, parse
-from ...recording.records import SETTLED
+from ..metrics.history import TargetHistory
 from ..result import Finding
 from .observed import Observed
 
@@ -36,15 +36,13 @@ _SHOWN = 3
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each family with series of objects that are gone, and each count that stays up."""
-    after = seen.scrape_at(SETTLED)
-    if not seen.settled or seen.target is None or after is None:
-        return
-    yield from _series(seen, after)
-    yield from _process(seen, after)
+    target, after = seen.target, seen.settled_scrape
+    if seen.settled and target is not None and after is not None:
+        yield from _series(seen, target, after)
+        yield from _process(seen, target, after)
 
 
-def _series(seen: Observed, after: int) -> Iterator[Finding]:
-    assert seen.target is not None  # the caller looks
+def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
     gone: set[str] = set()
     there: set[str] = set()
     for lives in seen.lives.values():
@@ -52,10 +50,10 @@ def _series(seen: Observed, after: int) -> Iterator[Finding]:
             (there if life.exists(seen.end) else gone).update((life.name, life.uid))
     gone -= there
     found: dict[str, list[str]] = defaultdict(list)
-    for series in seen.target.samples(after):
+    for series in target.samples(after):
         parts = parse(series)
         if not parts.name.startswith(LIBRARIES) and any(value in gone for value in parts.labels.values() if value):
-            found[family_of(parts.name, seen.target.families)].append(series)
+            found[family_of(parts.name, target.families)].append(series)
     for family, left in sorted(found.items()):
         yield Finding(
             id=ID,
@@ -66,13 +64,12 @@ def _series(seen: Observed, after: int) -> Iterator[Finding]:
         )
 
 
-def _process(seen: Observed, after: int) -> Iterator[Finding]:
-    assert seen.target is not None  # the caller looks
+def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
     before = seen.first_scrape
     if before is None:
         return
     for series, what in _PROCESS.items():
-        was, now = seen.target.value(series, before), seen.target.value(series, after)
+        was, now = target.value(series, before), target.value(series, after)
         if was is None or now is None or now - was < max(_POOL, _PER_OBJECT * seen.objects):
             continue
         yield Finding(

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .observed import Observed
+from .observed import Observed, during
 
 ID = "needless-reads"
 
@@ -31,29 +31,25 @@ def findings(seen: Observed) -> Iterator[Finding]:
         opened = sum(one.verb == "watch" and one.resource == resource for one in seen.housekeeping)
         if number - opened >= _LEAST_LISTS:
             watched = ", although it watches them" if resource in seen.watched_by_operator else ""
-            yield Finding(
-                id=ID,
-                severity="waste",
-                text=f"the operator listed {resource} {number:,} times{watched}",
-                evidence=tuple(_by_phase(seen, "list", resource)),
-                check="noop_reads(max=0)",
-            )
+            yield _finding(seen, "list", resource, f"listed {resource} {number:,} times{watched}")
     for resource, number in gets.most_common():
         if resource in seen.watched_by_operator and number >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
-            yield Finding(
-                id=ID,
-                severity="waste",
-                text=f"the operator read {resource} {number:,} times one by one, although it watches them",
-                evidence=tuple(_by_phase(seen, "get", resource)),
-                check="noop_reads(max=0)",
-            )
+            did = f"read {resource} {number:,} times one by one, although it watches them"
+            yield _finding(seen, "get", resource, did)
+
+
+def _finding(seen: Observed, verb: str, resource: str, did: str) -> Finding:
+    return Finding(
+        id=ID,
+        severity="waste",
+        text=f"the operator {did}",
+        evidence=tuple(_by_phase(seen, verb, resource)),
+        check="noop_reads(max=0)",
+    )
 
 
 def _by_phase(seen: Observed, verb: str, resource: str) -> Iterator[str]:
     for span in seen.spans:
-        number = sum(
-            one.verb == verb and one.resource == resource and span.start <= one.received < span.end
-            for one in seen.requests
-        )
+        number = sum(one.verb == verb and one.resource == resource and during(one, span) for one in seen.requests)
         if number:
             yield f"{number:,} in {span.phase.name}"

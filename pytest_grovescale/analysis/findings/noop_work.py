@@ -42,9 +42,8 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     triggered_kinds: set[str] = set()
     triggers = 0
     for span in triggered:
-        phase = next(one for one in seen.contents.phases if one.start == span.start)
-        first = triggers_of(seen.contents, phase)[0][0]
-        twin = next((one for one in seen.spans if one.phase.name == span.phase.idle_twin), None)
+        first = triggers_of(seen.contents, span.recorded)[0][0]
+        twin = seen.twin(span)
         anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
         kinds += Counter(_what(seen, first, span.end)) - anyway
         triggers += span.phase.trigger_writes or span.phase.triggers
@@ -70,8 +69,8 @@ def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
 def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     for span in triggered:
         triggers = span.phase.trigger_writes or span.phase.triggers
-        twin = next((one.phase for one in seen.spans if one.phase.name == span.phase.idle_twin), None)
-        anyway = _by_controller(twin) if twin is not None else Counter[str]()
+        twin = seen.twin(span)
+        anyway = _by_controller(twin.phase) if twin is not None else Counter[str]()
         counts = _by_controller(span.phase)
         counts.subtract({controller: number for controller, number in anyway.items() if controller in counts})
         if not counts or not triggers:

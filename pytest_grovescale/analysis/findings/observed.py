@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-from ...recording.records import SETTLED, Mark, ObjectSeen, Request
+from ...recording.records import SETTLED, ObjectSeen, Request
 from .. import contention
 from ..api_requests import HARNESS, category_of, counted
-from ..audit_times import changes_object, qualified
+from ..audit_times import changes_object
 from ..metrics.history import TargetHistory
-from ..recording_index import Contents, WatchStory
+from ..recording_index import Contents, PhaseSpan, WatchStory
 from ..result import OPERATOR, WHOLE_PHASE, PhaseResult, TestResult
 from ..run_metrics import WINDOW
 
@@ -107,8 +107,12 @@ class Span(NamedTuple):
     """One phase with its time, ns of the recorder's clock."""
 
     phase: PhaseResult
-    start: int
+    recorded: PhaseSpan
     end: int
+
+    @property
+    def start(self) -> int:
+        return self.recorded.start
 
 
 class Window(NamedTuple):
@@ -135,18 +139,22 @@ class Observed:
         self.test = test
         self.operator = test.identities.get(OPERATOR, "")
         """Its user name in the audit log; empty without one of its own."""
-        harness = test.identities.get(HARNESS, "")
-        if self.operator == harness:
+        self.harness = test.identities.get(HARNESS, "")
+        if self.operator == self.harness:
             self.operator = ""
 
     @functools.cached_property
     def spans(self) -> list[Span]:
         """The phases that ended, in order, without those in which the control plane broke."""
         return [
-            Span(result, span.start, self.contents.end_of(span))
+            Span(result, span, self.contents.end_of(span))
             for span, result in zip(self.contents.phases, self.test.phases, strict=True)
             if span.ended is not None and not any(one.kind in WHOLE_PHASE for one in result.disruptions)
         ]
+
+    def twin(self, span: Span) -> Span | None:
+        """Return the idle twin of a steady-state phase."""
+        return next((one for one in self.spans if one.phase.name == span.phase.idle_twin), None)
 
     @functools.cached_property
     def begin(self) -> int:
@@ -191,14 +199,15 @@ class Observed:
 
     def by_harness(self, start: int, end: int) -> list[Sent]:
         """Return the harness's successful writes in a time."""
-        harness = self.test.identities.get(HARNESS, "")
-        return [one for one in self.all_requests if one.changes and one.user == harness and start <= one.received < end]
+        return [
+            one for one in self.all_requests if one.changes and one.user == self.harness and start <= one.received < end
+        ]
 
     @functools.cached_property
     def watched_by_operator(self) -> frozenset[str]:
         """The resources that the operator itself watches."""
         return frozenset(
-            qualified(one)
+            one.qualified
             for one in self.contents.requests
             if one.verb == "watch" and one.user == self.operator and one.code < 400
         )
@@ -254,11 +263,10 @@ class Observed:
         acts = [mark for mark in self.contents.marks if mark.label in _WORKLOAD and mark.state == "end"]
         last = self.test.phases[-1] if self.test.phases else None
         asked = bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
-        harness = self.test.identities.get(HARNESS, "")
         workload = {
             (one.resource, one.object)
             for one in self.all_requests
-            if one.user == harness and one.code == HTTPStatus.CREATED
+            if one.user == self.harness and one.code == HTTPStatus.CREATED
         }
         return asked and not any(
             (resource, (life.namespace, life.name)) in workload and life.exists(self.end)
@@ -272,34 +280,31 @@ class Observed:
         return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
 
     @functools.cached_property
-    def _moments(self) -> Sequence[Edge]:
-        target = self.target
-        return [Edge(index, one.at, one.edge) for index, one in enumerate(target.moments)] if target else []
-
-    @functools.cached_property
     def target(self) -> TargetHistory | None:
         """The operator's scrapes; None where it was not scraped."""
         target = self.contents.metrics.targets.get(OPERATOR)
         return target if target is not None and target.moments else None
 
-    def scrape_at(self, edge: str) -> int | None:
-        """Return the index of the first scrape at an edge; None without one."""
-        return next((one.scrape for one in self._moments if one.edge == edge), None)
+    @functools.cached_property
+    def _edges(self) -> list[str]:
+        """The edge of each of the operator's scrapes."""
+        return [moment.edge for moment in self.target.moments] if self.target is not None else []
+
+    @functools.cached_property
+    def settled_scrape(self) -> int | None:
+        """The scrape after the workload was gone."""
+        return next((scrape for scrape, edge in enumerate(self._edges) if edge == SETTLED), None)
 
     @functools.cached_property
     def first_scrape(self) -> int | None:
         """The scrape before the first phase."""
-        return next((one.scrape for one in self._moments if one.edge.startswith("start:")), None)
+        return next((scrape for scrape, edge in enumerate(self._edges) if edge.startswith("start:")), None)
 
     @functools.cached_property
     def rests(self) -> list[int]:
         """Scrapes at edges where all work was done: before the first phase, after phases that passed, at the end."""
-        ends = {f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed"}
-        return [
-            one.scrape
-            for one in self._moments
-            if one.edge in ends or one.edge == SETTLED or one.scrape == self.first_scrape
-        ]
+        ends = {SETTLED, *(f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed")}
+        return [scrape for scrape, edge in enumerate(self._edges) if edge in ends or scrape == self.first_scrape]
 
     @functools.cached_property
     def objects(self) -> int:
@@ -313,7 +318,7 @@ class Observed:
             return []
         others = sorted(
             [one.completed for one in self.all_requests if one.changes and one.user != self.operator and _matters(one)]
-            + [mark.at for mark in self.contents.marks if _acts(mark)]
+            + [mark.at for mark in self.contents.marks if mark.label in _WORKLOAD]
         )
         windows = []
         for span in self.spans:
@@ -337,22 +342,12 @@ class Observed:
 
     def under_way(self, span: Span) -> float:
         """Return how many of the operator's requests were under way in a phase, on average; watches left out."""
-        times = (one.completed - one.received for one in self._own if one.verb != "watch" and _in(one, span))
+        times = (one.completed - one.received for one in self._own if one.verb != "watch" and during(one, span))
         return sum(times) / max(1, span.end - span.start)
 
     def within(self, window: Window) -> Iterator[Sent]:
         """Yield the operator's requests in a window, of all categories."""
-        for one in self._own:
-            if window.start <= one.received < window.end:
-                yield one
-
-
-class Edge(NamedTuple):
-    """A scrape of the operator, by its index."""
-
-    scrape: int
-    at: int
-    edge: str
+        return (one for one in self._own if during(one, window))
 
 
 def _sent(one: Request, offset: int) -> Sent:
@@ -361,7 +356,7 @@ def _sent(one: Request, offset: int) -> Sent:
         completed=one.completed_wall - offset,
         user=one.user,
         verb=one.verb,
-        resource=qualified(one),
+        resource=one.qualified,
         subresource=one.subresource,
         namespace=one.namespace,
         name=one.name,
@@ -371,14 +366,11 @@ def _sent(one: Request, offset: int) -> Sent:
     )
 
 
-def _in(one: Sent, span: Span) -> bool:
-    return span.start <= one.received < span.end
+def during(one: Sent, time: Span | Window) -> bool:
+    """Return whether a request was received in a phase or a window."""
+    return time.start <= one.received < time.end
 
 
 def _matters(one: Sent) -> bool:
     """Return whether a change by someone else can give the operator work: heartbeats of nodes and leaders do not."""
     return one.category == "object" and one.resource not in ("nodes", "namespaces", "serviceaccounts")
-
-
-def _acts(mark: Mark) -> bool:
-    return mark.label in _WORKLOAD

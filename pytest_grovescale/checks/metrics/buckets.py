@@ -10,11 +10,11 @@ import msgspec
 
 from ...analysis.profiles.functions import wilson
 from ...errors import NotMeasuredError
-from ...exposition.families import Series, text
+from ...exposition.families import text
 from ..check import share
 from ..outcome import Outcome, at_most, first
 from ..run import Run
-from .families import Problem, Served, chosen
+from .families import Problem, Served, chosen, number
 from .target import TargetCheck
 
 SHARE_MAX = 0.95
@@ -205,20 +205,13 @@ def _by_labels(family: Served, samples: Mapping[str, float]) -> dict[tuple[tuple
         if series.name == f"{family.name}_bucket" and "le" in series.labels:
             labels = tuple(sorted((key, value) for key, value in series.labels.items() if key != "le"))
             buckets = by_labels.setdefault(labels, {})
-            buckets[_bound(series)] = samples[text(series.name, series.labels)]
+            buckets[number(series.labels["le"])] = samples[text(series.name, series.labels)]
     return by_labels
 
 
 def _mean(family: Served, samples: Mapping[str, float], observations: float) -> float | None:
     sums = [samples[text(one.name, one.labels)] for one in family.series if one.name == f"{family.name}_sum"]
     return sum(sums) / observations if sums and observations and math.isfinite(sum(sums)) else None
-
-
-def _bound(series: Series) -> float:
-    try:
-        return float(series.labels["le"])
-    except ValueError:
-        return math.nan
 
 
 def _fault(buckets: Mapping[float, float]) -> str:

@@ -8,6 +8,7 @@ libraries add by themselves.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -185,6 +186,14 @@ def chosen(surface: Surface, family: str) -> list[Served]:
 def fits(name: str, pattern: str) -> bool:
     """Return whether a family's name matches a pattern with ``*``; an empty one matches all."""
     return not pattern or fnmatchcase(name, pattern)
+
+
+def number(label: str) -> float:
+    """Return the number that a label's value is, as of ``le`` or ``quantile``; NaN for what is none."""
+    try:
+        return float(label)
+    except ValueError:
+        return math.nan
 
 
 def written(series: Series) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from ...exposition.families import Series
-from .families import Problem, Rule, Served, written
+from .families import Problem, Rule, Served, number, written
 
 LabelSet = tuple[tuple[str, str], ...]
 
@@ -84,7 +84,7 @@ def _histogram(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[s
         missing = [part for part, value in (("_sum", total), ("_count", count)) if value is None]
         if missing:
             # With buckets below zero a sum could fall, and clients leave both out.
-            if all(_number(one.labels["le"]) >= 0 for one in own):
+            if all(number(one.labels["le"]) >= 0 for one in own):
                 yield f"a label set has no {' and no '.join(missing)}", example, _CLIENT
             continue
         assert count is not None  # not missing
@@ -104,7 +104,7 @@ def _of_label_set(
     example = written(own[0])
     by_bound: dict[float, float] = {}
     for one in own:
-        bound = _number(one.labels.get("le", ""))
+        bound = number(one.labels.get("le", ""))
         if math.isnan(bound):
             return  # `buckets` says so
         if bound in by_bound:
@@ -164,7 +164,7 @@ def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
             yield "its count is no whole number from 0 on", example, fix
         points: list[tuple[float, float]] = []
         for one in quantiles.get(labels, []):
-            quantile = _number(one.labels.get("quantile", ""))
+            quantile = number(one.labels.get("quantile", ""))
             if not 0 <= quantile <= 1:
                 yield f"the quantile {one.labels.get('quantile', '')!r} is no number from 0 to 1", written(one), fix
                 continue
@@ -209,10 +209,3 @@ def _values(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[Seri
     for one in family.series:
         if (value := samples.get(written(one))) is not None:
             yield one, value
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
