@@ -127,10 +127,15 @@ class Workload:
         )
 
     def _act(self, label: str, coroutine: Coroutine[Any, Any, None], *, count: int, detail: str = "") -> None:
-        if self._test.current is not None:
-            self._test.current.begin()
         detail = detail or ", ".join(f"{n.kind} {n.name}" for n in self.names()[:3])
-        self._test.recorder.mark(label, state="begin", detail=detail, count=count)
+        try:
+            if self._test.current is not None:
+                self._test.current.begin()
+            self._test.recorder.mark(label, state="begin", detail=detail, count=count)
+        except BaseException:
+            # Mostly Ctrl-C: Python warns at its end of a coroutine that never ran.
+            coroutine.close()
+            raise
         self._test.watched(coroutine)
         self._test.recorder.mark(label, state="end", detail=detail, count=count)
 
