@@ -71,8 +71,11 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
             seen.add(key)
             found |= dict.fromkeys(_resolved(item, wanted, settings, uses_operator=uses_operator, worker=worker))
     found |= dict.fromkeys(_without_baseline(items, settings, root))
-    measured = [item for item in items if "scale" in item.fixturenames and not is_profiled(item)]
-    codes = {item: test_code.read(item) for item in measured}
+    scaled = [item for item in items if "scale" in item.fixturenames]
+    measured = {item.function for item in scaled if not is_profiled(item)}
+    # The profiling pass has the same code; its mistakes are said where the measured one is not selected (-k profiled).
+    read = [item for item in scaled if not (is_profiled(item) and item.function in measured)]
+    codes = {item: test_code.read(item) for item in read}
     for item, code in codes.items():
         found |= dict.fromkeys(_wrong_workloads(item, code))
         found |= dict.fromkeys(_wrong_phases(item, code) if settings.budgets else ())

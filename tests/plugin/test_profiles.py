@@ -313,10 +313,10 @@ from pytest_grovescale import checks, conditions
 
 @pytest.mark.grovescale_budget(checks.FunctionNameLabels())
 def test_marked(scale):
-    # Enough work for the profile to have samples of the function, whatever else this machine does.
-    pcs = scale.workload("pcs.yaml.j2", replicas=40, pods_per_replica=1)
+    replicas = scale.parameter("replicas", 10)
+    pcs = scale.workload("pcs.yaml.j2", replicas=replicas, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", conditions.count("pods", 40, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", replicas, ready=True))
         pcs.apply()
     if scale.parameter("called", 0):
         scale.check(checks.FunctionNameLabels())
@@ -332,7 +332,9 @@ def verdicts(pytester: pytest.Pytester, name: str) -> dict[str, CheckResult]:
 def test_labels_named_after_functions_fail_the_pass_whose_stacks_have_them(
     pytester: pytest.Pytester, running_cluster: Cluster
 ) -> None:
-    outcome = run(pytester, running_cluster, NAMED, "--grovescale-set=defect=function-name-label", "-k", "profiled")
+    # Enough work for the profile to have samples of the function, however fast the machine.
+    flawed = ("--grovescale-set=defect=function-name-label", "--grovescale-param=replicas=200")
+    outcome = run(pytester, running_cluster, NAMED, *flawed, "-k", "profiled")
     outcome.assert_outcomes(failed=1, deselected=1)
     found = verdicts(pytester, "test_marked[profiled]")["marker"]
     assert found.verdict == "fail"

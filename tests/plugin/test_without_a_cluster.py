@@ -345,6 +345,14 @@ def test_a_parameter_that_no_selected_test_reads_is_a_mistake(
     assert f"  →{next_step}" in result.errlines
 
 
+def test_the_profiling_pass_alone_reads_the_same_parameters(pytester: pytest.Pytester) -> None:
+    alone = ("--grovescale-profile=pyspy", "-k", "profiled")
+    collected = names(pytester, "--grovescale-param=replicas=3", *alone)
+    assert collected.ret == pytest.ExitCode.OK
+    collected.assert_outcomes(deselected=1)
+    assert names(pytester, "--grovescale-param=replcas=3", *alone).ret == pytest.ExitCode.USAGE_ERROR
+
+
 INSTALLED = """
 import importlib
 import pytest
