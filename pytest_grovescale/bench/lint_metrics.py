@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -85,7 +86,7 @@ def _read(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surf
     name = "standard input" if source == STDIN else source
     answer = answer_of(source, credentials, timeout_s=timeout_s)
     try:
-        exposition, faults = syntax.read(*answer)
+        exposition, faults = syntax.read(*answer, now_s=time.time() if "://" in source else None)
     except ExpositionError as error:
         of_bytes = "" if error.message.startswith("line ") else "It was taken for protobuf, since it is no text."
         raise AnswerError(f"{name}: {error.message}", next_step=error.next_step or of_bytes) from None

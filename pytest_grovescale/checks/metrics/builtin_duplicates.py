@@ -7,6 +7,7 @@ it proves enough: the built-in must be there to be used instead, and the family 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,6 +30,9 @@ from .target import OwnFamiliesCheck
 
 MOST_SERIES = 5_000
 """Series of a family whose values are compared; one with more has other faults."""
+
+_ALIKE = 0.25
+"""Relative difference up to which two values of one response may be the same quantity, read a moment apart."""
 
 _WORK = ("controller_runtime_", "workqueue_", "rest_client_")
 
@@ -163,7 +167,8 @@ def problems(surface: Surface, every: list[Served], own: list[Served]) -> Iterat
                 says=f"since the start it has counted what {verdict.other} counts",
                 fix=f"take it away, and read {verdict.query}",
             )
-    yield from _by_name((family for family in own if family.name not in judged), {family.name for family in every})
+    others = (family for family in own if family.name not in judged)
+    yield from _by_name(others, {family.name: family for family in every}, surface.samples)
 
 
 def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:
@@ -220,15 +225,27 @@ def _counts(family: Served, series: Series) -> bool:
     return family.family.type in ("counter", "histogram", "summary") and "quantile" not in series.labels
 
 
-def _by_name(families: Iterable[Served], names: Collection[str]) -> Iterator[Problem]:
-    """Yield families whose names promise what a built-in says; ``names`` are those of all families of the endpoint."""
+def _by_name(
+    families: Iterable[Served], names: Mapping[str, Served], samples: Mapping[str, float]
+) -> Iterator[Problem]:
+    """Yield families whose names promise what a built-in says; ``names``: all families of the endpoint by name."""
     origins = {known.origin for name in names if (known := builtin(name)) is not None}
     for family in families:
-        if family.builtin is None and (duplicate := _duplicate(family, names, origins)) is not None:
+        if family.builtin is None and (duplicate := _duplicate(family, names, origins, samples)) is not None:
             yield duplicate
 
 
-def _duplicate(family: Served, names: Collection[str], origins: Collection[str]) -> Problem | None:
+def _may_agree(family: Served, known: Served | None, samples: Mapping[str, float]) -> bool:
+    """Return whether two families of one response may say the same; so do two that cannot be compared."""
+    if known is None or not known.series or {family.family.type, known.family.type} & {"histogram", "summary"}:
+        return True
+    here, there = (math.fsum(samples.get(written(one), 0.0) for one in of.series) for of in (family, known))
+    return math.isclose(here, there, rel_tol=_ALIKE, abs_tol=1.0)
+
+
+def _duplicate(
+    family: Served, names: Mapping[str, Served], origins: Collection[str], samples: Mapping[str, float]
+) -> Problem | None:
     saying = next((one for one in _SAYINGS if one.pattern.fullmatch(family.name)), None)
     if saying is None or family.family.type not in (*saying.types, "unknown"):
         return None
@@ -237,6 +254,8 @@ def _duplicate(family: Served, names: Collection[str], origins: Collection[str])
     if known.name not in names and known.origin not in origins:
         return None
     if not family.series or not set(family.labels()) <= {*known.labels, *_NO_REFINEMENT}:
+        return None
+    if not saying.select and not _may_agree(family, names.get(known.name), samples):
         return None
     return Problem(
         family=family.name,

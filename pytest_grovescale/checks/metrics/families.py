@@ -50,6 +50,15 @@ Rule = Literal[
     "value",
     "series",
     "syntax",
+    "type",
+    "order",
+    "timestamp",
+    "reserved-label",
+    "label-sets",
+    "label-variants",
+    "label-in-name",
+    "derived",
+    "credential",
 ]
 """The first nine are those of Prometheus' own linter, promlint."""
 

@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from ...exposition.families import Series
+from ...redaction import REDACTED
 from ..check import CheckArgumentError
 from ..outcome import Outcome, at_most, first
 from ..run import Run
-from .families import Problem, Served, served, written
+from .families import RESERVED, Problem, Served, served, written
 from .series import none_served
 from .target import TargetCheck, unread
 
@@ -28,6 +29,15 @@ UNBOUNDED = (
 
 _OF_OBJECTS = frozenset({"pod", "pod_name", "name", "object", "object_name", "resource_name"})
 """Those of `UNBOUNDED` that mean names of objects."""
+
+_OF_ANYTHING = frozenset({"name", "key", "id", "path", "address", "error", "err", "user"})
+"""Those of `UNBOUNDED` that may as well mean a part of the program: a few plain words under them are no identifiers."""
+
+_OF_ROUTES = frozenset({"handler", "route", "endpoint"})
+_NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
+
+_FEW = 4
+_PLAIN = re.compile(r"[a-z]+(?:_[a-z]+)*")
 
 _CODED = re.compile(r"(?=\w*[A-Z])[A-Za-z]\w*", re.ASCII)
 """Words with capitals, as in code: no object has such a name."""
@@ -63,6 +73,17 @@ _SHAPES = {
 """What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
 (k8s.io/apimachinery/pkg/util/rand)."""
 
+
+_MANY_SHAPES = {
+    "a hash": (3, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
+    "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
+    "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),
+}
+"""What one value may look like by coincidence or as a setting: only so many that do are unbounded.
+Ports end at 65535."""
+
+_TARGET = ("job", "instance")
+"""Labels that Prometheus gives each target: https://prometheus.io/docs/concepts/jobs_instances/."""
 
 _NUMBERED = re.compile(r"(.*[a-z].*[-_./])\d+")
 """What ends in a number of its own: a StatefulSet's pod, a replica."""
@@ -125,7 +146,62 @@ def problems(
     """Yield labels with a forbidden name, and those whose values are many or look unbounded."""
     for family in families:
         for label, values in sorted(family.own_labels().items()):
+            yield from _reserved(family, label, next(iter(values.values())))
+            yield from _secret(family, label, values)
+            yield from _variants(family, label, values)
             yield from _of_label(family, label, values, forbidden, many)
+        if not family.of_library:
+            yield from _label_sets(family)
+
+
+def _reserved(family: Served, label: str, one: Series) -> Iterator[Problem]:
+    if label.startswith("__"):
+        says = f"its label {label} begins with two underscores, which Prometheus keeps for itself"
+    elif label in _TARGET:
+        says = f"Prometheus gives each target a label {label}, and renames this one exported_{label}"
+    else:
+        return
+    fix = f"give the label {label} another name"
+    yield Problem(family=family.name, rule="reserved-label", says=says, series=written(one), fix=fix)
+
+
+def _secret(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
+    for value, one in values.items():
+        if REDACTED in value:
+            says = f"a value of {label} looks like a credential, and everyone who can scrape can read it"
+            fix = f"take the label {label} away, and change the credential"
+            yield Problem(family=family.name, rule="credential", says=says, series=written(one), fix=fix)
+            return
+
+
+def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
+    """Yield a label with values that mean the same and are written differently."""
+    known: dict[str, str] = {}
+    for value, one in values.items():
+        if value != value.strip():
+            says, fix = f"{label} has the value {value!r}, with blanks at its ends", "take them away"
+            yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
+            return
+        other = known.setdefault(value.strip().casefold(), value)
+        if other != value:
+            says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or blanks only"
+            fix = "write each value one way"
+            yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
+            return
+
+
+def _label_sets(family: Served) -> Iterator[Problem]:
+    """Yield a family whose series do not all have the same labels, as a query that joins or adds them up expects."""
+    reserved = {*RESERVED.values()}
+    sets: dict[frozenset[str], Series] = {}
+    for one in family.series:
+        sets.setdefault(frozenset(one.labels) - reserved, one)
+    if len(sets) > 1:
+        least, most = min(sets, key=len), max(sets, key=len)
+        missing = ", ".join(sorted(most - least)) or "others"
+        says = f"its series do not all have the same labels: some lack {missing}"
+        fix = "give all series of a family the same labels, or make two families"
+        yield Problem(family=family.name, rule="label-sets", says=says, series=written(sets[least]), fix=fix)
 
 
 def _of_label(
@@ -137,7 +213,7 @@ def _of_label(
     if label.startswith(COPIED) or (label.lower() in forbidden and not _listed(family, label, values)):
         says = f"the values of {label} are unbounded ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
-    elif (shape := None if _describes_process(family) else _shape_of(values)) is not None:
+    elif (shape := None if _describes_process(family) or _routes(label, values) else _shape_of(values)) is not None:
         looks, value = shape
         says = f"a value of {label} is {looks}: there is no end to them ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=written(values[value]), fix=fix)
@@ -149,10 +225,13 @@ def _of_label(
 def _listed(family: Served, label: str, values: Collection[str]) -> bool:
     """Return whether the values of a label with an unbounded name are nevertheless a fixed list.
 
-    They are where one value stands for the rest; and where what could be names of objects is parts of the program:
-    words of its code, the word that another label of the series writes as code, or one ``name`` on all series.
+    They are where one value stands for the rest, and where a name that may mean anything has a few plain words; and
+    where what could be names of objects is parts of the program: words of its code, the word that another label of the
+    series writes as code, or one ``name`` on all series.
     """
     if not _REST.isdisjoint(values):
+        return True
+    if label.lower() in _OF_ANYTHING and len(values) <= _FEW and all(_PLAIN.fullmatch(value) for value in values):
         return True
     if label.lower() not in _OF_OBJECTS:
         return False
@@ -168,6 +247,11 @@ def _written_as_code(series: Series, label: str) -> bool:
     return any(value.lower() == value_here and _CODED.fullmatch(value) for value in series.labels.values())
 
 
+def _routes(label: str, values: Iterable[str]) -> bool:
+    """Return whether the values are the paths that a server has handlers for: none has a number of an object."""
+    return label.lower() in _OF_ROUTES and not any(_NUMBER_IN_PATH.search(value) for value in values)
+
+
 def _describes_process(family: Served) -> bool:
     """Return whether it is the one series with a process's version, build or settings."""
     return family.name.endswith("_info") and len(family.series) == 1
@@ -176,6 +260,11 @@ def _describes_process(family: Served) -> bool:
 def _shape_of(values: Iterable[str]) -> tuple[str, str] | None:
     """Return what a value looks like, and that value; None where none looks unbounded."""
     stems: dict[str, list[str]] = {}
+    values = list(values)
+    for looks, (least, pattern) in _MANY_SHAPES.items():
+        alike = [value for value in values if pattern.fullmatch(value)]
+        if len(alike) >= least:
+            return looks, alike[0]
     for value in values:
         for looks, pattern in _SHAPES.items():
             if pattern.fullmatch(value):

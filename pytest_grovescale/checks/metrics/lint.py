@@ -11,8 +11,8 @@ from ...analysis.metrics.snapshot import Surface
 from ...errors import ExpositionError, ExpositionLineError
 from ...exposition.body import Limits
 from ...exposition.families import Exposition
-from ...exposition.reader import Reader
-from . import buckets, builtin_duplicates, function_names, labels, names, series, values
+from ...exposition.reader import Reader, format_of
+from . import buckets, builtin_duplicates, function_names, labels, layout, names, series, values
 from .families import Problem, Served, served
 
 MOST_LINES = 20
@@ -87,10 +87,13 @@ def _ignored(problem: Problem, ignore: Iterable[str]) -> bool:
     return any(pattern == problem.rule or fnmatchcase(problem.family, pattern) for pattern in ignore)
 
 
-def read(body: bytes, content_type: str = "", limits: Limits | None = None) -> tuple[Exposition, list[Problem]]:
-    """Return what a response says without its wrong lines, and these with the families that it describes twice.
+def read(
+    body: bytes, content_type: str = "", limits: Limits | None = None, *, now_s: float | None = None
+) -> tuple[Exposition, list[Problem]]:
+    """Return what a response says without its wrong lines; and these, with what `layout` finds in the others.
 
-    A scraper refuses the whole response for one of them, and so does Prometheus. Raises ExpositionError for one that is
+    ``now_s``: when it was served, s since the epoch; None where this is not known. A scraper refuses the whole response
+    for a wrong line, and so does Prometheus. Raises ExpositionError for one that is
     no exposition, or has too many wrong lines; in protobuf nothing can be left out.
     """
     lines = body.split(b"\n")
@@ -99,8 +102,10 @@ def read(body: bytes, content_type: str = "", limits: Limits | None = None) -> t
     first: ExpositionLineError | None = None
     while True:
         try:
-            exposition = Reader(limits).read(b"\n".join(lines), content_type)
-            return exposition, [*(faults[number] for number in sorted(faults)), *_retyped(exposition)]
+            kept = b"\n".join(lines)
+            exposition = Reader(limits).read(kept, content_type)
+            laid_out = layout.problems(kept, exposition.families, format_of(kept, content_type), now_s)
+            return exposition, [*(faults[number] for number in sorted(faults)), *_retyped(exposition), *laid_out]
         except ExpositionLineError as error:
             # A fault that stays when its line is taken out is not that line's.
             if len(body) > MAX_BYTES or numbers[error.line - 1] in faults:

@@ -17,7 +17,7 @@ from ..run import Run
 from .families import Problem, Rule, Served, line, own, written
 from .target import OwnFamiliesCheck, unread
 
-BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "seconds", "volts")
+BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "ratio", "seconds", "volts")
 
 OTHER = {
     "minutes": "seconds",
@@ -34,6 +34,8 @@ OTHER = {
     "calories": "joules",
     "pounds": "grams",
     "ounces": "grams",
+    "percent": "ratio",
+    "percentage": "ratio",
 }
 """Unit → the base unit of the same quantity."""
 
@@ -48,9 +50,22 @@ ABBREVIATIONS = {
 }
 """Abbreviated unit → the base unit that it most likely stands for."""
 
+_DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
+"""Last words of a name that promise a duration."""
+
+_DERIVED = re.compile(r"_per_(?:second|minute|hour|sec|min)$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)")
+"""Words of a gauge that is computed from what a counter or a histogram says."""
+
+_AGE = re.compile(r"_(?:age|ago)(?=_|$)|_since_")
+"""Words of a gauge that ages by itself."""
+
+_TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
+
+_BESIDE_UNIT = re.compile(rf"_(?:per|since|until|ratio|info|created|max|min|limit|{'|'.join(_TYPE_WORDS)})(?=_|$)")
+"""What may follow a unit: what it is measured by, which of several it is, and what another rule is about."""
+
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _UNCLASSIC = re.compile(r"[^a-zA-Z0-9_]+")
-_TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
 
 _SUFFIXES: dict[str, tuple[MetricType, ...]] = {
     "_bucket": ("histogram", "gaugehistogram"),
@@ -105,6 +120,10 @@ def problems(families: Iterable[Served], names: Collection[str]) -> Iterator[Pro
 def _help(family: Served) -> Iterator[Problem]:
     if not family.family.help.strip():
         yield _problem(family, "help", "it has no help text", "say in one sentence what is counted or measured")
+    elif _words(family.family.help) == _words(family.name):
+        yield _problem(
+            family, "help", "its help text is its name once more", "say what is counted or measured, and when"
+        )
 
 
 def _unit(family: Served) -> Iterator[Problem]:
@@ -116,9 +135,43 @@ def _unit(family: Served) -> Iterator[Problem]:
             f"{unit.word} is no base unit",
             f"expose {unit.base}, as {name.replace(unit.word, unit.base)}",
         )
+    elif unit is not None and _is_amid(unit.word, name):
+        stem = name.replace(f"_{unit.word}", "", 1)
+        fix = f"name it {stem.removesuffix('_total')}_{unit.word}{'_total' * stem.endswith('_total')}"
+        yield _problem(family, "unit", f"its unit, {unit.word}, is not the end of its name", fix)
+    elif unit is None and family.family.type != "unknown" and name.removesuffix("_total").endswith(_DURATIONS):
+        fix = f"expose seconds, as {name.removesuffix('_total')}_seconds{'_total' * name.endswith('_total')}"
+        yield _problem(family, "unit", "its name promises a duration, and no unit", fix)
     stated = family.family.unit
     if stated and not name.removesuffix("_total").endswith(f"_{stated}"):
         yield _problem(family, "unit", f"its unit is {stated}, and its name does not end so", f"name it …_{stated}")
+
+
+def _derived(family: Served) -> Iterator[Problem]:
+    """Yield gauges that say what a query can: https://prometheus.io/docs/practices/instrumentation/#timestamps-not-time-since
+    and #counter-vs-gauge-summary-vs-histogram."""
+    if family.family.type not in ("gauge", "unknown"):
+        return
+    if (match := _DERIVED.search(family.name)) is not None:
+        word = match[0].strip("_").replace("_", " ")
+        fix = "expose a counter or a histogram; rate() and histogram_quantile() compute it over any time"
+        yield _problem(family, "derived", f"its name says {word}, which cannot be added up or averaged again", fix)
+    elif _AGE.search(family.name):
+        fix = "expose the time when it happened as …_timestamp_seconds, and subtract it from time() in the query"
+        yield _problem(family, "derived", "it ages by itself: it stands still where its program does", fix)
+
+
+def _label_in_name(family: Served) -> Iterator[Problem]:
+    for label, values in family.own_labels().items():
+        if _has_word(family.name, f"by_{label}") or _has_word(family.name, f"per_{label}"):
+            name = re.sub(rf"_(?:by|per)_{re.escape(label)}(?=_|$)", "", family.name)
+            yield Problem(
+                family=family.name,
+                rule="label-in-name",
+                says=f"its name says by {label}, and sum() over {label} says that no more",
+                series=written(next(iter(values.values()))),
+                fix=f"name it {name}",
+            )
 
 
 def _counter_total(family: Served) -> Iterator[Problem]:
@@ -201,6 +254,8 @@ _RULES: tuple[Callable[[Served], Iterator[Problem]], ...] = (
     _reserved_character,
     _camel_case,
     _unit_abbreviation,
+    _derived,
+    _label_in_name,
 )
 
 
@@ -214,6 +269,17 @@ def _duplicate(family: Served, names: Collection[str]) -> Iterator[Problem]:
 
 def _problem(family: Served, rule: Rule, says: str, fix: str) -> Problem:
     return Problem(family=family.name, rule=rule, says=says, fix=fix)
+
+
+def _words(text: str) -> str:
+    """Return a text's letters and digits in lower case."""
+    return re.sub(r"[\W_]+", "", text).lower()
+
+
+def _is_amid(word: str, name: str) -> bool:
+    """Return whether a unit stands amid a name, and not beside what it is measured by (``_bytes_per_second``)."""
+    rest = name.removesuffix("_total").partition(f"_{word}")[2]
+    return bool(rest) and not _BESIDE_UNIT.match(rest) and unit_in(rest[1:]) is None
 
 
 def _has_word(name: str, word: str) -> bool:

@@ -13,11 +13,15 @@ from ...errors import NotMeasuredError
 from ..check import not_negative
 from ..outcome import Outcome, at_most, first
 from ..run import Run
-from .families import Problem, Served, chosen, fits, served
+from .families import Problem, Served, chosen, fits, served, written
 from .target import TargetCheck, unread
 
 LEAST_COUNTS = 3
 """Different numbers of objects that a line needs. That nothing grew, two show that are far enough apart."""
+
+MOST_SETS = 1_000
+"""Combinations of labels in one family; https://prometheus.io/docs/practices/naming/#labels warns of them, and
+#do-not-overuse-labels of the instrumentation page wants fewer than ten for most."""
 
 FAR_APART = 10
 """Objects."""
@@ -128,6 +132,17 @@ def problems(families: Sequence[Served], most: int | None, pattern: str = "") ->
             says=f"{count:,} series {_where(pattern)}, at most {most:,} ({where})",
             fix="take labels away, or buckets, from the largest families",
         )
+    for family in families:
+        sets = {frozenset(set(one.labels.items()) - {("le", one.labels.get("le", ""))}) for one in family.series}
+        if not family.of_library and len(sets) > MOST_SETS:
+            sizes = " × ".join(f"{len(values)} {label}" for label, values in family.labels().items())
+            yield Problem(
+                family=family.name,
+                rule="series",
+                says=f"{len(sets):,} combinations of labels: {sizes}",
+                series=written(family.series[0]),
+                fix="take away the label with the most values, or two that multiply",
+            )
 
 
 def bounded(families: Iterable[Served], pattern: str) -> list[Served]:

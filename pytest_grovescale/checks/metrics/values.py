@@ -8,12 +8,14 @@ never fall below zero. Ratios, infos and times as https://prometheus.io/docs/pra
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from ...exposition.families import Series
 from .families import Problem, Rule, Served, number, written
+from .names import unit_in
 
 LabelSet = tuple[tuple[str, str], ...]
 
@@ -25,6 +27,24 @@ _PERCENT = 2.0
 
 _LATEST_S = 4.1e9
 """The year 2100: a time in seconds beyond it is one in milliseconds or less."""
+
+_NO_TIME_S = 9.2e15
+"""The largest number of milliseconds in 64 bits, in seconds: programs have it, or the least one, for no time at all."""
+
+_WRAPPED = 2.0**63
+"""A count from here on is a negative number that was written without its sign."""
+
+_FRACTIONAL = re.compile(r"seconds|bytes|joules|celsius|ratio|cost|score|weight|volume|amount|time|duration|sum")
+"""Parts of names of counters that need not be whole."""
+
+_COUNTED = re.compile(r"(?<!s)s$")
+"""The end of a gauge's name that counts things."""
+
+_SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|rate|score")
+"""Parts of names of gauges that may be below zero."""
+
+_WHOLE = ("all", "any", "total", "sum", "*")
+"""Values of a label that stand for all its others."""
 
 
 def problems(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str] = ()) -> Iterator[Problem]:
@@ -38,8 +58,10 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
                 yield from _first(family, "inconsistent", _summary(family, samples))
             case "counter":
                 yield from _first(family, "value", _counter(family, samples))
+                yield from _first(family, "value", _sums(family, samples))
             case "gauge" | "unknown" | "info":
                 yield from _first(family, "value", _gauge(family, samples))
+                yield from _first(family, "value", _sums(family, samples))
             case _:
                 pass
 
@@ -184,24 +206,54 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
                 written(one),
                 "count with a counter, and make what can fall a gauge",
             )
+        elif value >= _WRAPPED:
+            yield f"{value:.4g} is more than anything can count", written(one), "do not add negative numbers to it"
+        elif value != int(value) and unit_in(family.name) is None and not _FRACTIONAL.search(family.name):
+            fix = "add 1 for each, or end its name in the unit that it adds up"
+            yield f"it is {value:g}, and its name says that it counts", written(one), fix
 
 
 def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
     name = family.name
     for one, value in _values(family, samples):
         example = written(one)
-        if math.isnan(value):
-            continue
-        if name.endswith("_info") and value != 1:
+        if math.isnan(value) and name.endswith("_ratio"):
+            continue  # of nothing to nothing
+        if not math.isfinite(value):
+            yield f"{value:g} says nothing of it", example, "leave the series out while it has no value"
+        elif name.endswith("_info") and value != 1:
             yield f"an info is always 1, and this is {value:g}", example, "put facts into its labels, and set it to 1"
         elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
-        elif "_timestamp" in name and name.endswith("_seconds") and value > _LATEST_S:
-            yield f"a time of {value:.4g} s lies after the year 2100", example, "divide: it is in milliseconds or less"
+        elif abs(value) >= _NO_TIME_S:
+            continue  # stands for none
+        elif name.endswith("_seconds") and value > _LATEST_S:
+            what = "a time of" if "_time" in name else "a duration of"
+            yield f"{what} {value:.4g} s is past the year 2100", example, "divide: it is in milliseconds or less"
+        elif name.endswith("_start_time_seconds") and value == 0:
+            yield "a start in 1970", example, "leave the series out while there is no such time"
         elif name.endswith(("_timestamp_seconds", "_time_seconds")) and value < 0:
             yield f"a time of {value:g} s lies before 1970", example, "leave the series out while there is no such time"
         elif name.endswith("_bytes") and (value < 0 or value != int(value)):
             yield f"{value:g} is no number of bytes", example, "expose whole bytes"
+        elif value < 0 and value == int(value) and _counts(name):
+            yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
+
+
+def _counts(name: str) -> bool:
+    return bool(_COUNTED.search(name)) and unit_in(name) is None and not _SIGNED.search(name)
+
+
+def _sums(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    """Yield series that are the sum of the others, so that a query's sum counts everything twice."""
+    for label, series in family.labels().items():
+        values = {value: samples.get(written(one), math.nan) for value, one in series.items()}
+        for whole in _WHOLE:
+            if whole not in values or not values[whole] or len(values) < 3 or len(family.series) > len(values):
+                continue
+            if math.isclose(values[whole], math.fsum(one for value, one in values.items() if value != whole)):
+                says = f"{label}={whole!r} is the sum of the others, and sum() counts each twice"
+                yield says, written(series[whole]), "leave it out: sum() computes it"
 
 
 def _values(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[Series, float]]:

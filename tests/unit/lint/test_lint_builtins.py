@@ -92,7 +92,7 @@ def test_a_built_in_that_is_not_there_is_not_duplicated() -> None:
 
 
 def test_the_name_of_a_built_in_is_taken(snapshot: SnapshotAssertion) -> None:
-    found = problems(family("workqueue_depth", "counter", '{name="q"}'))
+    found = problems(family("workqueue_depth", "counter", '{name="q-7"}'))
     assert "builtin-collision" in [problem.rule for problem in found]
     assert "\n".join(problem.says for problem in found) == snapshot
 
@@ -122,3 +122,10 @@ def test_a_refinement_by_value_is_no_duplicate_by_name() -> None:
     )
     text = f"# HELP my_reconcile_errors_total E.\n# TYPE my_reconcile_errors_total counter\n{lines}"
     assert rules(COUNTED, text) == []
+
+
+def test_a_name_promises_nothing_where_both_values_are_there_and_differ() -> None:
+    theirs = family("go_goroutines", "gauge").replace("go_goroutines 1", "go_goroutines 40")
+    mine = family("x_watcher_goroutines", "gauge")
+    assert rules(theirs, mine) == []
+    assert rules(theirs, mine.replace("x_watcher_goroutines 1", "x_watcher_goroutines 38")) == ["builtin-duplicate"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from .surfaces import family, problems, rules
 
 @pytest.mark.parametrize("label", [*UNBOUNDED, "label_app", "annotation_run", "Namespace"])
 def test_labels_that_nobody_can_bound_are_found_by_name(label: str) -> None:
-    assert rules(family("x_things", "gauge", f'{{{label}="a"}}')) == ["unbounded-label"]
+    assert rules(family("x_things", "gauge", f'{{{label}="web-7"}}')) == ["unbounded-label"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,8 @@ def test_a_word_that_another_label_writes_as_code_is_no_object() -> None:
     assert rules(family("x_decisions_total", "counter", authorizer, '{name="web-0",type="RBAC"}')) == [
         "unbounded-label"
     ]
-    assert rules(family("x_decisions_total", "counter", '{app="web",name="web"}')) == ["unbounded-label"]
-    assert rules(family("x_decisions_total", "counter", '{name="web",pod="web"}')) == ["unbounded-label"] * 2
+    assert rules(family("x_decisions_total", "counter", '{app="web",name="web-0"}')) == ["unbounded-label"]
+    assert rules(family("x_decisions_total", "counter", '{name="web-0",pod="web-0"}')) == ["unbounded-label"] * 2
 
 
 def test_parts_of_the_program_are_no_objects() -> None:
@@ -81,12 +83,20 @@ def test_parts_of_the_program_are_no_objects() -> None:
     assert rules(family("x_feature_enabled", "gauge", *features, '{name="web-0",stage=""}')) == ["unbounded-label"]
     owned = ('{name="manager",resource="pods"}', '{name="manager",resource="nodes"}')
     assert rules(family("x_informer_items", "gauge", *owned)) == []
-    assert rules(family("x_informer_items", "gauge", *owned, '{name="another",resource="pods"}')) == ["unbounded-label"]
+    assert rules(family("x_informer_items", "gauge", *owned, '{name="web-0",resource="pods"}')) == ["unbounded-label"]
+
+
+def test_a_few_plain_words_are_no_identifiers() -> None:
+    """Prometheus' own: the name of a manager, and the handlers of its server."""
+    assert rules(family("x_sd_configs", "gauge", '{name="scrape"}', '{name="notify"}')) == []
+    assert rules(family("x_sd_configs", "gauge", *(f'{{name="{word}"}}' for word in "vwxyz"))) == ["unbounded-label"]
+    assert rules(family("x_requests_total", "counter", '{handler="/api/v1/query"}')) == []
+    assert rules(family("x_requests_total", "counter", '{handler="/api/v1/things/17"}')) == ["unbounded-values"]
 
 
 def test_a_value_for_the_rest_tells_that_the_others_are_listed() -> None:
     assert rules(family("x_requests_total", "counter", '{username="kubelet"}', '{username="other"}')) == []
-    assert rules(family("x_requests_total", "counter", '{username="kubelet"}')) == ["unbounded-label"]
+    assert rules(family("x_requests_total", "counter", '{username="user-7"}')) == ["unbounded-label"]
 
 
 def test_what_a_process_tells_of_itself_in_one_series_may_look_like_anything() -> None:
@@ -141,7 +151,11 @@ def test_what_is_forbidden_is_the_users_to_say() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_any_value_is_judged_in_time(value: str) -> None:
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-    assert set(rules(family("x_things", "gauge", f'{{part="{escaped}"}}'))) <= {"unbounded-values"}
+    assert set(rules(family("x_things", "gauge", f'{{part="{escaped}"}}'))) <= {
+        "unbounded-values",
+        "label-variants",
+        "credential",
+    }
 
 
 def test_hostile_values_take_no_time() -> None:
@@ -155,3 +169,39 @@ def test_values_that_differ_in_a_number_at_their_end_are_found() -> None:
     assert rules(family("x_things", "gauge", *numbered[:4])) == []
     # Devices and cores are numbered without a hyphen, and are as many as the machine has.
     assert rules(family("x_things", "gauge", *(f'{{part="loop{number}"}}' for number in range(9)))) == []
+
+
+@pytest.mark.parametrize(
+    ("series", "rule"),
+    [
+        (('{__part="a"}',), "reserved-label"),
+        (('{job="a"}',), "reserved-label"),
+        (('{instance="a"}',), "reserved-label"),
+        (('{phase="Ready"}', '{phase="ready"}'), "label-variants"),
+        (('{phase="Ready "}',), "label-variants"),
+        (('{phase="Ready"}', '{phase="Pending",zone="a"}'), "label-sets"),
+        (("", '{phase="Pending"}'), "label-sets"),
+        (('{token="[redacted]"}',), "credential"),
+        ([f'{{rev="{number:04}ab7c9"}}' for number in range(3)], "unbounded-values"),
+        ([f'{{seen="{number}"}}' for number in range(120_344, 120_400, 7)], "unbounded-values"),
+        ([f'{{load="{number / 8}"}}' for number in range(10)], "unbounded-values"),
+        ([f'{{a="{number % 40}",b="{number // 40}"}}' for number in range(1001)], "series"),
+    ],
+)
+def test_labels_that_no_query_can_rely_on(series: Sequence[str], rule: str) -> None:
+    assert rules(family("x_things", "gauge", *series)) == [rule]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        ('{phase="Ready",zone=""}', '{phase="Pending",zone="a"}'),
+        ('{rev="0abc12def"}',),
+        [f'{{code="{code}"}}' for code in range(200, 230)],
+        [f'{{port="{port}"}}' for port in range(65_400, 65_436)],
+        [f'{{level="0.{number}"}}' for number in range(1, 10)],
+        [f'{{a="{number % 40}",b="{number // 40}"}}' for number in range(1000)],
+    ],
+)
+def test_lists_of_labels_that_end(series: Sequence[str]) -> None:
+    assert rules(family("x_things", "gauge", *series)) == []

@@ -145,3 +145,38 @@ def test_units_are_complete_and_apart() -> None:
     assert not set(BASE) & set(OTHER)
     assert set(OTHER.values()) | set(ABBREVIATIONS.values()) <= set(BASE)
     assert all(unit for unit in PREFIXES)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "rule"),
+    [
+        ("x_sync_duration", "gauge", "unit"),
+        ("x_seconds_sync_total", "counter", "unit"),
+        ("x_used_percent", "gauge", "unit"),
+        ("x_requests_per_second", "gauge", "derived"),
+        ("x_wait_avg_seconds", "gauge", "derived"),
+        ("x_wait_seconds_p99", "gauge", "derived"),
+        ("x_last_sync_age_seconds", "gauge", "derived"),
+        ("x_things_by_phase", "gauge", "label-in-name"),
+    ],
+)
+def test_names_that_say_what_a_query_says(name: str, kind: str, rule: str) -> None:
+    assert rule in rules(family(name, kind, '{phase="a"}'))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x_bytes_per_second_limit", "gauge"),
+        ("x_wait_seconds_max", "gauge"),
+        ("x_average_total", "counter"),
+        ("x_storage_bytes", "gauge"),
+        ("x_things_by_zone", "gauge"),
+    ],
+)
+def test_names_that_only_look_so(name: str, kind: str) -> None:
+    assert rules(family(name, kind, '{phase="a"}')) == []
+
+
+def test_a_help_text_that_is_the_name() -> None:
+    assert rules(family("x_things", "gauge", help="X things.")) == ["help"]

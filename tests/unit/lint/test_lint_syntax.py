@@ -14,7 +14,7 @@ from pytest_grovescale.exposition.reader import Reader
 
 from .surfaces import HEAD, HEAD_PROTOBUF
 
-TEXT = b"# HELP x Help.\n# TYPE x gauge\nx 1\ny 2\n"
+TEXT = b"# HELP x Help.\n# TYPE x gauge\nx 1\n# TYPE y gauge\ny 2\n"
 
 
 def test_what_is_right_is_read_as_it_is() -> None:
@@ -23,29 +23,29 @@ def test_what_is_right_is_read_as_it_is() -> None:
 
 
 def test_wrong_lines_are_told_in_their_order_and_left_out() -> None:
-    found, faults = lint.read(TEXT + b"z 1,024\nx 3\nz{ 1\nw 4\n")
+    found, faults = lint.read(TEXT + b"z 1,024\nx 3\nz{ 1\n# TYPE w gauge\nw 4\n")
     assert found.samples == {"x": "1", "y": "2", "w": "4"}
     assert [(fault.rule, fault.says.partition(":")[0]) for fault in faults] == [
-        ("syntax", "line 5"),
-        ("duplicate", "line 6"),
-        ("syntax", "line 7"),
+        ("syntax", "line 6"),
+        ("duplicate", "line 7"),
+        ("syntax", "line 8"),
     ]
 
 
 @pytest.mark.parametrize("second", [b"gauge", b"counter"])
 def test_a_family_that_is_given_a_type_twice_is_told(second: bytes) -> None:
-    found, faults = lint.read(TEXT + b"# TYPE x " + second + b"\n# HELP x Help.\n")
-    assert found.families["x"].type == second.decode()
+    found, faults = lint.read(b"# TYPE x " + second + b"\n# HELP x Help.\n# TYPE x gauge\nx 1\n")
+    assert found.families["x"].type == "gauge"
     (fault,) = faults
     assert (fault.family, fault.rule) == ("x", "duplicate")
-    assert fault.says == f"it has 2 TYPE lines: gauge, {second.decode()}"
+    assert fault.says == f"it has 2 TYPE lines: {second.decode()}, gauge"
 
 
 def test_an_answer_that_was_cut_off_is_told(snapshot: SnapshotAssertion) -> None:
     found, faults = lint.read(TEXT + b"z 1.0")
     assert found.samples == {"x": "1", "y": "2"}
     (fault,) = faults
-    assert fault.says.startswith("line 5: ")
+    assert fault.says.startswith("line 6: ")
     assert fault.says == snapshot
 
 

@@ -113,8 +113,26 @@ def test_summaries(text: str, wrong: bool) -> None:
         ("x_cache_bytes", "gauge", "0.5", True),
         ("x_cache_bytes", "gauge", "-1", True),
         ("x_queue_depth", "gauge", "-1", False),
+        ("x_total", "counter", "2.5", True),
+        ("x_busy_seconds_total", "counter", "2.5", False),
+        ("x_total", "counter", "1.8446744073709552e+19", True),
+        ("x_things", "gauge", "NaN", True),
+        ("x_things", "gauge", "+Inf", True),
+        ("x_things", "gauge", "-4", True),
+        ("x_drift_metres", "gauge", "-4", False),
+        ("x_progress", "gauge", "-4", False),
+        ("x_sync_seconds", "gauge", "1.79e12", True),
+        ("x_start_time_seconds", "gauge", "0", True),
     ],
 )
 def test_values_fit_their_type_and_name(name: str, kind: str, value: str, wrong: bool) -> None:
     text = f"# HELP {name} Help.\n# TYPE {name} {kind}\n{name} {value}\n"
+    assert (found(text) == ["value"]) is wrong
+
+
+@pytest.mark.parametrize(("whole", "wrong"), [("120", True), ("119", False)])
+def test_a_series_that_is_the_sum_of_the_others(whole: str, wrong: bool) -> None:
+    values = {"Pending": "4", "Ready": "116", "all": whole}
+    lines = [f'x_things{{phase="{phase}"}} {value}' for phase, value in values.items()]
+    text = "\n".join(["# HELP x_things Help.", "# TYPE x_things gauge", *lines, ""])
     assert (found(text) == ["value"]) is wrong

@@ -1,0 +1,170 @@
+"""The lines of a response beyond their syntax: order, line ends, descriptions and timestamps.
+
+Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-format-details. Prometheus
+2.42 refuses a whole response for a carriage return after a type, drops samples whose timestamps are too old or lie in
+the future, and takes what is out of order without a word, while other readers refuse that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from ...exposition.families import CLASSIC_NAME, Family, family_of
+from ...exposition.reader import Format
+from .families import Problem, Rule, number
+
+_DESCRIPTION = re.compile(rf'#[ \t]+(HELP|TYPE)[ \t]+(?:({CLASSIC_NAME.pattern})|"((?:[^"\\]|\\.)*)")')
+_SAMPLE = re.compile(
+    rf'(?P<name>{CLASSIC_NAME.pattern})?[ \t]*(?P<labels>\{{(?:[^"}}]|"(?:[^"\\]|\\.)*")*\}})?'
+    r"[ \t]*(?P<value>\S+)(?:[ \t]+(?P<timestamp>[^\s#]\S*))?"
+)
+_QUOTED_NAME = re.compile(r'\{[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*[,}]')
+_LE = re.compile(r'(?<=[{,\s])le="([^"]*)",?')
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+_PARTS = ("_sum", "_count")
+"""Suffixes beside ``_bucket``; said once, of the buckets."""
+
+_FIRST_S = 1e9
+"""September 2001: no sample is older than Prometheus. As milliseconds it is in January 1970."""
+_FUTURE_S = 600.0
+"""Prometheus drops what lies further ahead (scrape/scrape.go: maxAheadTime)."""
+_OLD_S = 3600.0
+"""Prometheus' head takes nothing older than half of its block's two hours before its newest sample (tsdb/head.go:
+appendableMinValidTime)."""
+
+
+class _Line(NamedTuple):
+    number: int
+    family: str
+    name: str
+    """Of a sample; empty for a description."""
+    what: str = ""
+    """HELP or TYPE."""
+    labels: str = ""
+    timestamp: str = ""
+
+
+def problems(body: bytes, families: Mapping[str, Family], form: Format, now_s: float | None) -> Iterator[Problem]:
+    """Yield what is wrong with the order and the form of a readable response's lines.
+
+    ``families``: those that it describes. ``now_s``: when it was served, s since the epoch; None where this is not
+    known, as for a file. A response in protobuf has no lines.
+    """
+    if form == "protobuf":
+        return
+    texts = body.decode(errors="replace").split("\n")
+    yield from _characters(texts)
+    lines = list(_lines(texts, families))
+    if form == "text":
+        # The reader of OpenMetrics refuses what is described twice or late.
+        yield from _descriptions(lines)
+        yield from _untyped(lines, {line.family for line in lines if line.what == "TYPE"})
+    samples = [line for line in lines if line.name]
+    yield from _groups(samples)
+    yield from _bounds(samples)
+    yield from _timestamps(samples, 1.0 if form == "openmetrics" else 1e-3, now_s)
+
+
+def _characters(texts: Sequence[str]) -> Iterator[Problem]:
+    ends = [position for position, text in enumerate(texts, start=1) if text.endswith("\r")]
+    if ends:
+        says = f"line {ends[0]} and {len(ends) - 1:,} others end in a carriage return, for which Prometheus refuses all"
+        yield Problem(family="", rule="syntax", says=says, fix="end each line with a line feed alone")
+    for position, text in enumerate(texts, start=1):
+        if (found := _CONTROL.search(text.removesuffix("\r"))) is not None:
+            says = f"line {position}: it has the control character {ord(found[0]):#04x}"
+            yield Problem(family="", rule="syntax", says=says, fix="replace such characters before they become labels")
+            return
+
+
+def _lines(texts: Sequence[str], families: Mapping[str, Family]) -> Iterator[_Line]:
+    for position, text in enumerate(texts, start=1):
+        line = text.strip(" \t\r")
+        if line.startswith("#"):
+            if (described := _DESCRIPTION.match(line)) is not None:
+                what, classic, quoted = described.groups()
+                yield _Line(position, classic or quoted, "", what)
+        elif (sample := _SAMPLE.match(line)) is not None:
+            labels = sample["labels"] or ""
+            quoted = _QUOTED_NAME.match(labels)
+            name = sample["name"] or (quoted[1] if quoted else "")
+            if name:
+                timestamp = sample["timestamp"] or ""
+                yield _Line(position, family_of(name, families), name, "", labels, timestamp)
+
+
+def _descriptions(lines: Sequence[_Line]) -> Iterator[Problem]:
+    helped = Counter(line.family for line in lines if line.what == "HELP")
+    for family, count in helped.items():
+        if count > 1:
+            says, fix = f"it has {count} HELP lines", "describe each family once, above its samples"
+            yield Problem(family=family, rule="duplicate", says=says, fix=fix)
+    begun: set[str] = set()
+    late: set[str] = set()
+    for line in lines:
+        if line.name:
+            begun.add(line.family)
+        elif line.family in begun and helped[line.family] <= 1 and line.family not in late:
+            late.add(line.family)
+            says = f"line {line.number}: its {line.what} line stands below its samples"
+            yield Problem(family=line.family, rule="order", says=says, fix="describe each family above its samples")
+
+
+def _untyped(lines: Sequence[_Line], typed: Collection[str]) -> Iterator[Problem]:
+    untyped = {line.family: line for line in lines if line.name and line.family not in typed}
+    for family, line in untyped.items():
+        stem = next((family.removesuffix(part) for part in _PARTS if family.endswith(part)), "")
+        if not stem or f"{stem}_bucket" not in untyped:
+            says, fix = "it has no TYPE line, so that no query can rely on what it is", "write a TYPE line above it"
+            yield Problem(family=line.family, rule="type", says=says, fix=fix)
+
+
+def _groups(samples: Sequence[_Line]) -> Iterator[Problem]:
+    groups = Counter(family for family, _ in groupby(samples, key=lambda line: line.family))
+    for family, count in groups.items():
+        if count > 1:
+            says = f"its series are in {count} groups, with other families between them"
+            yield Problem(family=family, rule="order", says=says, fix="write all series of a family together")
+
+
+def _bounds(samples: Sequence[_Line]) -> Iterator[Problem]:
+    """Yield histograms whose buckets are not in the order of their bounds."""
+    found: set[str] = set()
+    for line, after in pairwise(line for line in samples if line.name.endswith("_bucket")):
+        if line.name != after.name or line.family in found or _LE.sub("", line.labels) != _LE.sub("", after.labels):
+            continue
+        low, high = (_LE.search(one.labels) for one in (line, after))
+        if low is not None and high is not None and number(low[1]) > number(high[1]):
+            found.add(line.family)
+            says = f"line {after.number}: the bucket of le {high[1]} stands below the one of le {low[1]}"
+            yield Problem(family=line.family, rule="order", says=says, fix="write buckets in the order of their bounds")
+
+
+def _timestamps(samples: Sequence[_Line], unit_s: float, now_s: float | None) -> Iterator[Problem]:
+    found: dict[tuple[str, str], list[_Line]] = {}
+    for line in samples:
+        if line.timestamp and (wrong := _wrong_time(number(line.timestamp), unit_s, now_s)):
+            found.setdefault((line.family, wrong), []).append(line)
+    for (family, wrong), lines in found.items():
+        says = f"line {lines[0].number}: the timestamp {lines[0].timestamp} {wrong}"
+        fix = "leave timestamps out: the scraper takes the time of its scrape"
+        rule: Rule = "timestamp"
+        yield Problem(family=family, rule=rule, says=says, fix=fix)
+
+
+def _wrong_time(written: float, unit_s: float, now_s: float | None) -> str:
+    time_s = written * unit_s
+    if unit_s < 1 and _FIRST_S <= written < _FIRST_S / unit_s:
+        return "is in seconds, and this format has milliseconds"
+    if time_s < _FIRST_S:
+        return "lies before 2001"
+    if now_s is None:
+        return ""
+    if time_s > now_s + _FUTURE_S:
+        return "lies more than 10 minutes in the future, and Prometheus drops the sample"
+    return "is more than an hour old, and Prometheus drops the sample" if time_s < now_s - _OLD_S else ""
