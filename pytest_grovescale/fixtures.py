@@ -76,9 +76,9 @@ def grovescale_api_client(grovescale_cluster: Cluster) -> Iterator[ApiClient]:
     It has no default namespace: pass ``scale.namespace``, or that of `grovescale_namespace`. Its requests are the
     harness's in every table.
     """
-    from .kube.official_client import opened
+    from .kube.access import official_client
 
-    with opened(grovescale_cluster.kubeconfig) as client:
+    with official_client(grovescale_cluster.kubeconfig) as client:
         yield client
 
 

@@ -14,7 +14,7 @@ from ..analysis.result import Result
 from ..atomic_write import json_document, read_document
 from ..errors import UsageError
 from ..recording.machine import machine
-from .stored_files import named_errors
+from .store import named_errors
 
 FOLDER = Path(".grovescale") / "baselines"
 

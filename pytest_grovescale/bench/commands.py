@@ -20,12 +20,11 @@ from ..checks import Scales
 from ..errors import ExitCode, RecordingError, UsageError
 from ..operator.definition import load
 from ..report import comparison_table, document, scaling_table
-from ..report.html.background import Background
+from ..report.html.page import Background
 from . import compare, from_results, output, profiled_runs, run_context, sweep, target_test, variant
 from .output import ComparisonFile, FailOn, SweepFile
 from .screen import Screen
-from .store import PAIRS, TYPICAL_S, Plan, Store, WindowPlan
-from .stored_files import named_errors
+from .store import PAIRS, TYPICAL_S, Plan, Store, WindowPlan, named_errors
 from .sweep import SweepFailOn
 from .target_test import Subject
 from .variant import Pairing

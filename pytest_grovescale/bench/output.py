@@ -17,8 +17,8 @@ from ..analysis.scaling import Sweep
 from ..errors import ExitCode
 from ..report import comparison_table, document, scaling_table
 from ..report.html import files as pages
-from ..report.html.background import Background
-from .stored_files import named_errors, write_json
+from ..report.html.page import Background
+from .store import named_errors, write_json
 from .target_test import Subject
 from .variant import Variant
 

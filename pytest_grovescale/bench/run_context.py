@@ -12,7 +12,7 @@ from ..analysis.comparability import InForce, in_force
 from ..analysis.comparison import VariantRun
 from ..errors import RecordingError
 from ..report.html import files as pages
-from ..report.html.background import Background, RunLink, RunRow, ShownRun
+from ..report.html.page import Background, RunLink, RunRow, ShownRun
 from ..report.html.profiles import link
 from .from_results import RecordedPair
 from .profiled_runs import Profiled

@@ -20,13 +20,31 @@ import msgspec
 
 from ..analysis.comparison import ComparisonPlan, Discarded, Pair, VariantRun
 from ..analysis.result import Scalar
-from ..atomic_write import read_document
+from ..atomic_write import json_document, read_document, replacing
 from ..cluster import locks
-from ..errors import UsageError
+from ..errors import RecordingError, UsageError
 from ..recording.records import CheckDeclared, Machine
-from .stored_files import named_errors, write_json
 from .target_test import Subject
 from .variant import Variant
+
+
+def write_json(path: Path, content: msgspec.Struct, *, mode: int = 0o666) -> None:
+    """Write a struct as JSON; a reader finds the old file or the new one. Raises RecordingError."""
+    with named_errors(path), replacing(path, durable=True, mode=mode) as file:
+        file.write(json_document(content))
+
+
+@contextlib.contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError on a file into a RecordingError."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordingError(
+            f"{path} cannot be written: {error.strerror}",
+            next_step="Free some space, then go on where it was with --resume.",
+        ) from error
+
 
 NOOP, DEPLOY, PROFILE = "noop", "deploy", "profile"
 """Parts of a comparison. ``PROFILE``: one run of each variant, with the machine to itself and a profiling pass; the

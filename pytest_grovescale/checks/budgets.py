@@ -22,14 +22,15 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from ..analysis.result import CheckResult
 from ..definitions import Mistakes, load, where
 from ..errors import DefinitionError, UsageError
 from .check import Arguments, Bundle, Check, bundles, kinds
-from .run import unknown
+from .run import Baselines, no_baselines, unknown
 
 FILE = "budgets.yaml"
 
@@ -159,3 +160,33 @@ def _source(path: Path, place: tuple[str | int, ...], root: Path) -> str:
     line = where(path, place).removeprefix(f"{path}:").partition(":")[0]
     shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
     return f"{shown}:{line}"
+
+
+Inconclusive = Literal["fail", "warn"]
+
+TEST = "test"
+"""Source of the checks that a test makes itself, with ``scale.check``."""
+
+
+class Budget(NamedTuple):
+    """The checks of a test's marker and of ``budgets.yaml``, judged after its run."""
+
+    declared: tuple[Declared, ...] = ()
+    enforced: bool = True
+    """If False, they are judged and reported, and fail nothing. A check that the test makes itself always counts."""
+    inconclusive: Inconclusive = "fail"
+    baselines: Baselines = no_baselines
+
+    def fails(self, check: CheckResult) -> bool:
+        """Return whether a verdict fails the test."""
+        return check.verdict == "fail" or (check.verdict == "inconclusive" and self.inconclusive == "fail")
+
+
+def held_to(asked: tuple[Declared, ...], by_cluster: tuple[Declared, ...], *, profiled: bool) -> tuple[Declared, ...]:
+    """Return the checks of a test's pass: a profiling pass measures nothing; only its stacks are judged."""
+    if profiled:
+        return tuple(declared for declared in asked if declared.check.of_profiled_pass)
+    return (*asked, *by_cluster)
+
+
+NO_BUDGET = Budget()

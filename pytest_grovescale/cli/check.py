@@ -116,7 +116,7 @@ def _budgets(file: Path) -> str:
 
 
 def _workload(file: Path, parameters: Mapping[str, Any]) -> str:
-    from ..operator import manifest_checks
+    from ..operator import manifests
     from ..operator.manifests import Manifest
     from ..workload import template
 
@@ -127,7 +127,7 @@ def _workload(file: Path, parameters: Mapping[str, Any]) -> str:
     except template.MissingParameter:
         return f"(syntax only; give the values that it needs by --param: {', '.join(sorted(needed - own.keys()))})"
     found = [Manifest(obj, f"{file} (rendered):1") for obj in rendered.objects]
-    if wrong := list(manifest_checks.of_any_kind(found)):
+    if wrong := list(manifests.of_any_kind(found)):
         raise wrong[0]
     return f"({len(found)} object{'s' if len(found) != 1 else ''})"
 

@@ -74,7 +74,7 @@ def _judged(recording: Path) -> Result:
 def _show(options: argparse.Namespace) -> int:
     from ..atomic_write import json_text
     from ..report import run_report
-    from ..report.tables import terminal_width
+    from ..report.document import terminal_width
 
     judged = _judged(options.recording)
     if options.json:
@@ -89,7 +89,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _findings(options: argparse.Namespace) -> int:
     from ..report import document, findings_table
-    from ..report.tables import terminal_width
+    from ..report.document import terminal_width
 
     blocks = findings_table.of_tests(_judged(options.recording).tests)
     if options.markdown:

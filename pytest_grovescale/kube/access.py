@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -17,6 +18,10 @@ from ..endpoints import Address
 from ..errors import ClusterError
 from ..suggestions import with_all
 from . import exec_plugin, proxy
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -378,3 +383,16 @@ def renewal(access: Access, folder: Path) -> Callable[[], None] | None:
     if not access.kubeconfig:
         return None
     return lambda: write_files(renewed(access), folder)
+
+
+@contextlib.contextmanager
+def official_client(kubeconfig: Path) -> Iterator[ApiClient]:
+    """Yield the official ``kubernetes`` client of a kubeconfig's current context; close its connections afterwards.
+
+    For users' helpers that are written with it. The harness itself does not use it: it is synchronous, and its import
+    takes longer than a session without scale tests.
+    """
+    from kubernetes.config import new_client_from_config
+
+    with new_client_from_config(config_file=str(kubeconfig), persist_config=False) as client:
+        yield client

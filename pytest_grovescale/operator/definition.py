@@ -14,7 +14,7 @@ from .. import definitions, durations, redaction, resources
 from ..errors import DefinitionError, UsageError
 from ..quantity import memory_bytes
 from ..suggestions import with_all
-from . import endpoints, manifest_checks, manifests, placeholders, rbac
+from . import endpoints, manifests, placeholders, rbac
 from .pods import definition as pods
 from .schema import (
     NAME,
@@ -232,7 +232,7 @@ def _check_rules(written: OperatorFile, fail: Fail) -> None:
     for index, rule in enumerate(written.rbac if isinstance(written.rbac, list) else []):
         mistakes.errors += [
             fail(("rbac", index, *keys), what, next_step)
-            for keys, what, next_step in manifest_checks.rule(rule, namespaced=False)
+            for keys, what, next_step in manifests.rule(rule, namespaced=False)
         ]
     mistakes.demand_none()
 
@@ -240,9 +240,9 @@ def _check_rules(written: OperatorFile, fail: Fail) -> None:
 def _check_manifests(written: OperatorFile, absolute: Absolute, mistakes: definitions.Mistakes) -> None:
     """Record the errors in the files that a definition names."""
     checks = {
-        "crds": manifest_checks.crds,
-        "webhooks": manifest_checks.webhooks,
-        "manifests": manifest_checks.of_any_kind,
+        "crds": manifests.crds,
+        "webhooks": manifests.webhooks,
+        "manifests": manifests.of_any_kind,
     }
     for field, check in checks.items():
         for index, name in enumerate(getattr(written, field)):

@@ -10,7 +10,7 @@ import msgspec
 from ..definitions import Mistakes
 from ..errors import DefinitionError
 from ..suggestions import with_all
-from . import manifest_checks, manifests
+from . import manifests
 from .manifests import Keys, Manifest, Object
 from .schema import OperatorDefinition, PolicyRule
 
@@ -126,7 +126,7 @@ def _rules(rules: Any, where: str, keys: Keys, *, namespaced: bool) -> list[Poli
             continue
         mistakes.errors += [
             DefinitionError(f"{manifests.place(where, (*place, *inside))}: {what}", next_step=next_step)
-            for inside, what, next_step in manifest_checks.rule(one, namespaced=namespaced)
+            for inside, what, next_step in manifests.rule(one, namespaced=namespaced)
         ]
         read.append(one)
     mistakes.demand_none()

@@ -21,8 +21,7 @@ from ..cluster import pki
 from ..errors import DefinitionError, OperatorError
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from .manifest_checks import WEBHOOKS
-from .manifests import Manifest, Object, title
+from .manifests import WEBHOOKS, Manifest, Object, title
 from .placeholders import fill
 
 

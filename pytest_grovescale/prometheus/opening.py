@@ -23,8 +23,8 @@ from . import server
 from .answers import Vector
 from .api import Api, ScrapedTarget
 from .dashboard import dashboard, rows
-from .live import DYING_S, Live
 from .server import Place, Server, place_now
+from .statistics import DYING_S, Live
 
 _WRITES = {
     "prometheus_tsdb_wal_writes_failed_total": "samples could not be written",

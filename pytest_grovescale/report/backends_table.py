@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ..analysis.backends import BackendRow, BackendsTable, BackendsVerdict, Figure
-from .document import Answer, Block, Gap, Heading, Item, Table, Tone
+from .document import Answer, Block, Column, Gap, Heading, Item, Table, Tone
 from .format import NONE, count, figure, three
-from .tables import Column
 
 _VERDICT: dict[BackendsVerdict, Tone] = {"equal": "good", "unequal": "bad", "undetermined": "doubt"}
 _DIFFERENT = "≠"

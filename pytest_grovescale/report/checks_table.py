@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..checks import scaling
-from .document import Block, Heading, Item, Table, Tone
+from .document import Block, Column, Heading, Item, Table, Tone
 from .format import NONE
-from .tables import Column
 
 _TONE: dict[CheckVerdict, Tone] = {"pass": "", "fail": "bad", "inconclusive": "doubt", "not enforced": "quiet"}
 _SUMMED: dict[CheckVerdict, str] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ..analysis.baseline import Baseline, BaselineRow
 from ..analysis.comparability import ARMS, InForce
 from ..analysis.comparison import (
     Comparison,
@@ -16,10 +17,9 @@ from ..analysis.comparison import (
 )
 from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.run_metrics import COUNTS, Unit, describe
-from .document import Answer, Block, Gap, Heading, Item, Line, Table, Tone
+from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone
 from .format import NONE, bytes_, fact_values, figure, percent, three
 from .function_table import differences, not_profiled
-from .tables import Column
 
 _NAMED = 3
 """Metrics that the summary names: the most significant."""
@@ -441,3 +441,28 @@ def _remarks(comparisons: Sequence[Comparison], profiles: ProfilesCompared) -> I
                 notes.setdefault(row.metric.note, []).append(row.what)
     for note, metrics in notes.items():
         yield f"{', '.join(metrics)}: {note}"
+
+
+SINGLE = "One run each: no interval, so small differences mean nothing. `grovescale compare` separates them from noise."
+
+
+def baseline_blocks(
+    baseline: Baseline, found: Sequence[BaselineRow], *, same_machine: bool, other_backend: str = ""
+) -> Iterator[Block]:
+    """Yield the table of one test. ``other_backend``: the baseline's, where it is not the test's."""
+    yield Answer(f"Compared with baseline {baseline.name} of {baseline.saved}, run {baseline.run}")
+    if not same_machine:
+        machine = baseline.machine
+        yield Line(
+            f"It is from another machine ({machine.cores} × {machine.cpu}): only counts and ratios compare.", "doubt"
+        )
+    if other_backend:
+        yield Line(f"It is of a cluster of backend {other_backend}: only counts and ratios compare.", "doubt")
+    columns = [Column("metric", wraps=True), Column("before", True), Column("now", True), Column("Δ", True)]
+    yield Table(columns, [_cells(row) for row in found])
+    yield Line(SINGLE, "quiet")
+
+
+def _cells(row: BaselineRow) -> list[str]:
+    change = f"{100 * (row.now / row.before - 1):+.1f} %" if row.before else ("0 %" if row.now == 0 else NONE)
+    return [row.what, figure(row.before, row.unit), figure(row.now, row.unit), change]

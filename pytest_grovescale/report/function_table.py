@@ -8,9 +8,8 @@ from ..analysis.profiles.comparison import Difference, DifferenceRow, FunctionsC
 from ..analysis.profiles.functions import is_trunk
 from ..analysis.profiles.selection import PhaseProfile, failures
 from ..analysis.result import FunctionRow, PhaseResult, ProfileResult, TestResult
-from .document import Block, File, Gap, Heading, Item, Line, Table
+from .document import Block, Column, File, Gap, Heading, Item, Line, Table
 from .format import NONE, count, percent, three
-from .tables import Column
 
 ROWS = 10
 """Default number of functions shown for each phase."""

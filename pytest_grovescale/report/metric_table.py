@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import FamilySummary, FamilyVerdict, TargetSummary
-from .document import Block, Heading, Item, Line, Table
+from .document import Block, Column, Heading, Item, Line, Table
 from .format import NONE, count, milliseconds, percent
-from .tables import Column
 
 OPERATOR = "operator"
 

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
 from . import findings_table, summary
-from .bottleneck_table import answers, bottlenecks
+from .bottleneck_table import answers, bottlenecks, heading, stack_lines, workers
 from .checks_table import checks
-from .document import Answer, Block, Gap, Heading, Item, Line, Table, Tone, Verbatim, markdown, text
+from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone, Verbatim, markdown, text
 from .format import NONE, bytes_, count, escape, milliseconds, percent, plain, seconds, three
 from .function_table import profiles
 from .metric_table import metrics
-from .tables import Column
 from .traffic_table import per_object, traffic
 from .validity_notes import cpu_cell, incident, scraped_note
-from .worker_table import heading, stack_lines, workers
 
 _TONE: dict[str, Tone] = {
     "passed": "good",

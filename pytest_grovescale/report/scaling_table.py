@@ -9,9 +9,8 @@ from ..analysis.result import CheckResult, CheckVerdict
 from ..analysis.run_metrics import describe
 from ..analysis.scaling import ScalingFit, Sweep
 from .checks_table import by_verdict
-from .document import Answer, Block, Gap, Item, Line, Table, Tone
+from .document import Answer, Block, Column, Gap, Item, Line, Table, Tone
 from .format import NONE, figure
-from .tables import Column
 
 _CHECK: dict[CheckVerdict, Tone] = {"pass": "good", "fail": "bad", "inconclusive": "doubt"}
 

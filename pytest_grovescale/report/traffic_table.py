@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.result import ApiRow, PhaseResult, TestResult
-from .document import Block, Gap, Heading, Item, Line, Table, Tone
+from .document import Block, Column, Gap, Heading, Item, Line, Table, Tone
 from .format import NONE, count, milliseconds, percent, three
-from .tables import Column
 from .validity_notes import OWN_COUNT, OWN_COUNT_HOLDS
 
 OPERATOR = "operator"

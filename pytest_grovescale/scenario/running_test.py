@@ -9,33 +9,35 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from ..analysis.analyse import contents_of, result_of
 from ..analysis.disruptions import CONTROL_PLANE, stall_text
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.profiles.phase_profiles import profiles_in
 from ..analysis.result import PhaseResult, TestResult
+from ..checks.budgets import NO_BUDGET, Budget
 from ..checks.check import encode
 from ..checks.judge import judge_all
 from ..checks.run import Run
+from ..cluster import nodes
 from ..cluster.handle import Cluster
 from ..errors import ClusterError, NotMeasuredError, OperatorError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..kube.resources import Resource
 from ..operator.handle import Operator
-from ..prometheus.live import Live
-from ..recording.conditions import Condition
+from ..prometheus.statistics import Live
+from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
 from ..recording.journal import read
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
 from ..recording.records import StallKind
 from . import tracking_free_pass
-from .budget import NO_BUDGET, Budget
 from .conditions import Declared, kinds, resolve
 from .driver_protocol import AnyOrder, Barrier, Line, serve
 from .phase import Aim, Phase, no_operator
 from .quiet import Quietness, QuietWait
-from .selector_guard import confined
 from .workloads import Workload
 
 T = TypeVar("T")
@@ -290,3 +292,52 @@ def _settle(future: Future[Any]) -> None:
     if not future.done():
         future.cancel()
         wait([future], timeout=5)
+
+
+SINGLE_WATCHES = 32
+"""Maximum number of single-object watches that a test may have open; each holds a connection of the recorder."""
+
+
+def confined(condition: Condition, cluster: str) -> Condition:
+    """Return a condition that reads no objects of all namespaces without a selector, for a cluster with other users.
+
+    A namespace of the test's own holds its own objects. All namespaces, or a cluster-scoped kind, hold the objects of
+    all users, however many: they are read through a selector or not at all.
+
+    Nodes are limited to those of ``cluster``; a cluster-scoped kind is narrowed to the object that the condition names.
+    Raises UsageError where neither is possible.
+    """
+    match condition:
+        case Timer():
+            return condition
+        case AllOf() | AnyOf():
+            narrowed = msgspec.structs.replace(condition, of=tuple(confined(part, cluster) for part in condition.of))
+            _refuse_many(narrowed)
+            return narrowed
+        case Count():
+            return msgspec.structs.replace(condition, watch=_confined(condition, cluster))
+
+
+def _confined(count: Count, cluster: str) -> WatchSpec:
+    watch = count.watch
+    if "/namespaces/" in watch.path or watch.label_selector or watch.field_selector:
+        return watch
+    if count.name:
+        return msgspec.structs.replace(watch, field_selector=f"metadata.name={count.name}")
+    if watch.resource == "nodes":
+        return msgspec.structs.replace(watch, label_selector=nodes.selector(cluster))
+    raise UsageError(
+        f"all {watch.resource} of a cluster that others use would be watched",
+        next_step=f'Say which: conditions.count("{watch.resource}", …, selector="grovescale.io/run=…"), or another'
+        " label.",
+    )
+
+
+def _refuse_many(condition: Condition) -> None:
+    single = {watch for watch in watches(condition) if watch.field_selector.startswith("metadata.name=")}
+    if len(single) > SINGLE_WATCHES:
+        raise UsageError(
+            f"{len(single)} objects in no namespace would be watched one by one, at most {SINGLE_WATCHES} can be",
+            next_step="Count them by a label that they have: conditions.count(KIND, 0,"
+            ' selector="grovescale.io/run=…").',
+        )

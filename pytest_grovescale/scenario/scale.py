@@ -11,6 +11,7 @@ import msgspec
 from .. import durations, redaction
 from ..analysis.milestones import FLOOR, floor_detail
 from ..analysis.result import CheckResult, TestResult
+from ..checks.budgets import TEST
 from ..checks.check import Bundle, Check, encode, text_of
 from ..checks.judge import judge
 from ..checks.outcome import failure, line
@@ -20,12 +21,10 @@ from ..errors import InconclusiveWarning, UsageError
 from ..kube.client import Client
 from ..operator.handle import Operator
 from ..prometheus.answers import Answer
-from ..prometheus.live import Live
-from ..prometheus.statistics import Statistics
+from ..prometheus.statistics import Live, Statistics
 from ..recording.journal import read
 from ..recording.records import AnyRecord
 from ..workload.template import render
-from .budget import TEST
 from .phase import Asked, Phase
 from .quiescence import idle_cores
 from .running_test import RunningTest

@@ -19,9 +19,8 @@ from ..bench import target_test
 from ..bench.screen import Screen
 from ..errors import ExitCode, UsageError
 from ..report import document as report
-from ..report.document import Block, Gap, Line, Table
+from ..report.document import Block, Column, Gap, Line, Table
 from ..report.format import count, percent
-from ..report.tables import Column
 from . import matrix, matrix_runs, matrix_table
 from .matrix import CLEAN, Asked, Cell
 from .matrix_runs import REFERENCE, SCENARIO, Runs

@@ -18,8 +18,7 @@ from ..analysis.result import CheckResult
 from ..bench import child, measured, sweep, target_test
 from ..bench.driver import RUN_OPTIONS, cluster_definition
 from ..bench.screen import Screen
-from ..bench.store import Plan, Store
-from ..bench.stored_files import named_errors, write_json
+from ..bench.store import Plan, Store, named_errors, write_json
 from ..bench.target_test import Subject
 from ..checks import scaling
 from ..checks.check import text_of

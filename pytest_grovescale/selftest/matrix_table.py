@@ -8,11 +8,10 @@ from textwrap import shorten
 
 import msgspec
 
-from ..bench.stored_files import named_errors, write_json
+from ..bench.store import named_errors, write_json
 from ..report import document as report
-from ..report.document import Block, Gap, Item, Line, Table
+from ..report.document import Block, Column, Gap, Item, Line, Table
 from ..report.format import count
-from ..report.tables import Column
 from .matrix import FINDINGS, Cell, Expectation, Matrix
 
 SCHEMA_VERSION = 1

@@ -40,9 +40,8 @@ from ..analysis.run_metrics import COUNTS, units_of
 from ..analysis.statistics.decision import decide, levels_of_look
 from ..analysis.statistics.paired import Flags, Floats, evidence
 from ..atomic_write import read_document
-from ..bench.stages import plan_with_gates
-from ..bench.store import ALPHA, PAIRS, Store, looks, pairs
-from ..bench.stored_files import write_json
+from ..bench.compare import plan_with_gates
+from ..bench.store import ALPHA, PAIRS, Store, looks, pairs, write_json
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import Machine
 

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from ..checks import NoTestLeakage, SimulatedNodesOnly
-from ..checks.budgets import Declared
+from ..checks.budgets import TEST, Declared
 from ..checks.judge import with_findings
 from ..checks.outcome import failure, line, verdict_lines
 from ..cluster.handle import Cluster
@@ -25,7 +25,6 @@ from ..recording.recorder import Recorder
 from ..recording.records import TestOutcome
 from ..report import result_file
 from ..report.findings_table import in_words
-from ..scenario.budget import TEST
 from ..scenario.running_test import RunningTest
 from .error_translation import is_infrastructure, translated_errors
 from .session_summary import UNJUDGED, UNPROFILED

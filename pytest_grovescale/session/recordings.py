@@ -1,4 +1,4 @@
-"""A test's recording: the recorder process that writes it, and its initial records."""
+"""A test's recording: the recorder process that writes it, its initial records, and the Prometheus beside it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,16 @@ from .. import __version__, log_files, options, redaction
 from ..analysis.analyse import RECORDINGS
 from ..cluster import state
 from ..cluster.handle import Cluster
+from ..endpoints import Address
+from ..kube.portal import Portal
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.schema import OperatorDefinition
+from ..options import Settings
 from ..procfs import started_ticks
+from ..prometheus import opening
+from ..prometheus.opening import Occasion, Target
+from ..prometheus.statistics import Live
 from ..recording import records
 from ..recording.machine import machine
 from ..recording.recorder import Recorder, RecorderConfig
@@ -106,3 +113,45 @@ def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
 def _component_files(cluster: Cluster) -> list[Path]:
     """Return the process lists of control plane components that our supervisor did not start: a container's."""
     return [cluster.directory / state.CONTAINER_PROCESSES] if cluster.container is not None else []
+
+
+def occasion(recorder: Recorder, nodeid: str, settings: Settings, *, run_id: str, folder: RunFolder) -> Occasion:
+    """Return the context of a Prometheus start, and the folder of its output."""
+    name = recorder.journal.stem
+    return Occasion(
+        run=run_id,
+        test=nodeid,
+        folder=folder.path / "prometheus" / name,
+        log=folder.part("logs") / f"prometheus-{name}.log",
+        interval_s=settings.prometheus_interval_s,
+    )
+
+
+def opened(
+    wanted: str,
+    cluster: Cluster,
+    portal: Portal,
+    targets: Mapping[str, Target],
+    occasion: Occasion,
+    recorder: Recorder,
+    settings: Settings,
+    say: opening.Progress,
+    coming: Sequence[opening.Coming] = (),
+) -> AbstractContextManager[Live]:
+    """Return the Prometheus of a test: ``start`` or ``keep`` one, or connect to a URL.
+
+    One of its own scrapes ``targets`` and those ``coming``.
+    """
+    if wanted in ("start", "keep"):
+        return opening.own(
+            cluster,
+            portal,
+            targets,
+            occasion,
+            keep=wanted == "keep",
+            progress=say,
+            report=lambda lines: recorder.lines("prometheus", lines) if recorder.alive() else None,
+            coming=coming,
+        )
+    address = Address(url=wanted, token_file=settings.prometheus_token, ca_file=settings.prometheus_ca)
+    return opening.there(address, portal, occasion, progress=say)

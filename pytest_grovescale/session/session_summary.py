@@ -20,7 +20,7 @@ from ..errors import GrovescaleError, RecordingError
 from ..options import Settings
 from ..recording.journal import wait_closed
 from ..report import result_file, run_report
-from ..report.tables import terminal_width
+from ..report.document import terminal_width
 from ..storage import explained
 
 UNJUDGED = "grovescale.unjudged"
@@ -171,7 +171,7 @@ def _compare(
         return {}
     shown: dict[str, tuple[str, list[BaselineRow]]] = {}
     # Imports numpy and scipy, which most runs do not need.
-    from ..report import baseline_table, document
+    from ..report import comparison_table, document
 
     baseline = baselines.find(name)
     for nodeid, test in usable(result).items():
@@ -183,7 +183,8 @@ def _compare(
         backend = "" if same_backend(before, backend_of(test)) else before.backend
         found = rows(before, test, same_machine=here and not backend)
         screen.section(f"grovescale: {nodeid}")
-        screen.line(document.text(baseline_table.blocks(baseline, found, same_machine=here, other_backend=backend)))
+        blocks = comparison_table.baseline_blocks(baseline, found, same_machine=here, other_backend=backend)
+        screen.line(document.text(blocks))
         shown[nodeid] = (name, found)
     return shown
 

@@ -14,6 +14,7 @@ from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..analysis.findings import credentials
 from ..analysis.findings.observed import CLEAN_UP
+from ..checks.budgets import Budget, held_to
 from ..cluster.backend import backend
 from ..cluster.handle import Cluster
 from ..errors import RecordingError
@@ -22,18 +23,17 @@ from ..kube.portal import Portal
 from ..operator.handle import Operator
 from ..operator.manifests import Object
 from ..operator.schema import OperatorDefinition
-from ..prometheus.live import Live
+from ..prometheus.statistics import Live
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
 from ..scenario import driver_protocol
-from ..scenario.budget import Budget, held_to
 from ..scenario.quiet import Quietness
 from ..scenario.running_test import RunningTest
 from ..workload import namespace
-from . import prometheus, target_discovery
+from . import recordings, target_discovery
 from .budget_enforcement import held_to_simulated_nodes
-from .cluster_lock import Lost
+from .clusters import Lost
 from .context import Session
 from .error_translation import translated_errors
 from .recordings import processes_files, start_recorder
@@ -180,12 +180,12 @@ class MeasuredTest:
         components = session.settings.scrape == "components"
         starts = self._wanted.prometheus in ("start", "keep")
         found = target_discovery.found_for_prometheus(self._cluster, operator, session.portal) if starts else None
-        opened = prometheus.opened(
+        opened = recordings.opened(
             self._wanted.prometheus,
             self._cluster,
             session.portal,
             target_discovery.for_prometheus(self._cluster, operator, components=components),
-            prometheus.occasion(
+            recordings.occasion(
                 recorder, node_id(self._item), session.settings, run_id=session.id, folder=session.folder
             ),
             recorder,

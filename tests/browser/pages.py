@@ -18,7 +18,7 @@ from pytest_grovescale.analysis.result import BottleneckRow, CheckResult, Conten
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read
 from pytest_grovescale.report.html import files
-from pytest_grovescale.report.html.background import Background, RunLink, RunRow, ShownRun
+from pytest_grovescale.report.html.page import Background, RunLink, RunRow, ShownRun
 from pytest_grovescale.report.html.tiles import Against
 from tests.unit.analysis.endpoint import T0, Endpoint, working
 from tests.unit.analysis.simulated import full_run

@@ -25,9 +25,8 @@ from pytest_grovescale.errors import PrometheusError, PrometheusWarning
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.prometheus import opening, server
 from pytest_grovescale.prometheus.answers import Answer, Matrix, QueryError, Scalar, Text, Vector
-from pytest_grovescale.prometheus.live import Live
 from pytest_grovescale.prometheus.opening import Occasion, Target
-from pytest_grovescale.prometheus.statistics import NoData, QueryFailed, Statistics, Value
+from pytest_grovescale.prometheus.statistics import Live, NoData, QueryFailed, Statistics, Value
 from tests.serving import Reply, Request, serving
 from tests.waiting import wait_until
 

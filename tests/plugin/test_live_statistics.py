@@ -18,7 +18,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.prometheus import opening, server
 from pytest_grovescale.prometheus.answers import Vector
-from pytest_grovescale.prometheus.live import Live
+from pytest_grovescale.prometheus.statistics import Live
 from tests.processes import wait_none
 
 # Counters of the operator, as Prometheus and as the recorder scraped them. A sample of the one lies between the last

@@ -16,7 +16,7 @@ from ... import durations
 from ...cluster.backend import backend
 from ...definitions import Mistakes
 from ...errors import DefinitionError, UsageError
-from .. import manifest_checks, manifests
+from .. import manifests
 from ..command import single_values
 from ..manifests import Manifest
 from ..placeholders import fill, names
@@ -219,7 +219,7 @@ def resolved(written: OperatorFile, absolute: Callable[[Keys, str], str], fail: 
 
     objects = rendered(paths)
     mistakes = Mistakes()
-    mistakes.errors += manifest_checks.of_any_kind(objects)
+    mistakes.errors += manifests.of_any_kind(objects)
     mistakes.demand_none()
     chosen = deployment.choose(objects, pod, written.identity.namespace, wrong)
     ports = {name: _numbered(chosen, name, served, fail) for name, served in endpoints(pod).items()}

@@ -12,7 +12,7 @@ from ...cluster.ledger import Owner
 from ...errors import DefinitionError, OperatorError
 from ...kube.client import Client
 from ...kube.resources import UnknownResource
-from .. import install, manifest_checks, manifests
+from .. import install, manifests
 from ..command import filled, single_values
 from ..handle import Progress
 from ..manifests import Manifest, Object
@@ -56,13 +56,13 @@ def parts_of(definition: OperatorDefinition, owner: Owner) -> Parts:
     hooks = [
         Manifest(install.labelled(one.object, definition.name, owner), one.source)
         for one in found
-        if _kind(one) in manifest_checks.WEBHOOKS
+        if _kind(one) in manifests.WEBHOOKS
     ]
     own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": chosen.namespace}}
     named = [one for one in found if _kind(one) == "Namespace"]
     if all(one.object["metadata"]["name"] != chosen.namespace for one in named):
         named.append(Manifest(own, f"{definition.source}: pod"))
-    apart = ("CustomResourceDefinition", "Namespace", *manifest_checks.WEBHOOKS)
+    apart = ("CustomResourceDefinition", "Namespace", *manifests.WEBHOOKS)
     others = [one for one in found if _kind(one) not in apart and one.object is not chosen.manifest.object]
     return Parts(crds=crds, first=named, others=others, chosen=chosen, webhooks=hooks)
 

@@ -28,14 +28,13 @@ from ...errors import GrovescaleError
 from ...kube import subresources
 from ...kube.client import Client
 from ...kube.errors import ApiError, BadRequest, NotFound
-from ...kube.leader_election import holds
 from ...kube.resources import Resource
 from ...kube.subresources import PODS, PortForward
 from .. import install
 from ..informer import Change, Followed, follow
 from ..operator_state import PROCESS
 from . import removal, state
-from .replicas import FollowedPod, Replica, leader, replica_of
+from .replicas import FollowedPod, Replica, holds, leader, replica_of
 from .state import Kept, Task
 
 _BLOCK = 1 << 16

@@ -6,8 +6,26 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ...kube.leader_election import holds
 from ..informer import Followed
+
+_HOST_NAME = 63
+"""The kernel's longest host name: the kubelet truncates a longer pod name to it."""
+
+
+def holder_host(identity: str) -> str:
+    """Return the host in a Lease's ``holderIdentity``: the pod's name, possibly truncated.
+
+    client-go's programs build it from the host name, which is the pod's, and a UUID: ``<host>_<uuid>``.
+    https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/leaderelection
+    """
+    return identity.partition("_")[0]
+
+
+def holds(pod: str, identity: str) -> bool:
+    """Return whether a pod is the holder with this identity."""
+    host = holder_host(identity)
+    return bool(host) and host in (pod, pod[:_HOST_NAME].rstrip("-."))
+
 
 FATAL = (
     "CrashLoopBackOff",

@@ -16,8 +16,7 @@ from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from ...atomic_write import replacing
 from ...errors import GrovescaleError, RecordingError
-from .background import NO_BACKGROUND, Background
-from .page import render_comparison, render_run, render_sweep
+from .page import NO_BACKGROUND, Background, render_comparison, render_run, render_sweep
 from .profiles import Flame, ProfilePair, difference_of, flame_of
 from .tiles import Against
 

@@ -7,19 +7,66 @@ from typing import Any
 
 import msgspec
 
+from ...analysis.comparability import InForce
 from ...analysis.comparison import Comparison, overall
-from ...analysis.result import CheckResult, FunctionRow, Result
+from ...analysis.profiles.comparison import NotProfiled
+from ...analysis.result import CheckResult, FunctionRow, Result, TestResult
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from .. import comparison_table
 from ..checks_table import by_verdict
 from ..function_table import not_profiled
-from . import assets, scaling
-from .assets import csp_hash, json_block
-from .background import NO_BACKGROUND, Background, ShownRun
-from .profiles import Flame, pair_data, profile_data
-from .templates import colours_of, environment, reach_of
+from . import scaling, templates
+from .profiles import Flame, ProfilePair, pair_data, profile_data
+from .templates import colours_of, csp_hash, environment, json_block, reach_of
 from .tiles import Against
+
+
+class RunLink(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished run."""
+
+    page: str = ""
+    """Its page as seen from the comparison's; empty where there is none."""
+    broken: str = ""
+    """Why its variant is broken in it; empty where it is not."""
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The two runs of a pair, or of several pairs that are of the same two."""
+
+    part: str
+    pairs: str
+    """``3``, ``1 to 16``."""
+    a: RunLink | None
+    """None: not run yet."""
+    b: RunLink | None
+
+
+class ShownRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of one variant that the page shows over time."""
+
+    variant: str
+    what: str
+    """Description of the run."""
+    test: TestResult
+    timeline: Timeline
+    page: str = ""
+    """As of `RunLink`."""
+
+
+class Background(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything on a comparison's page beside the figures."""
+
+    profiles: tuple[ProfilePair, ...] = ()
+    not_profiled: tuple[NotProfiled, ...] = ()
+    in_force: InForce = InForce()
+    runs: tuple[RunRow, ...] = ()
+    shown: tuple[ShownRun, ...] = ()
+    not_shown: tuple[str, ...] = ()
+    """Why a variant's run is not shown."""
+
+
+NO_BACKGROUND = Background()
 
 
 def render_run(
@@ -123,7 +170,7 @@ def render_sweep(sweep: Sweep, checks: Sequence[CheckResult] = (), *, folder: st
 
 def _page(template: str, data: Sequence[Mapping[str, Any]], **content: Any) -> str:
     """Render a page with the libraries that its data needs. The policy allows only these scripts, by their hashes."""
-    scripts = assets.scripts(
+    scripts = templates.scripts(
         charts=any(part.get("timeline") or part.get("scaling") for part in data),
         flames=any(part.get("profiles") for part in data),
     )
@@ -131,7 +178,7 @@ def _page(template: str, data: Sequence[Mapping[str, Any]], **content: Any) -> s
     return page.render(
         data=[json_block(part) for part in data],
         scripts=scripts,
-        styles=assets.styles(),
+        styles=templates.styles(),
         script_sources=" ".join(csp_hash(script) for script in scripts),
         **content,
     )

@@ -16,7 +16,7 @@ from pytest_grovescale.bench.profiled_runs import Profiled
 from pytest_grovescale.bench.store import Slot, Store
 from pytest_grovescale.report import result_file
 from pytest_grovescale.report.html import files
-from pytest_grovescale.report.html.background import Background, RunLink
+from pytest_grovescale.report.html.page import Background, RunLink
 from tests.unit.bench.planned import plan, sample
 
 RECORDING = Path(__file__).parents[1] / "report" / "data" / "configmaps.jsonl"

@@ -12,7 +12,7 @@ from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.bench.baselines import FOLDER, Baselines, check_name
 from pytest_grovescale.errors import RecordingError, UsageError
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.report import baseline_table, document, result_file
+from pytest_grovescale.report import comparison_table, document, result_file
 
 SAMPLE = Path(__file__).parents[3] / "reports" / "sample" / "result.json"
 
@@ -147,10 +147,10 @@ def test_the_table_says_what_it_is_worth(result: Result) -> None:
         tests={test.test: baseline_test(test)},
     )
     found = rows(baseline.tests[test.test], test, same_machine=True)
-    text = document.text(baseline_table.blocks(baseline, found, same_machine=True))
+    text = document.text(comparison_table.baseline_blocks(baseline, found, same_machine=True))
     assert text.splitlines()[0].startswith("Compared with baseline main of 2026-01-01")
     assert "no interval" in text
     assert "+0.0 %" in text
     found = rows(baseline.tests[test.test], test, same_machine=False)
-    text = document.text(baseline_table.blocks(baseline, found, same_machine=False))
+    text = document.text(comparison_table.baseline_blocks(baseline, found, same_machine=False))
     assert "another machine" in text

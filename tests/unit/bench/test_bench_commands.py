@@ -11,10 +11,10 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale import cli
 from pytest_grovescale.bench import target_test
 from pytest_grovescale.bench.commands import Environment, operator_of
+from pytest_grovescale.bench.compare import so_far
 from pytest_grovescale.bench.driver import own_cluster_arguments
 from pytest_grovescale.bench.from_results import WEAKER, compare_recorded, pairs_in
 from pytest_grovescale.bench.output import FailOn, exit_code
-from pytest_grovescale.bench.stages import so_far
 from pytest_grovescale.bench.store import Slot, Store
 from pytest_grovescale.errors import ExitCode, UsageError
 from pytest_grovescale.report import result_file

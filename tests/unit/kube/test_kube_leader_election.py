@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.kube.leader_election import holder_host, holds
+from pytest_grovescale.operator.pods.replicas import holder_host, holds
 
 
 @pytest.mark.parametrize(("holder", "host"), [("op-5d-x_a-b-c", "op-5d-x"), ("op-5d-x", "op-5d-x")])

@@ -32,8 +32,7 @@ from pytest_grovescale.report.comparison_table import (
     sections,
     work_rows,
 )
-from pytest_grovescale.report.html.background import Background
-from pytest_grovescale.report.html.page import render_comparison
+from pytest_grovescale.report.html.page import Background, render_comparison
 from tests.golden import masked
 
 from .sample import MACHINE

@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 from pytest_grovescale.report.document import (
     Answer,
     Block,
+    Column,
     File,
     Gap,
     Heading,
@@ -19,7 +20,6 @@ from pytest_grovescale.report.document import (
     markdown,
     text,
 )
-from pytest_grovescale.report.tables import Column
 
 WORD = st.text("ab c|`*_<>#[]()-+=.!\\~\n\t1", max_size=12).map(lambda word: f"{word} x")
 TONE = st.sampled_from(("", "strong", "good", "bad", "doubt", "quiet"))

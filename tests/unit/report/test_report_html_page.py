@@ -31,11 +31,10 @@ from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.report.format import figure
-from pytest_grovescale.report.html import assets, files
-from pytest_grovescale.report.html.assets import csp_hash, json_block
+from pytest_grovescale.report.html import files, templates
 from pytest_grovescale.report.html.page import render_comparison, render_run
 from pytest_grovescale.report.html.profiles import Flame, link
-from pytest_grovescale.report.html.templates import reach_of, span_of
+from pytest_grovescale.report.html.templates import csp_hash, json_block, reach_of, span_of
 from pytest_grovescale.report.html.tiles import Against, strip, tiles
 from tests.golden import masked
 from tests.unit.analysis.simulated import full_run
@@ -271,11 +270,11 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run() -> None:
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert [csp_hash(script) for script in scripts] == re.findall(r"'sha256-[^']+'", rules)
     assert not re.search(r"<link[^>]+href=\"(?!data:)|<[a-z]+[^>]+\ssrc=|@import|url\(", body(page))
-    assert "url(" not in assets.styles()
+    assert "url(" not in templates.styles()
 
 
 def test_scripts_can_stand_in_a_page() -> None:
-    for script in assets.scripts(charts=True, flames=True):
+    for script in templates.scripts(charts=True, flames=True):
         assert "</script" not in script.lower()
         assert "<!--" not in script
         assert "sourceMappingURL" not in script

@@ -20,8 +20,8 @@ from pytest_grovescale.analysis.scaling import ScalingFit, SizedRun, Sweep, swee
 from pytest_grovescale.bench import output
 from pytest_grovescale.bench.target_test import Subject
 from pytest_grovescale.report.html import files, scaling
-from pytest_grovescale.report.html.assets import csp_hash
 from pytest_grovescale.report.html.page import render_sweep
+from pytest_grovescale.report.html.templates import csp_hash
 from tests.golden import masked
 
 from .grown import LAWS, REPEATS, SIZES, grown, judged

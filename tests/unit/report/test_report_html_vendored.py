@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_grovescale.report.html.assets import D3, VENDOR
+from pytest_grovescale.report.html.templates import D3, VENDOR
 
 TESTED_WITH = Path(__file__).parents[2] / "browser" / "vendor"
 FOLDERS = (VENDOR, TESTED_WITH)

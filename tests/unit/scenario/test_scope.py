@@ -21,7 +21,7 @@ from pytest_grovescale.scenario.conditions import (
     resolve,
     timer,
 )
-from pytest_grovescale.scenario.selector_guard import SINGLE_WATCHES, confined
+from pytest_grovescale.scenario.running_test import SINGLE_WATCHES, confined
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
 NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
