@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ClusterError
-from ..kube import contents
+from ..kube import namespaces as contents
 from ..kube.client import Client
 from ..kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
 from ..kube.resources import Resource

@@ -19,11 +19,11 @@ from typing import Any
 from ..cluster import ledger
 from ..cluster.ledger import Owner
 from ..errors import OperatorError
-from ..kube import contents
+from ..kube import namespaces
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
+from ..kube.informer import Followed, follow
 from ..kube.resources import Resource, UnknownResource
-from .informer import Followed, follow
 from .manifests import Manifest, Object, title
 
 _SHOWN = 8
@@ -248,7 +248,7 @@ async def of_others(client: Client, crds: Iterable[Object]) -> list[Object]:
             spec = (await client.get(kind, crd["metadata"]["name"]))["spec"]
             version = next(one["name"] for one in spec["versions"] if one["served"])
             resource = await client.resource(spec["names"]["kind"], f"{spec['group']}/{version}")
-            if await contents.holds(client, resource):
+            if await namespaces.holds(client, resource):
                 found.append(crd)
         except (NotFound, UnknownResource):
             continue

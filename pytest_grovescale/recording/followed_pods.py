@@ -17,8 +17,8 @@ import msgspec
 from .. import redaction
 from ..kube.client import Client
 from ..kube.errors import ApiError
+from ..kube.informer import Change, Followed, follow
 from ..kube.resources import Resource
-from ..operator.informer import Change, Followed, follow
 from ..operator.pods.replicas import holder_host, holds
 from .protocol import IncidentSeen, PodsToFollow
 from .record_writer import Ledger

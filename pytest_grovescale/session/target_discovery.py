@@ -12,9 +12,9 @@ from ..cluster.handle import Cluster
 from ..endpoints import Address, addressed
 from ..kube import access
 from ..kube.errors import NotFound, ServerUnavailable
+from ..kube.informer import Followed
 from ..kube.portal import Portal
 from ..operator.handle import Operator
-from ..operator.informer import Followed
 from ..operator.pods.operator import OperatorPods
 from ..operator.schema import Served
 from ..prometheus.opening import Target

@@ -10,8 +10,8 @@ import msgspec
 
 from ..errors import WorkloadError
 from ..kube.client import Client
+from ..kube.informer import Followed, follow
 from ..kube.resources import Resource
-from ..operator.informer import Followed, follow
 from ..operator.manifests import Object
 from .actions import Pace, in_parallel, resources_of
 

@@ -13,11 +13,11 @@ import msgspec
 
 from ..cluster.namespace_cleanup import LEASE_LABEL
 from ..errors import WorkloadError
-from ..kube import contents
+from ..kube import namespaces
 from ..kube.client import Client
 from ..kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
+from ..kube.informer import Followed, follow
 from ..kube.resources import Resource
-from ..operator.informer import Followed, follow
 from ..operator.install import MANAGED
 from ..operator.manifests import Object
 from .absence import account, shortened, wait_gone
@@ -170,9 +170,9 @@ async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
     held = await _held_kinds(client, namespace)
     for kind in held:
         if "deletecollection" in kind.verbs:
-            await contents.clear(client, kind, namespace)
+            await namespaces.clear(client, kind, namespace)
     for kind in held:
-        if await contents.holds(client, kind, namespace):
+        if await namespaces.holds(client, kind, namespace):
             return
     try:
         found = await client.get(resource, namespace)
@@ -212,7 +212,7 @@ async def _free(client: Client, namespace: str) -> list[str]:
             with contextlib.suppress(NotFound):
                 await client.patch(kind, found.metadata.name, namespace, body={"metadata": {"finalizers": None}})
 
-        async for page in contents.objects(client, kind, namespace, Followed):
+        async for page in namespaces.objects(client, kind, namespace, Followed):
             stuck = [found for found in page if found.metadata.finalizers]
             await in_parallel(stuck, free, concurrency=CONCURRENCY, pace=Pace(None))
     return freed
@@ -224,10 +224,10 @@ async def _held_kinds(client: Client, namespace: str) -> list[Resource]:
 
     async def look(kind: Resource) -> None:
         with contextlib.suppress(Forbidden, NotFound):
-            if await contents.holds(client, kind, namespace):
+            if await namespaces.holds(client, kind, namespace):
                 held.append(kind)
 
-    await in_parallel(await contents.kinds(client), look, concurrency=CONCURRENCY, pace=Pace(None))
+    await in_parallel(await namespaces.kinds(client), look, concurrency=CONCURRENCY, pace=Pace(None))
     return held
 
 
@@ -240,6 +240,6 @@ async def _holders(client: Client, resource: Resource, namespace: str) -> list[s
     conditions = found.get("status", {}).get("conditions", [])
     lines = [f"{c['type']}: {c.get('message', '')}" for c in conditions if c.get("status") == "True"]
     for kind in await _held_kinds(client, namespace):
-        async for page in contents.objects(client, kind, namespace, Followed):
+        async for page in namespaces.objects(client, kind, namespace, Followed):
             lines += [account(kind.kind, item) for item in page]
     return lines or ["nothing is left in it: does the namespace controller (kube-controller-manager) run?"]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.kube import informer
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Forbidden, Gone, Invalid, ServerUnavailable, Status
+from pytest_grovescale.kube.informer import follow
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.kube.watch import WatchEvent, stream
-from pytest_grovescale.operator import informer
-from pytest_grovescale.operator.informer import follow
 
 pytestmark = pytest.mark.cluster
 

@@ -20,11 +20,11 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.informer import Followed, follow
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.handle import Operator
-from pytest_grovescale.operator.informer import Followed, follow
 from pytest_grovescale.operator.schema import Served
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render

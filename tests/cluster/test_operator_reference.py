@@ -13,11 +13,11 @@ import pytest
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.informer import follow
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.handle import Operator
-from pytest_grovescale.operator.informer import follow
 from pytest_grovescale.workload import absence, actions, namespace
 from pytest_grovescale.workload.template import render
 

@@ -15,8 +15,8 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import WorkloadError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import NotFound
+from pytest_grovescale.kube.informer import follow
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator.informer import follow
 from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import RUN_LABEL
 from tests.golden import masked

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ...errors import ClusterError, GrovescaleError
-from ...kube import contents
+from ...kube import namespaces
 from ...kube.client import Client, Object
 from ...kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
 from ...kube.resources import Resource, UnknownResource
@@ -116,12 +116,12 @@ async def _kill_pods(client: Client, namespace: str) -> None:
     """Delete the pods of a namespace without grace period: their kubelet is gone."""
     pods = await client.resource("Pod", "v1")
     try:
-        await contents.clear(client, pods, namespace, grace_seconds=0)
+        await namespaces.clear(client, pods, namespace, grace_seconds=0)
     except Forbidden:
         # No preflight asks for deletecollection, since single deletions do as well. An identity without that permission
         # has no kwok of its own: another kwok ends these pods.
         with contextlib.suppress(Forbidden):
-            await contents.clear_singly(client, pods, namespace, grace_seconds=0)
+            await namespaces.clear_singly(client, pods, namespace, grace_seconds=0)
 
 
 # ---- noted objects

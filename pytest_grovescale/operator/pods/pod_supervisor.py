@@ -28,10 +28,10 @@ from ...errors import GrovescaleError
 from ...kube import subresources
 from ...kube.client import Client
 from ...kube.errors import ApiError, BadRequest, NotFound
+from ...kube.informer import Change, Followed, follow
 from ...kube.resources import Resource
 from ...kube.subresources import PODS, PortForward
 from .. import install
-from ..informer import Change, Followed, follow
 from ..operator_state import PROCESS
 from . import removal, state
 from .replicas import FollowedPod, Replica, holds, leader, replica_of

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from ...errors import OperatorError
 from ...kube.client import Client
 from ...kube.errors import NotFound
+from ...kube.informer import follow
 from ...kube.resources import Resource
 from ...kube.subresources import PODS
-from ..informer import follow
 from ..install import MANAGED, OPERATOR
 
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)

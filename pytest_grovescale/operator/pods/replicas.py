@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..informer import Followed
+from ...kube.informer import Followed
 
 _HOST_NAME = 63
 """The kernel's longest host name: the kubelet truncates a longer pod name to it."""

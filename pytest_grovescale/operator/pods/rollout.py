@@ -14,11 +14,11 @@ from ... import durations
 from ...errors import OperatorError
 from ...kube.client import Client
 from ...kube.errors import ApiError
+from ...kube.informer import Change, Followed, follow
 from ...kube.portal import Portal
 from ...kube.resources import Resource
 from ...kube.subresources import PODS
 from ..handle import Progress, tail_text
-from ..informer import Change, Followed, follow
 from ..operator_state import PROCESS, RunningPods
 from . import state
 from .deployment import Chosen

@@ -21,7 +21,7 @@ from ... import endpoints
 from ...endpoints import Address, addressed
 from ...kube import access
 from ...kube.access import Access
-from ...operator.informer import Followed
+from ...kube.informer import Followed
 from ..protocol import ProfileTarget
 from ..scrape_targets import OfFollowed
 from ..scraping.locators import pod_where

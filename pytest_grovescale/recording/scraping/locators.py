@@ -12,9 +12,9 @@ import msgspec
 from ...endpoints import Credentials, addressed, port_of, with_port
 from ...kube import subresources
 from ...kube.client import Client
+from ...kube.informer import Change, Followed
 from ...kube.resources import Resource
 from ...operator.handle import Operator
-from ...operator.informer import Change, Followed
 from ...operator.placeholders import fill
 from ...operator.pods.operator import OperatorPods
 from ...operator.schema import FurtherTarget, InCluster, Served, Service

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from ...kube.client import Client
-from ...operator.informer import Followed
+from ...kube.informer import Followed
 from ...procfs import Identity
 from ..record_writer import Ledger
 from ..scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService, ScrapeTarget

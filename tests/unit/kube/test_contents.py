@@ -12,7 +12,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.kube import contents
+from pytest_grovescale.kube import namespaces
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Forbidden, Gone
@@ -68,15 +68,15 @@ async def serving(namespace: Namespace) -> AsyncIterator[Client]:
 
 async def read(namespace: Namespace) -> list[str]:
     async with serving(namespace) as client:
-        return [found.metadata.name async for page in contents.objects(client, PODS, "ns", Found) for found in page]
+        return [found.metadata.name async for page in namespaces.objects(client, PODS, "ns", Found) for found in page]
 
 
-@given(st.integers(0, 4 * contents.PAGE))
+@given(st.integers(0, 4 * namespaces.PAGE))
 @settings(max_examples=10)
 def test_every_object_comes_once_and_no_page_is_large(count: int) -> None:
     namespace = Namespace([f"p{n}" for n in range(count)])
     assert asyncio.run(read(namespace)) == namespace.names
-    assert max(namespace.pages) <= contents.PAGE
+    assert max(namespace.pages) <= namespaces.PAGE
 
 
 def test_only_metadata_is_asked_for() -> None:
@@ -87,22 +87,22 @@ def test_only_metadata_is_asked_for() -> None:
 
 
 def test_a_forgotten_moment_begins_anew() -> None:
-    namespace = Namespace([f"p{n}" for n in range(3 * contents.PAGE)], forgets_after=2)
+    namespace = Namespace([f"p{n}" for n in range(3 * namespaces.PAGE)], forgets_after=2)
     found = asyncio.run(read(namespace))
     assert set(found) == set(namespace.names)
-    assert len(found) == 5 * contents.PAGE
+    assert len(found) == 5 * namespaces.PAGE
 
 
 def test_all_are_deleted_a_page_at_a_time() -> None:
-    namespace = Namespace([f"p{n}" for n in range(2 * contents.PAGE + 1)])
+    namespace = Namespace([f"p{n}" for n in range(2 * namespaces.PAGE + 1)])
 
     async def clear() -> None:
         async with serving(namespace) as client:
-            await contents.clear(client, PODS, "ns")
+            await namespaces.clear(client, PODS, "ns")
 
     asyncio.run(clear())
     assert namespace.deleted == namespace.names
-    assert namespace.pages == [contents.PAGE, contents.PAGE, 1]
+    assert namespace.pages == [namespaces.PAGE, namespaces.PAGE, 1]
 
 
 @pytest.mark.parametrize(("names", "there"), [([], False), (["a", "b"], True)])
@@ -111,7 +111,7 @@ def test_one_object_is_enough_to_know_that_there_are_some(names: list[str], ther
 
     async def look() -> bool:
         async with serving(namespace) as client:
-            return await contents.holds(client, PODS, "ns")
+            return await namespaces.holds(client, PODS, "ns")
 
     assert asyncio.run(look()) is there
     assert namespace.pages == [min(1, len(names))]

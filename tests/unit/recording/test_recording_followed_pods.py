@@ -10,7 +10,7 @@ import pytest
 
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.operator.informer import Change, Followed, ObjectMeta
+from pytest_grovescale.kube.informer import Change, Followed, ObjectMeta
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.followed_pods import FollowedPods, Lease, _LeaseSpec
 from pytest_grovescale.recording.machine import machine

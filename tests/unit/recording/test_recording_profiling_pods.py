@@ -16,8 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
+from pytest_grovescale.kube.informer import Followed, ObjectMeta
 from pytest_grovescale.operator import webhooks
-from pytest_grovescale.operator.informer import Followed, ObjectMeta
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.profiling import pprof

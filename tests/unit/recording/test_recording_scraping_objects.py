@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
-from pytest_grovescale.operator.informer import Followed
+from pytest_grovescale.kube.informer import Followed
 from pytest_grovescale.recording import followed_pods
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scrape_targets import OfPods, OfService, ScrapeTarget

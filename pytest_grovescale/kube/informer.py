@@ -13,10 +13,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from ..kube.client import Client
-from ..kube.errors import BadRequest, Gone, Invalid, ServerUnavailable
-from ..kube.resources import Resource
-from ..kube.watch import WatchEvent, bookmark, stream
+from .client import Client
+from .errors import BadRequest, Gone, Invalid, ServerUnavailable
+from .resources import Resource
+from .watch import WatchEvent, bookmark, stream
 
 _RETRY_S = 0.2
 
