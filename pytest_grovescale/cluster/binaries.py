@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -282,8 +283,9 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
     work = cache_root() / "making"
     work.mkdir(parents=True, exist_ok=True)
     try:
-        made = binary_sources.fetch(versions.release(name, version, architecture()), work / name, progress=progress)
-        return store(made, name, version, "official release")
+        release = versions.release(name, version, architecture())
+        made = binary_sources.fetch(release, work / name, progress=progress)
+        return store(made, name, version, _release_source(release, f"{name} {version}", progress))
     except binary_sources.DownloadFailed as error:
         tried.append(f"download: {error.message}")
         progress(f"{name} {version}: {error.message}")
@@ -302,6 +304,18 @@ def _make(name: str, kubernetes: str, tried: list[str], progress: Progress) -> B
         f"{name} {version} is not available:\n" + "\n".join(f"  {line}" for line in tried),
         next_step=_ways_out(name, kubernetes),
     )
+
+
+def _release_source(release: versions.Release, what: str, progress: Progress) -> str:
+    """Return the source of a downloaded release; report a digest that is not pinned but was read with the download."""
+    if release.sha256:
+        return "official release, pinned digest"
+    published = urlsplit(release.checksum_url).netloc
+    progress(
+        f"{what}: its digest is not pinned in this version of grovescale: it was read from {published} during this"
+        " download, and is stored; the file is held to it from now on"
+    )
+    return f"official release, digest read from {published}"
 
 
 def _ways_out(name: str, kubernetes: str) -> str:

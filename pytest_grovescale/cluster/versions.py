@@ -41,10 +41,18 @@ SHA256 = {
     ("kind", "0.32.0", "amd64"): "50030de23cf40a18505f20426f6a8506bedf13c6e509244bd1fa9463721b0f54",
     ("kind", "0.32.0", "arm64"): "b92cd615e97585de8ddade28ed5cd7feb4248d717c233eea5b03c37298900f5d",
     ("kubectl", "1.36.3", "amd64"): "ebbd080e7c2e275093b55915722043257eb24004363e20acb3c4d71919f88336",
+    ("kubectl", "1.36.3", "arm64"): "3d86f24401c41ae5a46ac50eef8865fe891d3647d324a0836f6c63757a126e62",
     ("kwok", "0.8.0", "amd64"): "f5a4385a2ae1b9dd7f8acae18e002a75c0ebba124ae9d7259aa8dadb50711f46",
+    ("kwok", "0.8.0", "arm64"): "628f7d277860f524a2a775c217adcc58828e7b59ab0933680315784f1b8b0e37",
 }
 """Name, version, architecture → digest of the downloaded file (of etcd, the archive). Each was published by the project
-and is pinned alike in the public repositories of at least two unrelated projects."""
+and is pinned alike in the public repositories of at least two unrelated projects (kwok: nixpkgs and the Arch User
+Repository).
+
+Not here, since no two such sources were found: the servers of Kubernetes, whose changelogs publish the digests of whole
+archives only (https://github.com/kubernetes/kubernetes/tree/master/CHANGELOG), Prometheus, etcd for arm64, and kubectl
+of the older versions. Their digests are read from ``checksum_url`` at the first download, and what is stored is held to
+its digest from then on."""
 
 # Versions of binaries from other sources are accepted within these ranges.
 _ACCEPTED = {
@@ -68,7 +76,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     member: str = ""
     """Path inside the archive; empty for a bare binary."""
     sha256: str = ""
-    """Pinned digest of the download; empty: ``checksum_url`` publishes it."""
+    """Pinned digest of the download; empty: that of ``checksum_url`` is trusted at the first download."""
 
 
 class DebianPackage(msgspec.Struct, frozen=True):

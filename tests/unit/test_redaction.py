@@ -17,6 +17,7 @@ from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.errors import from_response
 from pytest_grovescale.recording.conditions import WatchSpec
 from pytest_grovescale.recording.watches import check_readable
+from pytest_grovescale.redaction import known_values
 
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl-_x"
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIexample\n-----END EC PRIVATE KEY-----"
@@ -30,7 +31,7 @@ def b64(text: str) -> str:
 @pytest.fixture
 def concealing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is concealed in the test is forgotten after it."""
-    monkeypatch.setattr(redaction, "_concealed", {})
+    monkeypatch.setattr(known_values, "_concealed", {})
 
 
 # ---- credentials go
@@ -118,6 +119,24 @@ BESIDE_A_NAME = [
     f"os.environ['API_KEY'] = '{S}'",
     f"\x1b[36mtoken=\x1b[0m{S}",
     f"pass\u200bword={S} token={S}",
+    f"- value: {S}\n  name: DB_PASSWORD",
+    f'[{{"value": "{S}", "name": "DB_PASSWORD"}}]',
+    f"[(b'x-api-key', b'{S}')]",
+    f"password = <<EOF\n{S}\nEOF\nuser = x",
+    f"PASSWORD='it'\\''s {S}'",
+    f'{{"kind": "SecretList", "items": [{{"data": {{"foo": "{S}"}}}}]}}',
+    f"&Secret{{Data:map[string][]byte{{}},StringData:map[string]string{{foo: {S},}},}}",
+    f"creds={S}",
+    f"curl -s --user=admin:{S} https://x",
+    f"mysql -h db -u root -p{S} app",
+    f"sshpass -p '{S}' ssh x",
+    f"redis-cli -h x -a {S} ping",
+    f"docker login -u x -p {S} registry",
+    f"jdbc:oracle:thin:scott/{S}@//host:1521/x",
+    f"https://api.telegram.org/bot123456789:{S}{S}/getMe",
+    f"https://discord.com/api/webhooks/1234567890/{S}{S}",
+    f"admin:$2y$10${S}{S}",
+    f"hf_{S}{S} dckr_pat_{S}{S} glrt-{S}{S} shpat_{S}{S} GOCSPX-{S}",
 ]
 
 
@@ -231,6 +250,13 @@ def test_the_base64_of_a_key_without_its_frame_goes() -> None:
         'User "system:serviceaccount:a:b" cannot list resource "secrets" in API group ""',
         "passed=5 failed=2",
         "monkey=banana",
+        '[("pass", "budgets.yaml:0"), ("token", "required")]',
+        "creds: none for registry x",
+        "- name: TOKEN_PATH\n  value: /x\n- name: PORT\n  value: 80",
+        "mysql --port 3306 -P 3306, curl -uncommon failed",
+        "helm list --all; user login from host-1 -p 8080",
+        "global-controller-7d4b9c6f5d2a1 ASIA-PACIFIC-REGION-1",
+        "it costs $5$ or $6",
         "héllo wörld → ✓ 日本語",
         "a\tb\nc",
     ],

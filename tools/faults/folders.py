@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -109,6 +110,28 @@ def provide_binaries(cache: Path) -> None:
     """Make the machine's cached binaries visible below `ROOT`, for all users."""
     _BINARIES.mkdir()
     mount("--bind", str(cache / "binaries"), str(_BINARIES))
+
+
+def open_to_all(needed: Iterable[Path]) -> None:
+    """Let every user of this namespace read these paths below folders that are closed to others, such as /root.
+
+    In place of a closed folder there is then an open one with only these paths, which keep their names.
+    Raises CalledProcessError.
+    """
+    held = ROOT / "held"
+    closed: dict[Path, dict[Path, Path]] = {}
+    for number, path in enumerate(dict.fromkeys(needed)):
+        outermost = next((above for above in reversed(path.parents) if not above.stat().st_mode & stat.S_IXOTH), None)
+        if outermost is not None:
+            aside = held / str(number)
+            aside.mkdir(parents=True)
+            mount("--bind", str(path), str(aside))
+            closed.setdefault(outermost, {})[path] = aside
+    for outermost, paths in closed.items():
+        mount("-t", "tmpfs", "-o", "mode=755", "none", str(outermost))
+        for path in sorted(paths):
+            path.mkdir(parents=True, exist_ok=True)
+            mount("--bind", str(paths[path]), str(path))
 
 
 def make(root: Path, uid: int, cache: Path, scenario: Path) -> Folders:

@@ -31,6 +31,7 @@ _FILES_S = 10.0
 _RESULT_S = 30.0
 _NEXT_RUN_S = 150.0
 _NEXT_RUN = Size(nodes=2, replicas=1, hold_s=0.1)
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _FIRST_USER = 61_000
 """Ids from here on have no login name."""
 
@@ -87,7 +88,9 @@ class _Stage:
 
     def make(self, name: str, uid: int) -> Folders:
         if uid and not _can_be(uid):
-            raise _Impossible("no other user can be, or none can read this checkout and its Python")
+            places.open_to_all([_CHECKOUT, Path(sys.prefix), Path(sys.base_prefix), Path(self.order.cache)])
+            if not _can_be(uid):
+                raise _Impossible("no other user can be, or none can read this checkout and its Python")
         return places.make(places.ROOT / name, uid, Path(self.order.cache), Path(self.order.scenario))
 
     def start(

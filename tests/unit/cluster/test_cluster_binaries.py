@@ -89,16 +89,29 @@ def test_every_place_beats_the_ones_after_it(places: Path, monkeypatch: pytest.M
     found = find()
     assert (found.path, found.version, found.source) == (str(assets), "1.36.2", "$KUBEBUILDER_ASSETS")
     assets.unlink()
-    assert find().source == "cache (official release)"
+    assert find().source.startswith("cache (official release")
     Path(cached.path).parent.joinpath("origin.json").unlink()
     found = find()
     assert (found.path, found.version, found.source) == (str(on_path), "1.36.0", "PATH")
     assert asked == []
     on_path.unlink()
-    assert find().source == "official release"
+    made = find().source
+    assert made.startswith("official release")
     assert len(asked) == 1
-    assert find().source == "cache (official release)"
+    assert find().source == f"cache ({made})"
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("name", "pinned"), [("kwok", True), ("kube-apiserver", False)])
+def test_a_digest_that_is_read_with_the_download_is_reported(
+    places: Path, monkeypatch: pytest.MonkeyPatch, name: str, pinned: bool
+) -> None:
+    downloaded(monkeypatch)
+    said: list[str] = []
+    found = find(name, said=said)
+    assert ("pinned" in found.source, "dl.k8s.io" in found.source) == (pinned, not pinned)
+    assert any("not pinned" in text and "dl.k8s.io" in text for text in said) is not pinned
+    assert found.source in find(name).source, "stored with the digest that it is held to"
 
 
 def test_variables_of_kwok_users_are_known(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,12 +226,12 @@ def test_a_damaged_binary_is_reported_made_again_and_never_run(
     asked = downloaded(monkeypatch)
     monkeypatch.chdir(places)
     said: list[str] = []
-    assert find(said=said).source == "official release"
+    assert find(said=said).source.startswith("official release")
     assert len(asked) == 1
     assert said[0].startswith(f"kube-apiserver: cache: {Path(cached.path).parent}")
     assert said[0].endswith("; it is made again")
     assert not (places / "executed").exists()
-    assert find().source == "cache (official release)"
+    assert find().source.startswith("cache (official release")
     assert len(asked) == 1
 
 
