@@ -157,12 +157,14 @@ def _count(count: Count) -> str:
 
 
 def _named(count: Count) -> str:
-    who = f"{count.watch.resource.partition('.')[0]} {count.name}"
+    kind = count.watch.resource.partition(".")[0]
+    several = len(count.names) > 1
+    who = f"{len(count.names)} {kind}" if several else f"{kind} {count.names[0]}"
     which = _predicate(count.where)
     none = count.n == 0 and count.op in ("==", "<=")
     if not which:
-        return f"{who} gone" if none else f"{who} exists"
-    return f"{who}: not {which}" if none else f"{who}: {which}"
+        return f"{who} gone" if none else f"{who} exist{'' if several else 's'}"
+    return f"{who}: not {which}" if none else f"{who}{', each' if several else ''}: {which}"
 
 
 def _predicate(where: Predicate) -> str:

@@ -55,15 +55,21 @@ class Predicate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Count(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="count", tag_field="condition"):
     """Compares the number of objects in a watch that satisfy a predicate with ``n``.
 
-    Also expresses "object X has status Y" (``name`` given, n = 1) and "object X is gone" (``name`` given, n = 0).
+    Also expresses "object X has status Y" (``name`` given, n = 1), "each of these objects has it" (several names, n =
+    their number) and "they are gone" (n = 0).
     """
 
     watch: WatchSpec
-    name: str = ""
-    """Counts only the object of this name (the watch's path fixes the namespace)."""
+    name: str | tuple[str, ...] = ""
+    """Counts only the object of this name, or of one of these (the watch's path fixes the namespace)."""
     where: Predicate = Predicate()
     op: Literal["==", ">=", "<="] = "=="
     n: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The only names that are counted; empty: all."""
+        return ((self.name,) if self.name else ()) if isinstance(self.name, str) else self.name
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True, tag="timer", tag_field="condition"):

@@ -329,7 +329,9 @@ def _shortfall(milestone: _Milestone, count: Count, limit: int) -> Shortfall:
     have = len(counter.matched)
     surplus = count.op == "<=" or (count.op == "==" and have > count.n)
     keys = [
-        key for key in store.objects if (key in counter.matched) is surplus and (not count.name or key[1] == count.name)
+        key
+        for key in store.objects
+        if (key in counter.matched) is surplus and (not counter.names or key[1] in counter.names)
     ]
     refs = [ObjectRef(resource=store.spec.resource, namespace=ns, name=name) for ns, name in keys[:limit]]
     return Shortfall(milestone.name, count, have, surplus, refs)

@@ -28,6 +28,9 @@ _WORKLOADS = frozenset({"apps", "batch"})
 
 _LOOK_S = 0.02
 
+_QUIET_NS = 1_000_000_000
+"""Time after the last change of any object for which an operator may still be catching up with it, ns."""
+
 
 class FollowedKinds:
     """The collections that objects of the operator and the workload are in, and which objects those are.
@@ -76,12 +79,13 @@ class FollowedKinds:
     async def settled(self, timeout: float) -> None:
         """Return when the workload is gone, and with it, or to go with their owners, all that the operator has made.
 
-        Or after ``timeout`` seconds: what is there then, the operator has left behind.
+        And a second after the last change: only then what the operator serves can be held against what is there. Or
+        after ``timeout`` seconds: what is there then, the operator has left behind.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while loop.time() < deadline:
-            if not self._unsettled():
+            if not self._unsettled() and self._watches.quiet_ns() >= _QUIET_NS:
                 return
             await asyncio.sleep(_LOOK_S)
 

@@ -33,16 +33,17 @@ def covers(opened: WatchSpec, wanted: WatchSpec) -> bool:
 class Counter:
     """The objects of one watch that satisfy one predicate; shared by all conditions with that predicate."""
 
-    def __init__(self, judge: Judge, name: str) -> None:
+    def __init__(self, judge: Judge, names: frozenset[str]) -> None:
         self.judge = judge
-        self.name = name
+        self.names = names
+        """The only names that are judged; empty: all."""
         self.matched: set[ObjectKey] = set()
         self.unknown: dict[ObjectKey, str] = {}
         """Objects whose judge function raised → what it raised."""
 
     def update(self, key: ObjectKey, fields: dict[str, Any] | None) -> bool:
         """Judge an object again (None: it is gone); return whether either set changed."""
-        if self.name and key[1] != self.name:
+        if self.names and key[1] not in self.names:
             return False
         was = key in self.matched, key in self.unknown
         answer, problem = False, ""
@@ -91,7 +92,8 @@ class Store:
         key = msgspec.json.encode((count.name, count.where, count.watch.fields))
         counter = self.counters.get(key)
         if counter is None:
-            counter = self.counters[key] = Counter(compile_predicate(count.where, count.watch), count.name)
+            judge = compile_predicate(count.where, count.watch)
+            counter = self.counters[key] = Counter(judge, frozenset(count.names))
             for seen, fields in self.objects.items():
                 counter.update(seen, fields)
         return counter

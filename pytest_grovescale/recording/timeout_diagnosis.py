@@ -35,7 +35,9 @@ async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at
     for shortfall in shortfalls:
         if missing := _missing(shortfall):
             watch = shortfall.count.watch
-            ref = ObjectRef(resource=watch.resource, namespace=_namespace(watch.path), name=shortfall.count.name)
+            names = shortfall.count.names
+            name = names[0] if len(names) == 1 else ""
+            ref = ObjectRef(resource=watch.resource, namespace=_namespace(watch.path), name=name)
             found.append(LateObject(at=at, phase=phase, milestone=shortfall.milestone, object=ref, reason=missing))
         for ref in shortfall.objects[:LIMIT]:
             owner, reason, events = "", "the API server does not answer", list[str]()
@@ -61,7 +63,7 @@ def _missing(shortfall: Shortfall) -> str:
     absent = count.n - shortfall.have - len(shortfall.objects)
     if shortfall.surplus or absent <= 0 or len(shortfall.objects) >= LIMIT:
         return ""
-    return "does not exist" if count.name else f"{absent} of {count.n} do not exist"
+    return "does not exist" if len(count.names) == 1 else f"{absent} of {count.n} do not exist"
 
 
 def _namespace(path: str) -> str:

@@ -106,6 +106,8 @@ class Watch:
         self._gap: tuple[str, int] | None = None
         """Reason and last activity of a gap, until the list that closes it is complete; ``_cut`` likewise."""
         self._cut: tuple[str, int] | None = None
+        self.changed_at = 0
+        """When an object was last seen to change, recorder's clock."""
         self._sign = 0
         """When the stream was last active, recorder's clock."""
         self._tries = 0
@@ -282,7 +284,7 @@ class Watch:
         self.live.set()
 
     def _emit(self, change: Literal["added", "modified", "deleted"], seen: _Seen, *, initial: bool = False) -> None:
-        self._sign = self._ledger.now()
+        self._sign = self.changed_at = self._ledger.now()
         key = (seen.namespace, seen.name)
         before = self._known.pop(key, None)
         if before is not None and before.uid != seen.uid:
@@ -378,6 +380,10 @@ class Watches:
         if late:
             await self._give_up(late)
             raise _not_live(late[0], within)
+
+    def quiet_ns(self) -> int:
+        """Return the time since a watched object was last seen to change, ns."""
+        return self._ledger.now() - max((watch.changed_at for watch in self._watches.values()), default=0)
 
     def follow(self, spec: WatchSpec) -> Watch:
         """Open a watch, or return one that covers it, without waiting for it; one that is refused stays empty."""

@@ -49,7 +49,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     op: Operator = "=="
     api_version: str = ""
-    name: str = ""
+    name: str | tuple[str, ...] = ""
+    """Only the object of this name, or of one of these."""
     namespace: str | None = None
     """None: the test's own namespace; ``*``: all."""
     ready: bool | None = None
@@ -139,13 +140,13 @@ def matching(
 
 def field(target: ObjectName, path: str, value: Scalar, *, op: recorded.Comparison = "==") -> Wanted:
     """One object's field has a value: ``field(pcs.name, "status.phase", "Done")``; ``op`` compares otherwise."""
-    return of_object(target, (FieldTest(path=path, op=op, value=value),))
-
-
-def of_object(target: ObjectName, tests: tuple[FieldTest, ...]) -> Wanted:
-    """One object exists and satisfies all tests."""
     return Wanted(
-        kind=target.kind, api_version=target.api_version, name=target.name, namespace=target.namespace, n=1, where=tests
+        kind=target.kind,
+        api_version=target.api_version,
+        name=target.name,
+        namespace=target.namespace,
+        n=1,
+        where=(FieldTest(path=path, op=op, value=value),),
     )
 
 
@@ -157,12 +158,26 @@ class Named(Protocol):
 
 def gone(target: Named | ObjectName) -> Declared:
     """The object, or all objects of a workload, no longer exist (or do not yet)."""
-    targets = (target,) if isinstance(target, ObjectName) else target.names()
-    none = [
-        Wanted(kind=name.kind, api_version=name.api_version, name=name.name, namespace=name.namespace, n=0)
-        for name in targets
+    return each_of((target,) if isinstance(target, ObjectName) else target.names(), gone=True)
+
+
+def each_of(targets: Sequence[ObjectName], tests: tuple[FieldTest, ...] = (), *, gone: bool = False) -> Declared:
+    """Each of the objects exists and satisfies all tests; or none of them does."""
+    groups: dict[tuple[str, str, str | None], list[str]] = {}
+    for one in targets:
+        groups.setdefault((one.kind, one.api_version, one.namespace), []).append(one.name)
+    counts = [
+        Wanted(
+            kind=kind,
+            api_version=api_version,
+            namespace=namespace,
+            name=names[0] if len(names) == 1 else tuple(names),
+            where=tests,
+            n=0 if gone else len(names),
+        )
+        for (kind, api_version, namespace), names in groups.items()
     ]
-    return none[0] if len(none) == 1 else all_of(*none)
+    return counts[0] if len(counts) == 1 else all_of(*counts)
 
 
 def timer(duration: str | float) -> Timer:

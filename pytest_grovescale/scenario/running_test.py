@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -33,6 +32,7 @@ from ..recording.journal import read
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
 from ..recording.records import StallKind
+from ..resources import Folders
 from . import tracking_free_pass
 from .conditions import Declared, kinds, resolve
 from .driver_protocol import AnyOrder, Barrier, Line, serve
@@ -73,8 +73,8 @@ class RunningTest:
     namespace: str
     progress: ProgressView
     parameters: Mapping[str, Parameter]
-    base: Path
-    """Folder of the test's file, where its templates are looked up."""
+    base: Folders
+    """Where templates are looked up: the folder of the test's file, then others."""
     longest_hold_s: float = math.inf
     """Maximum length of holds, s."""
     wait_quiet_s: float = 0.0
@@ -314,16 +314,25 @@ def confined(condition: Condition, cluster: str) -> Condition:
             narrowed = msgspec.structs.replace(condition, of=tuple(confined(part, cluster) for part in condition.of))
             _refuse_many(narrowed)
             return narrowed
+        case Count(names=names, n=n) if len(names) > 1 and _is_open(condition.watch) and n in (0, len(names)):
+            # No field selector names several objects: each gets a condition of its own.
+            singles = (msgspec.structs.replace(condition, name=name, n=min(n, 1)) for name in names)
+            return confined(AllOf(of=tuple(singles)), cluster)
         case Count():
             return msgspec.structs.replace(condition, watch=_confined(condition, cluster))
 
 
+def _is_open(watch: WatchSpec) -> bool:
+    """Return whether a watch shows objects of all namespaces, or of none, without a selector."""
+    return not ("/namespaces/" in watch.path or watch.label_selector or watch.field_selector)
+
+
 def _confined(count: Count, cluster: str) -> WatchSpec:
     watch = count.watch
-    if "/namespaces/" in watch.path or watch.label_selector or watch.field_selector:
+    if not _is_open(watch):
         return watch
-    if count.name:
-        return msgspec.structs.replace(watch, field_selector=f"metadata.name={count.name}")
+    if len(count.names) == 1:
+        return msgspec.structs.replace(watch, field_selector=f"metadata.name={count.names[0]}")
     if watch.resource == "nodes":
         return msgspec.structs.replace(watch, label_selector=nodes.selector(cluster))
     raise UsageError(

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..recording.conditions import FieldTest
 from ..workload import actions
 from ..workload.template import Rendered
-from .conditions import ObjectName, Scalar, Wanted, of_object
+from .conditions import Declared, ObjectName, Scalar, each_of
 from .quiescence import trigger_until_done
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ class Workload:
 
     # ---- conditions
 
-    def status(self, *, conditions: Mapping[str, str] | None = None, **fields: Scalar) -> Wanted:
-        """The object's status: ``pcs.status(availableReplicas=500, conditions={"Available": "True"})``."""
+    def status(self, *, conditions: Mapping[str, str] | None = None, **fields: Scalar) -> Declared:
+        """The status of each object: ``pcs.status(availableReplicas=500, conditions={"Available": "True"})``."""
         tests = [FieldTest(path=f"status.{path}", value=value) for path, value in fields.items()]
         tests += [
             FieldTest(path=f"status.conditions[type={kind}].status", value=value)
@@ -150,7 +150,7 @@ class Workload:
         ]
         if not tests:
             raise UsageError("status() was given nothing to wait for", next_step="Name a field: status(replicas=3).")
-        return of_object(self.name, tuple(tests))
+        return each_of(self.names(), tuple(tests))
 
 
 def _name(obj: Mapping[str, Any]) -> ObjectName:

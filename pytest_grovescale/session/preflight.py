@@ -144,7 +144,7 @@ def _wrong_workloads(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
     for call in code.calls:
         if call.method == "workload":
             try:
-                template.check(call.name, call.keywords, base=item.path.parent)
+                template.check(call.name, call.keywords, base=folders(item))
             except DefinitionError as error:
                 yield f"{node_id(item)}: scale.workload({call.name!r}): {error}"
 

@@ -113,7 +113,7 @@ def with_known_rules(definition: OperatorDefinition) -> OperatorDefinition:
 
 def folders(item: pytest.Item) -> tuple[Path, ...]:
     """Return the search folders for files that a test, its marker or the command line names."""
-    return (item.path.parent, item.config.invocation_params.dir)
+    return (item.path.parent, item.config.invocation_params.dir, item.config.rootpath)
 
 
 def _interval(asked: Mapping[str, Any], settings: Settings) -> float | None:

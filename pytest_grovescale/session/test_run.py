@@ -39,7 +39,7 @@ from .error_translation import translated_errors
 from .recordings import processes_files, start_recorder
 from .session_summary import baselines_of
 from .stash_keys import BUDGET
-from .test_config import ItemConfig, has_profiled_pass, node_id
+from .test_config import ItemConfig, folders, has_profiled_pass, node_id
 
 Start = Callable[[], Operator]
 """Starts the operator of the test, or finds it running."""
@@ -214,7 +214,7 @@ class MeasuredTest:
             namespace=namespace,
             progress=session.progress,
             parameters=settings.parameters,
-            base=item.path.parent,
+            base=folders(item),
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
             wait_quiet_s=settings.wait_quiet_s,
             quietness=Quietness(processes_files(cluster, operator)),

@@ -54,14 +54,15 @@ def render(
     namespace: str,
     run_id: str,
     node_labels: Mapping[str, str] = {},
-    base: Path | None = None,
+    base: resources.Folders | None = None,
     labelled: bool = True,
 ) -> Rendered:
     """Return the objects of a template, each with the run's label unless ``labelled`` is False.
 
-    ``node_labels``: of the simulated nodes, if there are other nodes. ``template`` is a path (relative to ``base``), or
-    a name in ``base/workloads`` or the bundled workloads. Raises DefinitionError with ``file:line`` for a missing
-    template, invalid jinja2, an unknown or missing parameter, and rendered text that is no Kubernetes object.
+    ``node_labels``: of the simulated nodes, if there are other nodes. ``template`` is a path (relative to one of the
+    folders ``base``), or a name in their ``workloads`` or the bundled ones. Raises DefinitionError with ``file:line``
+    for a missing template, invalid jinja2, an unknown or missing parameter, and rendered text that is no Kubernetes
+    object.
     """
     path = resources.find(FOLDER, template, base=base)
     environment = _environment(path)
@@ -78,7 +79,7 @@ def render(
     return Rendered(source=str(path), objects=objects, parameters=values, node_labels=dict(node_labels))
 
 
-def check(template: str, parameters: Iterable[str], *, base: Path | None = None) -> None:
+def check(template: str, parameters: Iterable[str], *, base: resources.Folders | None = None) -> None:
     """Raise DefinitionError as `render` would for these parameter names, whatever their values.
 
     Covers a missing template, invalid jinja2, and an unknown parameter.
@@ -87,7 +88,7 @@ def check(template: str, parameters: Iterable[str], *, base: Path | None = None)
     _refuse_unknown(path, parameters, _parameters(_environment(path), path))
 
 
-def parameters(template: str, *, base: Path | None = None) -> set[str]:
+def parameters(template: str, *, base: resources.Folders | None = None) -> set[str]:
     """Return the names of a template's parameters. Raises DefinitionError as `check`."""
     path = resources.find(FOLDER, template, base=base)
     return _parameters(_environment(path), path)

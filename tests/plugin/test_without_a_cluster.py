@@ -403,6 +403,17 @@ def test_a_phase_or_a_workload_that_is_not_there_is_a_mistake(
     result.stderr.fnmatch_lines(["  → Did you mean *"])
 
 
+def test_a_template_in_the_projects_root_is_found_from_any_folder(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\ngrovescale_operator = none")
+    (pytester.mkdir("workloads") / "own.yaml.j2").write_text("{{ size }}")
+    tests = pytester.mkdir("tests")
+    (tests / "test_it.py").write_text("def test_it(scale):\n    scale.workload('own.yaml.j2', size=1)\n")
+    monkeypatch.chdir(tests)
+    assert pytester.runpytest("--grovescale", "--collect-only", "-q").ret == pytest.ExitCode.OK
+
+
 def test_tests_that_are_deselected_may_be_wrong(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import pytest\n@pytest.mark.grovescale(operator='nonesuch')\ndef test_it(scale): pass\ndef test_other(): pass"

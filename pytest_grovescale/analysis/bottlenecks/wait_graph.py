@@ -102,7 +102,7 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
     named: dict[WatchSpec, set[str]] = defaultdict(set)
     for count in counts:
         if count.name and count.watch not in counted:
-            named[count.watch].add(count.name)
+            named[count.watch].update(count.names)
     return Waits(
         [
             wait

@@ -6,6 +6,7 @@ log, a control plane that broke), rules that need it see nothing of it: no findi
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -302,9 +303,26 @@ class Observed:
 
     @functools.cached_property
     def rests(self) -> list[int]:
-        """Scrapes at edges where all work was done: before the first phase, after phases that passed, at the end."""
+        """Scrapes at edges where all work was done: before the first phase, after phases that passed, at the end.
+
+        Not those that an object's change came shortly before: an operator that is about to take it in is not wrong.
+        """
+        if self.target is None:
+            return []
         ends = {SETTLED, *(f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed")}
-        return [scrape for scrape, edge in enumerate(self._edges) if edge in ends or scrape == self.first_scrape]
+        at_rest = [scrape for scrape, edge in enumerate(self._edges) if edge in ends or scrape == self.first_scrape]
+        return [scrape for scrape in at_rest if self._still(self.target.moments[scrape].at)]
+
+    def _still(self, at: int) -> bool:
+        """Return whether no watched object changed in the second before a moment."""
+        before = bisect.bisect_right(self._changes, at)
+        return before == 0 or at - self._changes[before - 1] >= _QUIET_NS
+
+    @functools.cached_property
+    def _changes(self) -> list[int]:
+        """When any watched object changed, in order."""
+        lives = (life for lives in self.lives.values() for life in lives)
+        return sorted(event.at for life in lives for event in life.events if not event.initial)
 
     @functools.cached_property
     def objects(self) -> int:

@@ -71,7 +71,7 @@ def plain(condition: Condition, stores: dict[str, dict[str, Any]], live: set[str
             watch = "w1" if spec in (PODS, NARROW) else "w2"
             if watch not in live:
                 return None
-            objects = [f for name, f in stores[watch].items() if condition.name in ("", name)]
+            objects = [f for name, f in stores[watch].items() if not condition.names or name in condition.names]
             answers = [judge(condition.where, fields) for fields in objects]
             possible = range(answers.count(True), answers.count(True) + answers.count(None) + 1)
             compare = {"==": operator.eq, ">=": operator.ge, "<=": operator.le}[condition.op]
@@ -87,7 +87,7 @@ WHERE = st.builds(Predicate, tests=st.one_of(st.just(()), TESTS.map(lambda t: (t
 COUNTS = st.builds(
     Count,
     watch=st.sampled_from([PODS, NARROW, SETS]),
-    name=st.sampled_from(["", "", "a"]),
+    name=st.sampled_from(["", "", "a", ("a", "b")]),
     where=WHERE,
     op=st.sampled_from(["==", ">=", "<="]),
     n=st.integers(0, 3),

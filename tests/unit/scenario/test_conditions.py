@@ -18,6 +18,7 @@ from pytest_grovescale.scenario.conditions import (
     all_of,
     any_of,
     count,
+    each_of,
     field,
     gone,
     kinds,
@@ -85,14 +86,21 @@ def test_field_and_gone_name_one_object() -> None:
     assert (absent.name, absent.n) == ("p", 0)
 
 
-def test_gone_of_several_is_all_of_them() -> None:
-    class Two:
-        def names(self) -> list[ObjectName]:
-            return [ObjectName(kind="Pod", api_version="v1", name=name) for name in ("a", "b")]
+class Three:
+    """Two pods and a Deployment, as a workload names them."""
 
-    found = resolved(gone(Two()))
+    def names(self) -> list[ObjectName]:
+        pods = [ObjectName(kind="Pod", api_version="v1", name=name) for name in ("a", "b")]
+        return [*pods, ObjectName(kind="deployments", name="c")]
+
+
+def test_several_objects_of_a_kind_are_one_count_of_their_names() -> None:
+    found = resolved(gone(Three()))
     assert isinstance(found, AllOf)
-    assert len(found.of) == 2
+    assert [(part.names, part.n) for part in found.of if isinstance(part, Count)] == [(("a", "b"), 0), (("c",), 0)]
+    found = resolved(each_of(Three().names(), (FieldTest(path="status.phase", value="Running"),)))
+    assert isinstance(found, AllOf)
+    assert [(part.names, part.n) for part in found.of if isinstance(part, Count)] == [(("a", "b"), 2), (("c",), 1)]
 
 
 def test_combinations() -> None:

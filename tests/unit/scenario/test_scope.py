@@ -9,13 +9,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.resources import Resource
-from pytest_grovescale.recording.conditions import Condition, Count, watches
+from pytest_grovescale.recording.conditions import AllOf, Condition, Count, watches
 from pytest_grovescale.scenario.conditions import (
     Declared,
     ObjectName,
     all_of,
     any_of,
     count,
+    each_of,
     field,
     gone,
     resolve,
@@ -87,6 +88,15 @@ def test_not_more_objects_one_by_one_than_there_are_connections() -> None:
     shared(all_of(*(gone(fleet(f"f{n}")) for n in range(SINGLE_WATCHES))))
     with pytest.raises(UsageError, match=f"{SINGLE_WATCHES + 1} objects in no namespace"):
         shared(all_of(*(gone(fleet(f"f{n}")) for n in range(SINGLE_WATCHES + 1))))
+
+
+def test_each_of_several_objects_without_namespace_is_watched_alone() -> None:
+    found = shared(each_of([fleet("a"), fleet("b")]))
+    assert isinstance(found, AllOf)
+    assert [(part.watch.field_selector, part.n) for part in found.of if isinstance(part, Count)] == [
+        ("metadata.name=a", 1),
+        ("metadata.name=b", 1),
+    ]
 
 
 leaves = st.one_of(
