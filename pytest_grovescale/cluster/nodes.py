@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import msgspec
 import yaml
 
 from ..errors import ClusterError
-from ..kube import watch
-from ..kube.client import Client
-from ..kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound, ServerUnavailable
+from ..kube.client import Client, in_parallel
+from ..kube.errors import AlreadyExists, NotFound, ServerUnavailable
+from ..kube.informer import Followed, follow
 from ..kube.resources import Resource
 from .definition import POOL_LABEL, ClusterDefinition, NodePool
 from .ledger import CLUSTER_LABEL
 
-T = TypeVar("T")
-
 _NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
 _PATH = _NODES.path()
 _NOT_READY = "node.kubernetes.io/not-ready"
-_AT_A_TIME = 16
 _ATTEMPTS = 25
 
 
@@ -46,17 +42,9 @@ class _Spec(msgspec.Struct, frozen=True):
     taints: list[_Taint] = []
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-
-
-class _Node(msgspec.Struct):
-    metadata: _Metadata
+class _Node(Followed, frozen=True):
     spec: _Spec = _Spec()
     status: _Status = _Status()
-
-
-_decode = msgspec.json.Decoder(_Node).decode
 
 
 def labels(cluster: str) -> dict[str, str]:
@@ -106,33 +94,14 @@ async def create(
 
 async def put(client: Client, some: Iterable[Mapping[str, Any]]) -> None:
     """Create nodes from their manifests, as ``create`` does."""
-    await _each([msgspec.json.encode(one) for one in some], lambda body: _create(client, body))
+    await in_parallel((msgspec.json.encode(one) for one in some), lambda body: _create(client, body))
 
 
 async def remove(client: Client, selector: str) -> int:
     """Delete the nodes of a label selector, and return their number."""
     listing = await client.list(_NODES, label_selector=selector)
-    await _each([str(item["metadata"]["name"]) for item in listing.items], lambda name: _delete(client, name))
+    await in_parallel((str(item["metadata"]["name"]) for item in listing.items), lambda name: _delete(client, name))
     return len(listing.items)
-
-
-async def _each(items: Iterable[T], action: Callable[[T], Awaitable[None]]) -> None:
-    waiting = iter(list(items))
-    errors: list[ApiError] = []
-
-    async def work() -> None:
-        for item in waiting:
-            if errors:
-                # One error is enough to explain all.
-                return
-            try:
-                await action(item)
-            except ApiError as error:
-                errors.append(error)
-
-    await asyncio.gather(*(work() for _ in range(_AT_A_TIME)))
-    if errors:
-        raise errors[0]
 
 
 async def _delete(client: Client, name: str) -> None:
@@ -165,56 +134,27 @@ async def wait_ready(client: Client, count: int, *, timeout_s: float, selector: 
     """
     ready: set[str] = set()
     seen: set[str] = set()
-    deadline = time.monotonic() + timeout_s
-    while len(ready) < count:
-        ready.clear()
-        seen.clear()
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                await _follow(client, count, selector, ready, seen)
-        except TimeoutError:
-            late = ", ".join(sorted(seen - ready)[:5])
-            raise ClusterError(
-                f"{len(ready)} of {count} nodes are Ready after {timeout_s:.0f} s"
-                + (f"; not Ready: {late}" if late else ""),
-                next_step="See kwok's log; a Stage that sets Ready must be among the definition's stages.",
-            ) from None
-        except ServerUnavailable:
-            # A disconnected watch; a new one begins with all nodes.
-            await asyncio.sleep(0.05)
-
-
-async def _follow(client: Client, count: int, selector: str, ready: set[str], seen: set[str]) -> None:
     try:
-        await _watched(client, count, selector, ready, seen)
-    except (Invalid, BadRequest):
-        # Before 1.32 a watch does not begin with the existing objects.
-        listing = await client.list(_NODES, label_selector=selector)
-        for item in listing.items:
-            _note(msgspec.convert(item, _Node), ready, seen)
-        if len(ready) < count:
-            await _watched(client, count, selector, ready, seen, since=listing.resource_version)
+        async with (
+            asyncio.timeout(timeout_s),
+            aclosing(follow(client, _NODES, label_selector=selector, shape=_Node)) as changes,
+        ):
+            while len(ready) < count:
+                change = await anext(changes)
+                if isinstance(change.object, _Node):
+                    name = change.object.metadata.name
+                    seen.add(name)
+                    (ready.add if change.kind == "present" and _is_ready(change.object) else ready.discard)(name)
+    except TimeoutError:
+        late = ", ".join(sorted(seen - ready)[:5])
+        raise ClusterError(
+            f"{len(ready)} of {count} nodes are Ready after {timeout_s:.0f} s"
+            + (f"; not Ready: {late}" if late else ""),
+            next_step="See kwok's log; a Stage that sets Ready must be among the definition's stages.",
+        ) from None
 
 
-async def _watched(
-    client: Client, count: int, selector: str, ready: set[str], seen: set[str], *, since: str = ""
-) -> None:
-    events = watch.stream(client, _PATH, label_selector=selector, resource_version=since, initial_events=not since)
-    # Closed explicitly, not by a later garbage collection: it holds a connection.
-    async with aclosing(cast("AsyncGenerator[watch.WatchEvent, None]", events)) as changes:
-        async for event in changes:
-            if event.type != "BOOKMARK":
-                _note(_decode(event.object), ready, seen, gone=event.type == "DELETED")
-            if len(ready) >= count:
-                return
-
-
-def _note(node: _Node, ready: set[str], seen: set[str], *, gone: bool = False) -> None:
-    name = node.metadata.name
-    seen.add(name)
-    is_ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+def _is_ready(node: _Node) -> bool:
     # A node-lifecycle controller, if it runs, removes this taint a moment later; until then no pod is scheduled there.
-    if is_ready and not gone and all(taint.key != _NOT_READY for taint in node.spec.taints):
-        ready.add(name)
-    else:
-        ready.discard(name)
+    tainted = any(taint.key == _NOT_READY for taint in node.spec.taints)
+    return not tainted and any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import aiohttp
 import msgspec
 
-from ..errors import ClusterError
+from ..errors import ClusterError, UsageError
 from . import resources
 from .access import Access, bearer, renewed, ssl_context
 from .errors import ApiError, NotFound, Status, TooManyRequests, Unauthorized, from_response, no_answer
 from .resources import Resource, UnknownResource
 
+T = TypeVar("T")
 Object = dict[str, Any]
+
+CONCURRENCY = 20
+"""Requests at a time, of actions on many objects."""
 
 _ATTEMPTS = 8
 _PATCH_TYPES = {
@@ -375,3 +379,43 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
         return float(response.headers["Retry-After"])
     except (KeyError, ValueError):
         return None
+
+
+async def in_parallel(
+    items: Iterable[T],
+    action: Callable[[T], Awaitable[None]],
+    *,
+    concurrency: int = CONCURRENCY,
+    turn: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Run ``action`` for each item, started in order, at most ``concurrency`` at a time, each after its ``turn``.
+
+    The first exception is raised after all running actions have ended; no others start.
+    """
+    if concurrency < 1:
+        raise UsageError(f"a concurrency of {concurrency}", next_step="Give 1 or more.")
+    waiting = iter(items)
+    starting = asyncio.Lock()
+    failed: list[Exception] = []
+
+    async def worker() -> None:
+        while not failed:
+            async with starting:
+                item = next(waiting, _END)
+                if item is _END:
+                    return
+                if turn is not None:
+                    await turn()
+            try:
+                await action(item)  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 raised again below, once the others have ended
+                failed.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(worker())
+    if failed:
+        raise failed[0]
+
+
+_END = object()

@@ -1,4 +1,4 @@
-"""A collection of objects, followed by watch until the caller knows enough. Never by polling.
+"""A collection of objects, followed by watch until the caller knows enough, as that all are gone. Never by polling.
 
 A watch that ends is resumed at its last resourceVersion; if that is too old, a new list replaces the missed events. The
 recorder has an informer of its own, which logs every watch disconnect; this one serves set-up and clean-up.
@@ -7,7 +7,7 @@ recorder has an informer of its own, which logs every watch disconnect; this one
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Any, Literal, cast
 
@@ -162,3 +162,64 @@ class _State:
         """Return a ``gone`` for each known object that is missing in a new list."""
         vanished = [self.present.pop(uid) for uid in list(self.present) if uid not in seen]
         return [Change("gone", found, self.present) for found in vanished]
+
+
+class StillThere(Exception):
+    """Objects that were still there at the end of a wait, as far as the API server has shown any."""
+
+    def __init__(self, objects: list[Followed]) -> None:
+        super().__init__(", ".join(found.metadata.name for found in objects))
+        self.objects = objects
+
+
+async def wait_gone(
+    client: Client,
+    resource: Resource,
+    namespace: str | None = None,
+    *,
+    timeout_s: float,
+    names: Collection[str] = (),
+    uid: str = "",
+    label_selector: str = "",
+) -> None:
+    """Return when no object of a collection exists any more: of these names, or of a selector.
+
+    ``uid``: of one object; another one of its name does not count. Raises StillThere after ``timeout_s`` seconds.
+    """
+    single = f"metadata.name={next(iter(names))}" if len(names) == 1 else ""
+    changes = follow(client, resource, namespace, label_selector=label_selector, field_selector=single)
+    left: dict[str, Followed] = {}
+    live = False
+    try:
+        async with asyncio.timeout(timeout_s), aclosing(changes) as watched:
+            async for change in watched:
+                live = live or change.kind == "live"
+                found = change.object
+                if found is not None and (not names or found.metadata.name in names):
+                    if change.kind == "gone":
+                        left.pop(found.metadata.uid, None)
+                    else:
+                        left[found.metadata.uid] = found
+                if live and not (uid in left if uid else left):
+                    return
+    except TimeoutError:
+        raise StillThere(list(left.values())) from None
+
+
+_SHOWN = 10
+
+
+def described(kind: str, found: Followed) -> str:
+    """Return one line about a remaining object: ``Pod demo/a: deletion asked for at …, finalizers: x``."""
+    metadata = found.metadata
+    name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+    asked = metadata.deletion_timestamp
+    state = f"deletion asked for at {asked}" if asked else "not being deleted"
+    finalizers = f", finalizers: {', '.join(metadata.finalizers)}" if metadata.finalizers else ""
+    return f"{kind} {name}: {state}{finalizers}"
+
+
+def shortened(lines: list[str]) -> str:
+    """Return the first lines, indented, and the number of further ones."""
+    shown = [f"  {line}" for line in lines[:_SHOWN]]
+    return "\n".join(shown + ([f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []))

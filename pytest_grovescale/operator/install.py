@@ -22,9 +22,15 @@ from ..errors import OperatorError
 from ..kube import namespaces
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
-from ..kube.informer import Followed, follow
+from ..kube.informer import Followed, StillThere, follow, wait_gone
 from ..kube.resources import Resource, UnknownResource
+from ..kube.subresources import PODS
 from .manifests import Manifest, Object, title
+
+DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)
+
+PODS_GONE_S = 90.0
+"""Time limit for the operator's pods to end after the deletion of their Deployment, s."""
 
 _SHOWN = 8
 _LONGEST = 60
@@ -197,15 +203,10 @@ async def _may_have(client: Client, manifest: Manifest, there: Object, owner: Ow
 
 
 async def _wait_gone(client: Client, resource: Resource, metadata: Object) -> None:
-    changes = follow(client, resource, metadata.get("namespace"), field_selector=f"metadata.name={metadata['name']}")
-    live = False
+    one = (metadata["name"],)
     try:
-        async with asyncio.timeout(_GONE_S), aclosing(changes) as watched:
-            async for change in watched:
-                live = live or change.kind == "live"
-                if live and metadata["uid"] not in change.present:
-                    return
-    except TimeoutError:
+        await wait_gone(client, resource, metadata.get("namespace"), names=one, uid=metadata["uid"], timeout_s=_GONE_S)
+    except StillThere:
         finalizers = ", ".join(metadata.get("finalizers") or []) or "none"
         raise OperatorError(
             f"{resource.kind} {metadata['name']} is being deleted and still there after {_GONE_S:g} s "
@@ -331,3 +332,29 @@ def _not_established(crd: Followed) -> str:
     if refused.get("status") == "False":
         return f"{refused.get('reason')}: {refused.get('message')}"
     return "not Established"
+
+
+async def remove_deployment(client: Client, namespace: str, name: str, *, operator: str) -> bool:
+    """Delete a Deployment; its pods end after that. Return False if there is none, or one of another user."""
+    try:
+        metadata = (await client.get(DEPLOYMENTS, name, namespace))["metadata"]
+        labels = metadata.get("labels") or {}
+        if not labels.get(MANAGED) or labels.get(OPERATOR) != operator:
+            return False
+        await client.delete(DEPLOYMENTS, name, namespace, uid=metadata["uid"])
+    except NotFound:
+        return False
+    return True
+
+
+async def wait_pods_gone(client: Client, namespace: str, selector: str) -> None:
+    """Return when no pod matches a selector. Raises OperatorError after the time limit."""
+    try:
+        await wait_gone(client, PODS, namespace, label_selector=selector, timeout_s=PODS_GONE_S)
+    except StillThere as error:
+        left = [pod.metadata.name for pod in error.objects]
+        raise OperatorError(
+            f"pods of the operator are still there {PODS_GONE_S:g} s after its Deployment was deleted: "
+            f"{', '.join(left)}",
+            next_step=f"See why: kubectl --namespace {namespace} describe pod {' '.join(left)}",
+        ) from None

@@ -20,7 +20,6 @@ from ..kube.portal import Portal
 from . import install
 from .command import Launch
 from .manifests import Object
-from .pods import removal
 from .pods.deployment import Chosen
 from .schema import OperatorDefinition
 
@@ -188,5 +187,5 @@ async def _clear(client: Client, running: AnyRunning) -> None:
     await install.remove(client, running.configurations)
     if isinstance(running, RunningPods):
         chosen = running.deployment
-        if await removal.remove(client, chosen.namespace, chosen.name, operator=running.definition.name):
-            await removal.wait_gone(client, chosen.namespace, chosen.selector)
+        if await install.remove_deployment(client, chosen.namespace, chosen.name, operator=running.definition.name):
+            await install.wait_pods_gone(client, chosen.namespace, chosen.selector)

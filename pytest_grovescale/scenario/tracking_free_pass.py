@@ -22,7 +22,7 @@ from ..operator.manifests import Object
 from ..recording.scrape_targets import ScrapeTarget
 from ..recording.scraping.locators import place_of
 from ..workload import actions, namespace
-from ..workload.absence import wait_gone
+from ..workload.actions import wait_gone
 from ..workload.template import render
 from .quiescence import idle_cores, until_rest
 

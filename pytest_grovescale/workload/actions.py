@@ -1,19 +1,23 @@
-"""Actions on a workload's objects: apply, trigger, scale, patch, delete; concurrently, at a given rate.
+"""Actions on a workload's objects: apply, trigger, scale, patch, delete, and the wait for their end.
 
-All raise WorkloadError, with the object and the API server's reason, at the first failed request; requests in flight
-are finished, no others start.
+Requests are concurrent, at a given rate. All raise WorkloadError, with the object and the API server's reason, at the
+first failed request; requests in flight are finished, no others start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+import msgspec
+
 from ..errors import UsageError, WorkloadError
-from ..kube.client import Client
+from ..kube import informer
+from ..kube.client import CONCURRENCY, Client, in_parallel
 from ..kube.errors import ApiError, Forbidden, NotFound, ServerUnavailable
+from ..kube.informer import StillThere, described, shortened
 from ..kube.resources import Resource, UnknownResource
 from ..operator.manifests import Object, title
 
@@ -54,45 +58,8 @@ class Pace:
             await self._sleep(due - now)
 
 
-async def in_parallel(
-    items: Iterable[T], action: Callable[[T], Awaitable[None]], *, concurrency: int, pace: Pace
-) -> None:
-    """Run ``action`` for each item, started in order, at most ``concurrency`` at a time.
-
-    The first exception is raised after all running actions have ended; no others start.
-    """
-    if concurrency < 1:
-        raise UsageError(f"a concurrency of {concurrency}", next_step="Give 1 or more.")
-    waiting = iter(items)
-    turn = asyncio.Lock()
-    failed: list[Exception] = []
-
-    async def worker() -> None:
-        while not failed:
-            async with turn:
-                item = next(waiting, _END)
-                if item is _END:
-                    return
-                await pace.turn()
-            try:
-                await action(item)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001 raised again below, once the others have ended
-                failed.append(error)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
-            group.create_task(worker())
-    if failed:
-        raise failed[0]
-
-
-_END = object()
-
-
 Propagation = Literal["Background", "Foreground", "Orphan"]
 Mode = Literal["apply", "create"]
-
-CONCURRENCY = 20
 
 _Action = Callable[[Resource, Object], Awaitable[None]]
 
@@ -164,7 +131,7 @@ async def delete(
     rate: float | None = None,
     concurrency: int = CONCURRENCY,
 ) -> None:
-    """Request the deletion of each object; a missing one is no error. See ``absence.wait_gone``."""
+    """Request the deletion of each object; a missing one is no error. See `wait_gone`."""
 
     async def one(resource: Resource, obj: Object) -> None:
         try:
@@ -212,7 +179,7 @@ async def _each(
         except ApiError as error:
             raise _refused(obj, resource, failure, error) from error
 
-    await in_parallel(objects, one, concurrency=concurrency, pace=pace or Pace(None))
+    await in_parallel(objects, one, concurrency=concurrency, turn=pace.turn if pace is not None else None)
 
 
 def _refused(obj: Object, resource: Resource, failure: str, error: ApiError) -> WorkloadError:
@@ -241,3 +208,57 @@ def _placed(resource: Resource, obj: Object) -> Object:
 
 def _key(obj: Object) -> tuple[str, str | None]:
     return obj["metadata"]["name"], obj["metadata"].get("namespace")
+
+
+_WATCHES = 20
+"""Maximum number of open watches, each with a connection. The others wait without loss: all objects must be gone."""
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of one kind in one namespace, and the names of those whose absence is awaited."""
+
+    resource: Resource
+    namespace: str
+    """Empty for a cluster-scoped kind."""
+    names: frozenset[str]
+
+
+async def wait_gone(client: Client, objects: Sequence[Object], *, timeout: float) -> None:
+    """Return when none of the objects exists any more. ``timeout`` in seconds, for all of them together.
+
+    One watch for each kind and namespace; for a single object, and for each cluster-scoped one, a watch of only that
+    object: the number of other objects of its kind is unknown. Raises WorkloadError with the remaining objects, their
+    finalizers and whether their deletion was requested.
+    """
+    resources = await resources_of(client, objects)
+    deadline = time.monotonic() + timeout
+    late: list[str] = []
+
+    async def wait(one: Collection) -> None:
+        left_s = deadline - time.monotonic()
+        try:
+            await informer.wait_gone(client, one.resource, one.namespace or None, names=one.names, timeout_s=left_s)
+        except StillThere as error:
+            kind = one.resource.kind
+            late.extend([described(kind, found) for found in error.objects] or [f"{kind} {', '.join(one.names)}"])
+
+    await in_parallel(watched(objects, resources), wait, concurrency=_WATCHES)
+    if late:
+        raise WorkloadError(
+            f"after {timeout:g} s there are still:\n" + shortened(late),
+            next_step="A finalizer is taken off by the controller that set it: is the operator running?",
+        )
+
+
+def watched(objects: Sequence[Object], resources: Mapping[tuple[str, str], Resource]) -> list[Collection]:
+    """Return the watches to open for objects; ``resources`` as of `resources_of`."""
+    names: dict[tuple[Resource, str, str], set[str]] = {}
+    for obj in objects:
+        resource, metadata = resources[obj["apiVersion"], obj["kind"]], obj["metadata"]
+        # Cluster-scoped objects have a watch each, by name.
+        place = (metadata.get("namespace", ""), "") if resource.namespaced else ("", metadata["name"])
+        names.setdefault((resource, *place), set()).add(metadata["name"])
+    return [
+        Collection(resource=resource, namespace=namespace, names=frozenset(those))
+        for (resource, namespace, _), those in names.items()
+    ]

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
-
-import msgspec
 
 from ..cluster.namespace_cleanup import LEASE_LABEL
 from ..errors import WorkloadError
 from ..kube import namespaces
 from ..kube.client import Client
-from ..kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
-from ..kube.informer import Followed, follow
-from ..kube.resources import Resource
+from ..kube.errors import ApiError, NotFound, ServerUnavailable
+from ..kube.informer import shortened
 from ..operator.install import MANAGED
 from ..operator.manifests import Object
-from .absence import account, shortened, wait_gone
-from .actions import CONCURRENCY, Pace, delete, in_parallel
+from .actions import delete, wait_gone
 from .template import RUN_LABEL
 
 TEST_ANNOTATION = "grovescale.io/test"
@@ -83,28 +77,23 @@ async def remove(
     for one that stays, and if the API server does not answer.
     """
     with _answered(namespace):
-        resource = await client.resource("Namespace", "v1")
-        if not await _is_ours(client, resource, namespace, run_id):
+        if not await _is_ours(client, namespace, run_id):
             return []
         try:
             await delete(client, objects)
             await wait_gone(client, objects, timeout=objects_timeout)
         except WorkloadError as error:
             progress(f"namespace {namespace}: {error.message}")
-        await _ask(client, resource, namespace)
+        await namespaces.delete(client, namespace)
         if at_once:
-            await _finalise(client, resource, namespace)
-        if await _gone(client, resource, namespace, timeout):
+            await namespaces.finalize(client, namespace)
+        if await namespaces.is_gone(client, namespace, patience_s=timeout):
             return []
-        freed = await _free(client, namespace)
+        freed = await namespaces.free(client, namespace)
         if freed:
             progress(f"namespace {namespace}: freed of their finalizers:\n{shortened(freed)}")
-        if await _gone(client, resource, namespace, _STRIPPED_S):
-            return freed
-        raise WorkloadError(
-            f"namespace {namespace} does not go:\n" + shortened(await _holders(client, resource, namespace)),
-            next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
-        )
+        await _wait_gone(client, namespace, _STRIPPED_S)
+        return freed
 
 
 async def finish(client: Client, namespace: str, *, timeout: float = _NAMESPACE_S, at_once: bool = False) -> None:
@@ -113,20 +102,23 @@ async def finish(client: Client, namespace: str, *, timeout: float = _NAMESPACE_
     ``timeout``: seconds since its last change; ``at_once``: as in `remove`. Raises WorkloadError.
     """
     with _answered(namespace):
-        resource = await client.resource("Namespace", "v1")
         try:
-            found = await client.get(resource, namespace)
+            found = await client.get(await client.resource("Namespace", "v1"), namespace)
         except NotFound:
             return
         if "deletionTimestamp" not in found["metadata"]:
             return
         if at_once:
-            await _finalise(client, resource, namespace)
-        if not await _gone(client, resource, namespace, timeout):
-            raise WorkloadError(
-                f"namespace {namespace} does not go:\n" + shortened(await _holders(client, resource, namespace)),
-                next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
-            )
+            await namespaces.finalize(client, namespace)
+        await _wait_gone(client, namespace, timeout)
+
+
+async def _wait_gone(client: Client, namespace: str, patience_s: float) -> None:
+    if not await namespaces.is_gone(client, namespace, patience_s=patience_s):
+        raise WorkloadError(
+            f"namespace {namespace} does not go:\n" + shortened(await namespaces.holders(client, namespace)),
+            next_step=f"kubectl get namespace {namespace} -o yaml shows what it waits for.",
+        )
 
 
 @contextlib.contextmanager
@@ -142,10 +134,10 @@ def _answered(namespace: str) -> Iterator[None]:
         ) from error
 
 
-async def _is_ours(client: Client, resource: Resource, namespace: str, run_id: str) -> bool:
+async def _is_ours(client: Client, namespace: str, run_id: str) -> bool:
     """Return whether the namespace needs removal; raises WorkloadError if it belongs to others."""
     try:
-        found = await client.get(resource, namespace)
+        found = await client.get(await client.resource("Namespace", "v1"), namespace)
     except NotFound:
         return False
     label = found["metadata"].get("labels", {}).get(RUN_LABEL)
@@ -155,91 +147,3 @@ async def _is_ours(client: Client, resource: Resource, namespace: str, run_id: s
             next_step="Remove it by hand if it is yours.",
         )
     return True
-
-
-async def _ask(client: Client, resource: Resource, namespace: str) -> None:
-    try:
-        await client.delete(resource, namespace)
-    except (NotFound, Conflict):
-        # Conflict: its deletion was requested before.
-        return
-
-
-async def _finalise(client: Client, resource: Resource, namespace: str) -> None:
-    """Do the namespace controller's work if no objects with finalizers or grace period are left."""
-    held = await _held_kinds(client, namespace)
-    for kind in held:
-        if "deletecollection" in kind.verbs:
-            await namespaces.clear(client, kind, namespace)
-    for kind in held:
-        if await namespaces.holds(client, kind, namespace):
-            return
-    try:
-        found = await client.get(resource, namespace)
-        found["spec"] = {"finalizers": []}
-        path = resource.path(name=namespace, subresource="finalize")
-        await client.request("PUT", path, body=msgspec.json.encode(found))
-    except (NotFound, Conflict, Forbidden):
-        # The namespace controller was faster, or only it has the permission.
-        return
-
-
-async def _gone(client: Client, resource: Resource, namespace: str, patience: float) -> bool:
-    """Return whether a namespace is gone; False after ``patience`` seconds without a change.
-
-    Its status contains the number of remaining objects: a large namespace may take as long as that decreases.
-    """
-    changes = follow(client, resource, field_selector=f"metadata.name={namespace}")
-    live = False
-    async with aclosing(changes) as watched:
-        while True:
-            try:
-                change = await asyncio.wait_for(anext(watched), patience)
-            except TimeoutError:
-                return False
-            live = live or change.kind == "live"
-            if live and not change.present:
-                return True
-
-
-async def _free(client: Client, namespace: str) -> list[str]:
-    """Remove the finalizers of all objects in a namespace; return a line for each object that had some."""
-    freed: list[str] = []
-    for kind in await _held_kinds(client, namespace):
-
-        async def free(found: Followed, kind: Resource = kind) -> None:
-            freed.append(account(kind.kind, found))
-            with contextlib.suppress(NotFound):
-                await client.patch(kind, found.metadata.name, namespace, body={"metadata": {"finalizers": None}})
-
-        async for page in namespaces.objects(client, kind, namespace, Followed):
-            stuck = [found for found in page if found.metadata.finalizers]
-            await in_parallel(stuck, free, concurrency=CONCURRENCY, pace=Pace(None))
-    return freed
-
-
-async def _held_kinds(client: Client, namespace: str) -> list[Resource]:
-    """Return every kind with objects in a namespace, as far as permissions allow."""
-    held: list[Resource] = []
-
-    async def look(kind: Resource) -> None:
-        with contextlib.suppress(Forbidden, NotFound):
-            if await namespaces.holds(client, kind, namespace):
-                held.append(kind)
-
-    await in_parallel(await namespaces.kinds(client), look, concurrency=CONCURRENCY, pace=Pace(None))
-    return held
-
-
-async def _holders(client: Client, resource: Resource, namespace: str) -> list[str]:
-    """Return what blocks a namespace's deletion, from its conditions and content."""
-    try:
-        found = await client.get(resource, namespace)
-    except NotFound:
-        return []
-    conditions = found.get("status", {}).get("conditions", [])
-    lines = [f"{c['type']}: {c.get('message', '')}" for c in conditions if c.get("status") == "True"]
-    for kind in await _held_kinds(client, namespace):
-        async for page in namespaces.objects(client, kind, namespace, Followed):
-            lines += [account(kind.kind, item) for item in page]
-    return lines or ["nothing is left in it: does the namespace controller (kube-controller-manager) run?"]

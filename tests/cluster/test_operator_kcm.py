@@ -26,7 +26,7 @@ from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.handle import Operator
 from pytest_grovescale.operator.schema import Served
-from pytest_grovescale.workload import absence, actions, namespace
+from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import render
 
 pytestmark = pytest.mark.cluster
@@ -99,7 +99,7 @@ async def pods_made_and_gone(client: Client, controller: str, operator: Operator
     ready = {"ready": PODS} if controller == "job" else {"readyReplicas": PODS}
     await settled(client, KINDS[controller], name, ready)
     await actions.delete(client, workload)
-    await absence.wait_gone(client, workload, timeout=60)
+    await actions.wait_gone(client, workload, timeout=60)
     # Now: in a namespace that is on its way out, creates are answered with 403 too.
     refused = forbidden(operator)
     assert await namespace.remove(client, name, objects=workload, at_once=True) == []

@@ -18,7 +18,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import start
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.handle import Operator
-from pytest_grovescale.workload import absence, actions, namespace
+from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import render
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +44,7 @@ async def deployed_and_removed(client: Client, operator: Operator) -> dict[str, 
     await actions.scale(client, workload, 3)
     pods["scaled"] = await _reached(client, name, 6)
     await actions.delete(client, workload)
-    await absence.wait_gone(client, workload, timeout=60)
+    await actions.wait_gone(client, workload, timeout=60)
     freed = await namespace.remove(client, name, objects=workload, at_once=True)
     assert freed == []
     return pods

@@ -17,7 +17,7 @@ from pytest_grovescale.errors import WorkloadError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator.install import wait_established
-from pytest_grovescale.workload import absence, actions, namespace
+from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.actions import Pace
 from pytest_grovescale.workload.template import RUN_LABEL, render
 from tests.golden import masked
@@ -126,7 +126,7 @@ def test_many_objects_by_many_clients(place: Place, mode: actions.Mode) -> None:
     place.run(actions.trigger(place.client, pods, "test.grovescale.io/trigger", "1"))
     assert place.get(pods[7])["metadata"]["annotations"] == {"test.grovescale.io/trigger": "1"}
     place.run(actions.delete(place.client, pods, grace_seconds=0))
-    place.run(absence.wait_gone(place.client, pods, timeout=30))
+    place.run(actions.wait_gone(place.client, pods, timeout=30))
     assert place.count("Pod") == 0
 
 
@@ -165,7 +165,7 @@ def test_cluster_scoped_objects_have_no_namespace(place: Place) -> None:
     place.run(actions.trigger(place.client, [obj], "a.b/c", "1"))
     assert place.get(obj)["metadata"]["annotations"] == {"a.b/c": "1"}
     place.run(actions.delete(place.client, [obj]))
-    place.run(absence.wait_gone(place.client, [obj], timeout=30))
+    place.run(actions.wait_gone(place.client, [obj], timeout=30))
 
 
 def test_scale_by_subresource(place: Place) -> None:
@@ -192,7 +192,7 @@ def test_scale_of_a_custom_kind(place: Place, served: bool) -> None:
             await actions.scale(place.client, [obj], 4)
             found = await place.client.get(await place.client.resource("Thing", api_version), "thing", place.name)
             await actions.delete(place.client, [obj])
-            await absence.wait_gone(place.client, [obj], timeout=30)
+            await actions.wait_gone(place.client, [obj], timeout=30)
             return obj, found
 
     _, found = place.run(scaled())
@@ -240,7 +240,7 @@ def test_trigger_of_an_object_that_is_not_there(place: Place) -> None:
 
 def test_delete_of_what_is_gone_is_no_error(place: Place) -> None:
     place.run(actions.delete(place.client, [place.config_map()]))
-    place.run(absence.wait_gone(place.client, [place.config_map()], timeout=30))
+    place.run(actions.wait_gone(place.client, [place.config_map()], timeout=30))
 
 
 def test_waiting_in_vain_tells_what_holds(place: Place, snapshot: SnapshotAssertion) -> None:
@@ -248,13 +248,13 @@ def test_waiting_in_vain_tells_what_holds(place: Place, snapshot: SnapshotAssert
     held["metadata"]["finalizers"] = ["test.grovescale.io/held"]
     place.run(actions.apply(place.client, [held]))
     with pytest.raises(WorkloadError, match="not being deleted"):
-        place.run(absence.wait_gone(place.client, [held], timeout=0.5))
+        place.run(actions.wait_gone(place.client, [held], timeout=0.5))
     place.run(actions.delete(place.client, [held]))
     with pytest.raises(WorkloadError) as caught:
-        place.run(absence.wait_gone(place.client, [held], timeout=0.5))
+        place.run(actions.wait_gone(place.client, [held], timeout=0.5))
     assert masked(str(caught.value), {place.name: "namespace"}, numbers=True) == snapshot(name="still there")
     place.run(actions.patch(place.client, [held], {"metadata": {"finalizers": None}}))
-    place.run(absence.wait_gone(place.client, [held], timeout=30))
+    place.run(actions.wait_gone(place.client, [held], timeout=30))
 
 
 def test_wait_begins_before_the_deletion(place: Place) -> None:
@@ -262,7 +262,7 @@ def test_wait_begins_before_the_deletion(place: Place) -> None:
     pods = place.pods(10)
 
     async def both() -> None:
-        waiting = asyncio.create_task(absence.wait_gone(place.client, pods, timeout=30))
+        waiting = asyncio.create_task(actions.wait_gone(place.client, pods, timeout=30))
         for pod in pods:
             assert not waiting.done()
             await actions.delete(place.client, [pod], grace_seconds=0)

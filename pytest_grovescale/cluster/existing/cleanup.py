@@ -24,7 +24,7 @@ from ...kube import namespaces
 from ...kube.client import Client, Object
 from ...kube.errors import ApiError, Conflict, Forbidden, NotFound, ServerUnavailable
 from ...kube.resources import Resource, UnknownResource
-from .. import ledger, namespace_cleanup, nodes, state
+from .. import ledger, nodes, state
 from ..ledger import Made, Owner
 
 _NAMESPACE_S = 60.0
@@ -81,26 +81,21 @@ async def _collect_errors(work: Awaitable[None], what: str, removal: Removal) ->
 
 
 async def _namespaces(client: Client, owner: Owner, removal: Removal) -> None:
-    resource = await client.resource("Namespace", "v1")
-    listing = await client.list(resource, label_selector=owner.selector)
+    listing = await client.list(await client.resource("Namespace", "v1"), label_selector=owner.selector)
     await asyncio.gather(
         *(
-            _collect_errors(
-                _namespace(client, resource, item, removal), f"Namespace {item['metadata']['name']}", removal
-            )
+            _collect_errors(_namespace(client, item, removal), f"Namespace {item['metadata']['name']}", removal)
             for item in listing.items
         )
     )
 
 
-async def _namespace(client: Client, resource: Resource, item: Object, removal: Removal) -> None:
+async def _namespace(client: Client, item: Object, removal: Removal) -> None:
     metadata = item["metadata"]
     name = str(metadata["name"])
-    with contextlib.suppress(NotFound, Conflict):
-        # Conflict: the namespace is already being deleted.
-        await client.delete(resource, name, uid=metadata["uid"])
+    await namespaces.delete(client, name, uid=metadata["uid"])
     await _kill_pods(client, name)
-    await namespace_cleanup.empty(client, resource, name, timeout_s=_patience(metadata))
+    await namespaces.remove_by_force(client, name, timeout_s=_patience(metadata))
     removal.removed.append(f"Namespace {name}")
 
 
@@ -209,8 +204,9 @@ async def _delete(client: Client, resource: Resource, made: Made, metadata: Obje
         )
     if made.kind == "Namespace":
         await _kill_pods(client, made.name)
-        await namespace_cleanup.empty(client, resource, made.name, timeout_s=_patience(metadata))
+        await namespaces.remove_by_force(client, made.name, timeout_s=_patience(metadata))
         return
+    # By request, not by watch: the rights of a run do not include the watch of all kinds that it may create.
     deadline = time.monotonic() + _GONE_S
     while await client.exists(resource, made.name, namespace):
         if time.monotonic() > deadline:

@@ -15,13 +15,13 @@ from ...kube.resources import UnknownResource
 from .. import install, manifests
 from ..command import filled, single_values
 from ..handle import Progress
+from ..install import DEPLOYMENTS
 from ..manifests import Manifest, Object
 from ..placeholders import fill
 from ..schema import OperatorDefinition
 from . import deployment
 from .definition import rendered, replicas
 from .deployment import Changes, Chosen
-from .removal import DEPLOYMENTS
 
 _CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
 """Toleration of the taint that keeps a workload's pods off a kind cluster's only real node."""

@@ -30,6 +30,7 @@ from ...kube.portal import Portal
 from .. import identity, install, webhooks
 from ..command import single_values
 from ..handle import Operator, Progress, new_log, tail_text
+from ..install import DEPLOYMENTS, PODS_GONE_S
 from ..operator_state import PROCESS, Hold, RunningPods, stop
 from ..operator_state import write as write_state
 from ..placeholders import fill
@@ -39,7 +40,6 @@ from . import deployment, objects, pod_supervisor, state
 from .definition import archive, endpoints, tokens_are_sent
 from .deployment import Chosen
 from .objects import Parts
-from .removal import DEPLOYMENTS, GONE_S
 from .rollout import wait_kept, wait_rolled_out, wait_seen
 
 _ANSWER_S = 5.0
@@ -128,7 +128,7 @@ def _state(archive: Path) -> str:
     return f"{archive} {stat.st_size} {stat.st_mtime_ns}"
 
 
-_STOP_GRACE_S = GONE_S + 30.0
+_STOP_GRACE_S = PODS_GONE_S + 30.0
 _PYTHON_ROOT = Path(__file__).parents[3]
 
 

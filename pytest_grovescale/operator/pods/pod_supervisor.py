@@ -33,7 +33,7 @@ from ...kube.resources import Resource
 from ...kube.subresources import PODS, PortForward
 from .. import install
 from ..operator_state import PROCESS
-from . import removal, state
+from . import state
 from .replicas import FollowedPod, Replica, holds, leader, replica_of
 from .state import Kept, Task
 
@@ -390,10 +390,10 @@ class Keeper:
         """Delete webhook configurations and Deployment; return when the pods are gone."""
         task = self._task
         await install.remove(self._client, task.configurations)
-        if not await removal.remove(self._client, task.namespace, task.deployment, operator=task.operator):
+        if not await install.remove_deployment(self._client, task.namespace, task.deployment, operator=task.operator):
             _say(f"there is no Deployment {task.namespace}/{task.deployment} of this operator to remove")
             return
-        async with asyncio.timeout(removal.GONE_S):
+        async with asyncio.timeout(install.PODS_GONE_S):
             while self._kept.replicas or not self._kept.live:
                 await self._changed.wait()
 

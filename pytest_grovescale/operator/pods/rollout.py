@@ -19,10 +19,10 @@ from ...kube.portal import Portal
 from ...kube.resources import Resource
 from ...kube.subresources import PODS
 from ..handle import Progress, tail_text
+from ..install import DEPLOYMENTS
 from ..operator_state import PROCESS, RunningPods
 from . import state
 from .deployment import Chosen
-from .removal import DEPLOYMENTS
 from .replicas import FollowedPod, Replica, replica_of
 
 MAY_PASS_S = 15.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.kube.resources import Resource
-from pytest_grovescale.workload.absence import Collection, watched
+from pytest_grovescale.workload.actions import Collection, watched
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
 FLEETS = Resource(group="example.com", version="v1", plural="fleets", kind="Fleet", namespaced=False)
@@ -31,13 +31,11 @@ def collection(resource: Resource, namespace: str, *names: str) -> Collection:
 def test_a_namespace_is_watched_once_for_all_objects_of_a_kind() -> None:
     found = watched([pod("a"), pod("b"), pod("c", "other")], RESOURCES)
     assert found == [collection(PODS, "mine", "a", "b"), collection(PODS, "other", "c")]
-    assert [one.field_selector for one in found] == ["", "metadata.name=c"]
 
 
 def test_objects_in_no_namespace_are_watched_one_by_one() -> None:
     found = watched([fleet("a"), fleet("b")], RESOURCES)
     assert found == [collection(FLEETS, "", "a"), collection(FLEETS, "", "b")]
-    assert [one.field_selector for one in found] == ["metadata.name=a", "metadata.name=b"]
 
 
 names = st.sampled_from("abcd")
@@ -51,4 +49,4 @@ def test_every_object_is_in_just_one_and_none_is_everybodys(objects: list[dict[s
         (obj["kind"], obj["metadata"]["namespace"] * (obj["kind"] == "Pod"), obj["metadata"]["name"]) for obj in objects
     }
     assert told == sorted(wanted)
-    assert all(one.namespace or one.field_selector for one in found)
+    assert all(one.namespace or len(one.names) == 1 for one in found)

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.workload.actions import Pace, in_parallel
+from pytest_grovescale.kube.client import in_parallel
+from pytest_grovescale.workload.actions import Pace
 
 
 class Clock:
@@ -33,7 +34,7 @@ def starts(rate: float, items: int, *, concurrency: int, work: float = 0.0) -> l
             await clock.sleep(work)
 
     pace = Pace(rate, clock=clock, sleep=clock.sleep)
-    asyncio.run(in_parallel(range(items), action, concurrency=concurrency, pace=pace))
+    asyncio.run(in_parallel(range(items), action, concurrency=concurrency, turn=pace.turn))
     return begun
 
 
@@ -57,7 +58,7 @@ def test_concurrency_is_reached_and_never_exceeded(concurrency: int) -> None:
         await asyncio.sleep(0)
         active -= 1
 
-    asyncio.run(in_parallel(range(100), action, concurrency=concurrency, pace=Pace(None)))
+    asyncio.run(in_parallel(range(100), action, concurrency=concurrency))
     assert (active, most) == (0, concurrency)
 
 
@@ -68,7 +69,7 @@ def test_items_start_in_order_and_once() -> None:
         begun.append(item)
         await asyncio.sleep(0)
 
-    asyncio.run(in_parallel(range(500), action, concurrency=20, pace=Pace(None)))
+    asyncio.run(in_parallel(range(500), action, concurrency=20))
     assert begun == list(range(500))
 
 
@@ -85,7 +86,7 @@ def test_first_failure_ends_it_and_those_begun_finish() -> None:
         finished.append(item)
 
     with pytest.raises(ValueError, match="no"):
-        asyncio.run(in_parallel(range(100), action, concurrency=4, pace=Pace(None)))
+        asyncio.run(in_parallel(range(100), action, concurrency=4))
     assert set(begun) == {*finished, 2}
     assert len(begun) < 12
 
@@ -101,4 +102,4 @@ def test_impossible_concurrency() -> None:
         raise AssertionError("must not begin")
 
     with pytest.raises(UsageError, match="a concurrency of 0"):
-        asyncio.run(in_parallel([1], action, concurrency=0, pace=Pace(None)))
+        asyncio.run(in_parallel([1], action, concurrency=0))
