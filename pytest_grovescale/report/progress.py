@@ -23,6 +23,9 @@ PLAIN_EVERY_S = 5.0
 """Without a terminal: at most one line in this time, except for milestones and phases."""
 
 _DRAW_EVERY_S = 0.1
+_STALL_S = 30.0
+"""Time without a change of any count after which that is said, and again each time it has passed."""
+
 _RATE_OVER_S = 5.0
 _TIME_LEFT_OVER_S = 30.0
 _TELLING = 0.05
@@ -46,7 +49,7 @@ class Rate:
             self._points.popleft()
 
     def per_second(self) -> float | None:
-        """Return the absolute rate over the last seconds; None with fewer than two points."""
+        """Return the rate over the last seconds, negative while the count falls; None with fewer than two points."""
         last = self._points[-1][0] if self._points else 0.0
         recent = [point for point in self._points if last - point[0] <= _RATE_OVER_S]
         return _rate(recent[0], recent[-1]) if recent else None
@@ -55,22 +58,24 @@ class Rate:
         """Return the seconds to a goal; None as long as there is too little data.
 
         By the mean rate since the count first moved, or by that of the last half minute where this is slower: neither
-        follows the variations of a few seconds, and a stall is not hidden by earlier progress.
+        follows the variations of a few seconds, and a stall is not hidden by earlier progress. None while it moves away
+        from the goal.
         """
         if self._began is None:
             return None
         last, value = self._points[-1]
-        moved, to_go = abs(value - self._began[1]), abs(goal - value)
+        up = 1 if goal > value else -1
+        moved, to_go = (value - self._began[1]) * up, abs(goal - value)
         if last - self._began[0] < _RATE_OVER_S or moved < _TELLING * (moved + to_go):
             return None
         first = max(self._began, self._points[0])
-        slower = min(_rate(self._began, (last, value)) or 0.0, _rate(first, (last, value)) or 0.0)
-        return to_go / slower if slower else None
+        slower = min(up * (_rate(start, (last, value)) or 0.0) for start in (self._began, first))
+        return to_go / slower if slower > 0 else None
 
 
 def _rate(before: tuple[float, int], after: tuple[float, int]) -> float | None:
     seconds_ = after[0] - before[0]
-    return abs(after[1] - before[1]) / seconds_ if seconds_ > 0 else None
+    return (after[1] - before[1]) / seconds_ if seconds_ > 0 else None
 
 
 class _Phase:
@@ -85,9 +90,13 @@ class _Phase:
         self.first: dict[str, int] = {}
         self.rates: dict[str, Rate] = {}
         self.met: dict[str, float] = {}
+        self.changed = 0.0
+        """When a count last changed, s after the phase's start."""
 
     def update(self, counts: Mapping[str, tuple[int, int]], elapsed: float, left: float) -> None:
         self.elapsed, self.left = elapsed, left
+        if counts != self.counts:
+            self.changed = elapsed
         for name, (have, want) in counts.items():
             self.counts[name] = (have, want)
             self.first.setdefault(name, have)
@@ -103,13 +112,20 @@ class _Phase:
         return min(1.0, max(0.0, 1 - abs(want - have) / whole)) if whole else 0.0
 
     def rate_text(self, name: str) -> str:
-        """Return rate and time left, or nothing."""
+        """Return the rate, where it is away from the goal its direction, and the time left; or nothing."""
         have, want = self.counts[name]
         rate = self.rates[name].per_second()
         if name in self.met or have == want or not rate:
             return ""
+        pace = f"{three(abs(rate))}/s"
+        if (rate > 0) is not (want > have):
+            return f"{'rising' if rate > 0 else 'falling'}, {pace}"
         to_go = self.rates[name].time_left(want)
-        return f"{three(rate)}/s" + (f", about {durations.rough(to_go)} to go" if to_go is not None else "")
+        return pace + (f", about {durations.rough(to_go)} to go" if to_go is not None else "")
+
+    def stalled(self) -> bool:
+        """Return whether something is awaited, and no count has changed for `_STALL_S`."""
+        return self.elapsed - self.changed >= _STALL_S and any(name not in self.met for name in self.counts)
 
 
 class Progress:
@@ -161,7 +177,9 @@ class Progress:
             if now - self._last >= _DRAW_EVERY_S:
                 self._last = now
                 self._draw()
-        elif now - self._last >= PLAIN_EVERY_S and self._phase.counts != self._shown:
+        elif now - self._last >= (_STALL_S if self._phase.counts == self._shown else PLAIN_EVERY_S):
+            if self._phase.counts == self._shown and not self._phase.stalled():
+                return
             self._last, self._shown = now, dict(self._phase.counts)
             self._line(self._plain_update(self._phase, rate))
 
@@ -198,7 +216,7 @@ class Progress:
         if rate:
             parts.append(f"{three(rate)} API requests/s")
         parts.append(f"{seconds(phase.left)} left")
-        return f"{plain(phase.name)}, {seconds(phase.elapsed)}: {', '.join(parts)}"
+        return f"{plain(phase.name)}, {seconds(phase.elapsed)}: {_stall(phase)}{', '.join(parts)}"
 
     def _line(self, text: str) -> None:
         if self._quiet:
@@ -240,7 +258,9 @@ class Progress:
         phase = self._phase
         if phase is None:
             return Group()
-        head = Text(f"{plain(phase.name)}  {seconds(phase.elapsed)}, {seconds(phase.left)} left", style="bold")
+        head = Text(
+            f"{plain(phase.name)}  {seconds(phase.elapsed)}, {_stall(phase)}{seconds(phase.left)} left", style="bold"
+        )
         table = Table.grid(padding=(0, 2, 0, 0))
         for name, (have, want) in phase.counts.items():
             done = f"after {seconds(phase.met[name])}" if name in phase.met else phase.rate_text(name)
@@ -251,6 +271,10 @@ class Progress:
                 Text(done, style="green" if name in phase.met else "dim"),
             )
         return Group(head, table)
+
+
+def _stall(phase: _Phase) -> str:
+    return f"no change for {durations.rough(phase.elapsed - phase.changed)}, " if phase.stalled() else ""
 
 
 def _count(have: int, want: int) -> str:

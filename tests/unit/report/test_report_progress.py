@@ -49,14 +49,27 @@ def test_plain_lines_come_at_most_every_five_seconds_but_for_milestones(snapshot
     assert "pods-gone 810 left (20.0/s" in lines[4]
 
 
-def test_counts_that_do_not_move_are_not_repeated() -> None:
+def test_counts_that_do_not_move_are_repeated_every_half_minute_as_a_stall() -> None:
     time, stream = Time(), io.StringIO()
     progress = Progress(stream, clock=time)
     progress.phase("hold", 60)
     for _ in range(50):
         time.now += 1
         progress.update({"m": (3, 5)}, elapsed=time.now, left=60 - time.now)
-    assert stream.getvalue().count("3 of 5") == 1
+    assert stream.getvalue().count("3 of 5") == 2
+    assert stream.getvalue().splitlines()[-1].startswith("hold, 35.0 s: no change for 35 s, m 3 of 5")
+
+
+def test_a_count_that_moves_away_from_its_goal_has_a_direction_and_no_time_left() -> None:
+    time, stream = Time(), io.StringIO()
+    progress = Progress(stream, clock=time)
+    progress.phase("deploy", 60)
+    for step in range(21):
+        time.now += 1
+        progress.update({"ready": (100 - step, 200), "gone": (step, 0)}, elapsed=time.now, left=60 - time.now)
+    last = stream.getvalue().splitlines()[-1]
+    assert "ready 81 of 200 (falling, 1.00/s)" in last
+    assert "gone 19 left (rising, 1.00/s)" in last
 
 
 def test_quiet_is_silent() -> None:
