@@ -155,6 +155,24 @@ class WatchGap(Record, tag="watch-gap", frozen=True, kw_only=True):
     length_ns: int = 0
 
 
+DifferenceKind = Literal["none", "generation", "time", "counter", "order", "bookkeeping", "content"]
+"""``none``: only ``resourceVersion``, ``managedFields`` or a part that is not compared (owners, finalizers);
+``generation``: a field outside of the parts that are compared; ``time``, ``counter`` (of attempts), ``order`` (a list
+with the same elements): nothing else; ``bookkeeping``: several of these; ``content``: anything else."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an object differs from its version before; without values."""
+
+    kind: DifferenceKind
+    paths: list[str] = []
+    """Fields that differ, at most eight; elements of a list have one path: ``status.conditions[].message``."""
+    back: list[str] = []
+    """Of these, those that have the value again that they had before the last change."""
+    quantum: int = 0
+    """Length of which all times that changed are multiples: a minute, an hour, a day, s; 0: of none."""
+
+
 class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     """One watch event, reduced to the fields that this watch keeps."""
 
@@ -173,6 +191,17 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     in recordings made before this field, unknown."""
     finalizers: list[str] | None = None
     """None: as in the event before; see `owner`."""
+    controlled: bool | None = None
+    """Whether one of its owners is its controller; None: as in the event before, or unknown."""
+    difference: Difference | None = None
+    """None: not compared, or nothing to compare with."""
+    numbers: dict[str, str | int] = {}
+    """Path → value of whole numbers and phases right below spec and status, ``metadata.generation``, and the status of
+    conditions; those that changed. Not of pods, nor of objects that only a condition reads."""
+    coarse: dict[str, int] = {}
+    """Path of a time in the status that is a multiple of a minute, an hour or a day → that length, s."""
+    size: int = 0
+    """Bytes of the object; 0: not compared."""
 
 
 class Request(Record, tag="request", frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from ..kube.watch import WatchEvent, bookmark, stream
 from .conditions import WatchSpec
 from .fieldpath import Key, Projection, parse
 from .object_cache import ObjectKey, covers
+from .object_changes import Comparer, Facts
 from .record_writer import Ledger
 from .records import ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
 
@@ -62,7 +63,9 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
     fields: dict[str, Any]
     owner: str
+    controlled: bool
     finalizers: list[str]
+    facts: Facts | None
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -95,6 +98,7 @@ class Watch:
         self._client = client
         self._ledger = ledger
         self._project = Projection((*spec.fields, *_META))
+        self._comparer: Comparer | None = None
         self._mode: Literal["stream", "list"] = "stream"
         self._opened = False
         self._version = ""
@@ -112,6 +116,11 @@ class Watch:
         """When the stream was last active, recorder's clock."""
         self._tries = 0
         self._outage = False
+
+    def compare(self) -> None:
+        """Keep from here on how its objects change."""
+        if self._comparer is None:
+            self._comparer = Comparer(self.spec.resource)
 
     def holds(self, keys: Iterable[ObjectKey], *, unowned: bool = False) -> bool:
         """Return whether one of these objects exists; ``unowned``: without an owner with which it would go."""
@@ -226,14 +235,18 @@ class Watch:
 
     def _seen(self, data: msgspec.Raw) -> _Seen:
         values = self._project(data)
+        name, namespace = values.get("metadata.name", ""), values.get("metadata.namespace", "")
+        uid, owners = values.get("metadata.uid", ""), values.get("metadata.ownerReferences") or []
         return _Seen(
-            name=values.get("metadata.name", ""),
-            namespace=values.get("metadata.namespace", ""),
-            uid=values.get("metadata.uid", ""),
+            name=name,
+            namespace=namespace,
+            uid=uid,
             resource_version=values.get("metadata.resourceVersion", ""),
             fields={path: redaction.value(values[path], path) for path in self.spec.fields if path in values},
-            owner=_owner(values.get("metadata.ownerReferences") or []),
+            owner=_owner(owners),
+            controlled=any(owner.get("controller") for owner in owners),
             finalizers=values.get("metadata.finalizers") or [],
+            facts=self._comparer.facts((namespace, name), uid, data) if self._comparer is not None else None,
         )
 
     # ---- lists
@@ -289,8 +302,12 @@ class Watch:
         before = self._known.pop(key, None)
         if before is not None and before.uid != seen.uid:
             before = None
+        facts = seen.facts
         if change != "deleted":
             self._known[key] = seen
+        elif self._comparer is not None:
+            self._comparer.forget(key)
+            facts = None
         self._ledger.add(
             ObjectSeen(
                 at=self._sign,
@@ -305,6 +322,11 @@ class Watch:
                 # They hardly ever change: repeated, they would be a fifth of the journal.
                 owner=None if before is not None and before.owner == seen.owner else seen.owner,
                 finalizers=None if before is not None and before.finalizers == seen.finalizers else seen.finalizers,
+                controlled=None if before is not None and before.controlled == seen.controlled else seen.controlled,
+                difference=facts.difference if facts is not None else None,
+                numbers=facts.numbers if facts is not None else {},
+                coarse=facts.coarse if facts is not None else {},
+                size=facts.size if facts is not None else 0,
             )
         )
 
@@ -386,8 +408,13 @@ class Watches:
         return self._ledger.now() - max((watch.changed_at for watch in self._watches.values()), default=0)
 
     def follow(self, spec: WatchSpec) -> Watch:
-        """Open a watch, or return one that covers it, without waiting for it; one that is refused stays empty."""
-        return self._serving(spec)
+        """Open a watch, or return one that covers it, without waiting for it; one that is refused stays empty.
+
+        How its objects change is kept from here on.
+        """
+        watch = self._serving(spec)
+        watch.compare()
+        return watch
 
     async def close(self) -> None:
         """Close all streams."""

@@ -1,0 +1,283 @@
+"""How an object changed between two events of a watch, without its values: the paths of the fields, and of what kind.
+
+The audit log is at level Metadata and says that an object was written, not what for. A controller that writes a new
+time, a counter or the same list in another order looks as busy there as one that works. Of each object the parts that
+people and controllers write are kept as JSON, undecoded; only a part whose bytes differ is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from .object_cache import ObjectKey
+from .records import Difference, DifferenceKind
+
+_PATHS = 8
+"""Paths of one difference that are kept."""
+
+_NUMBERS = 32
+"""Numbers, phases and conditions of one object that are kept."""
+
+_BUDGET = 32 << 20
+"""Bytes of objects that one watch keeps; further objects are not compared."""
+
+_HISTORY = 64
+"""Paths of one object whose value before the last is kept."""
+
+_MINUTE_S = 60
+_QUANTA_S = (86_400, 3_600, _MINUTE_S)
+
+_NOT_COMPARED = frozenset({"secrets"})
+
+_GENERATION = "generation"
+
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\b|\b1\d{9}(\d{3}){0,3}\b"
+)
+_TIME_NAME = re.compile(
+    r"(^|_)(time|timestamp|heartbeat|uptime|elapsed|age|at)$|(Time|Timestamp|Heartbeat|Uptime|Elapsed|Age|At|Seen)$"
+)
+_COUNTER_NAME = re.compile(
+    r"attempt|retr(y|ies)|tries|syncs?$|reconcil|heartbeat|sequence|iteration|observations|resync", re.IGNORECASE
+)
+_ENUM = frozenset({"phase", "state"})
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    labels: msgspec.Raw = msgspec.Raw(b"{}")
+    annotations: msgspec.Raw = msgspec.Raw(b"{}")
+    generation: int = 0
+
+
+class _Parts(msgspec.Struct, gc=False):
+    """The parts of an object that are compared; ``managedFields`` and ``resourceVersion`` change with every write."""
+
+    metadata: _Metadata
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+    rules: msgspec.Raw = msgspec.Raw(b"[]")
+    subjects: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+_decode = msgspec.json.Decoder(_Parts).decode
+
+
+class Facts(msgspec.Struct, frozen=True, gc=False):
+    """What the recording keeps of one version of an object, beside the fields that conditions need."""
+
+    difference: Difference | None
+    """None for a version without a known one before it."""
+    numbers: dict[str, str | int]
+    """Changed ones of: whole numbers and phases of spec and status, and the status of conditions."""
+    coarse: dict[str, int]
+    """Path of a time that is a multiple of a minute, an hour or a day → that length, s."""
+    size: int
+    """Bytes of the object as the API server sent it."""
+
+
+class _Known(msgspec.Struct, gc=False):
+    uid: str
+    parts: dict[str, bytes]
+    numbers: dict[str, str | int]
+    before: dict[str, Any]
+    """Path → its value before the last change of it."""
+
+
+class Comparer:
+    """Compares each version of a watch's objects with the one before; a watch of Secrets compares nothing."""
+
+    def __init__(self, resource: str) -> None:
+        self._off = resource in _NOT_COMPARED
+        self._numbers = resource != "pods"
+        self._known: dict[ObjectKey, _Known] = {}
+        self._bytes = 0
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop an object that is gone."""
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._bytes -= _size(known.parts)
+
+    def facts(self, key: ObjectKey, uid: str, data: msgspec.Raw) -> Facts | None:
+        """Return what there is to say of an object's newest version; None where it is not compared."""
+        if self._off:
+            return None
+        known = self._known.get(key)
+        if known is not None and known.uid != uid:
+            self.forget(key)
+            known = None
+        if known is None and self._bytes >= _BUDGET:
+            return None
+        parts = _parts(data)
+        if known is None:
+            known = self._known[key] = _Known(uid, {}, {}, {})
+            difference, changed = None, parts
+        else:
+            changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
+            difference = _difference(known, parts)
+        self._bytes += _size(parts) - _size(known.parts)
+        known.parts = parts
+        numbers, coarse = self._read(known, changed)
+        return Facts(difference, numbers, coarse, len(bytes(data)))
+
+    def _read(self, known: _Known, changed: dict[str, bytes]) -> tuple[dict[str, str | int], dict[str, int]]:
+        if not self._numbers:
+            return {}, {}
+        numbers: dict[str, str | int] = {}
+        coarse: dict[str, int] = {}
+        for name in ("spec", "status"):
+            if name in changed:
+                content = msgspec.json.decode(changed[name])
+                numbers |= dict(_numbers(name, content))
+                if name == "status":
+                    coarse = dict(_coarse(name, content))
+        if _GENERATION in changed:
+            numbers["metadata.generation"] = int(changed[_GENERATION])
+        fresh = {path: value for path, value in numbers.items() if known.numbers.get(path) != value}
+        room = _NUMBERS - len(known.numbers)
+        kept = {path: value for path, value in fresh.items() if path in known.numbers or (room := room - 1) >= 0}
+        known.numbers |= kept
+        return kept, coarse
+
+
+def _parts(data: msgspec.Raw) -> dict[str, bytes]:
+    """Return the parts of an object as JSON, by name."""
+    found = _decode(data)
+    parts = {
+        "metadata.labels": bytes(found.metadata.labels),
+        "metadata.annotations": bytes(found.metadata.annotations),
+        "spec": bytes(found.spec),
+        "status": bytes(found.status),
+        "data": bytes(found.data),
+        "rules": bytes(found.rules),
+        "subjects": bytes(found.subjects),
+    }
+    parts = {name: part for name, part in parts.items() if len(part) > 2}
+    parts[_GENERATION] = str(found.metadata.generation).encode()
+    return parts
+
+
+def _size(parts: dict[str, bytes]) -> int:
+    return sum(map(len, parts.values()))
+
+
+def _difference(known: _Known, parts: dict[str, bytes]) -> Difference:
+    changes: list[_Change] = []
+    for name in {**known.parts, **parts}:
+        old, new = known.parts.get(name), parts.get(name)
+        if old == new or name == _GENERATION:
+            continue
+        if name == "data":
+            # Its keys are contents, too.
+            changes.append((name, "content", None, None))
+        else:
+            changes += _changes(name, *(None if part is None else msgspec.json.decode(part) for part in (old, new)))
+    back = []
+    for path, _, old, new in changes:
+        if path in known.before and known.before[path] == new and not isinstance(new, dict | list):
+            back.append(path)
+        if path in known.before or len(known.before) < _HISTORY:
+            known.before[path] = old
+    paths = list(dict.fromkeys(path for path, _, _, _ in changes))
+    kinds = {kind for _, kind, _, _ in changes}
+    return Difference(
+        kind=_kind(kinds, generation=parts[_GENERATION] != known.parts[_GENERATION]),
+        paths=paths[:_PATHS],
+        back=list(dict.fromkeys(back))[:_PATHS],
+        quantum=min((_quantum(new) for _, kind, _, new in changes if kind == "time"), default=0),
+    )
+
+
+_Change = tuple[str, DifferenceKind, Any, Any]
+"""Path, kind, and both values."""
+
+
+def _kind(kinds: set[DifferenceKind], *, generation: bool) -> DifferenceKind:
+    if not kinds:
+        return "generation" if generation else "none"
+    return next(iter(kinds)) if len(kinds) == 1 else "bookkeeping" if "content" not in kinds else "content"
+
+
+def _changes(path: str, old: Any, new: Any) -> Iterator[_Change]:
+    """Yield the leaves that differ; elements of a list have the path of the list and ``[]``."""
+    if old == new and type(old) is type(new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            yield from _changes(f"{path}.{key}", old.get(key), new.get(key))
+    elif isinstance(old, list) and isinstance(new, list):
+        if len(old) == len(new) and _same_elements(old, new):
+            yield path, "order", None, None
+        elif len(old) == len(new):
+            for one, other in zip(old, new, strict=True):
+                yield from _changes(f"{path}[]", one, other)
+        else:
+            yield path, "content", None, None
+    else:
+        yield path, _leaf(path, old, new), old, new
+
+
+def _same_elements(old: list[Any], new: list[Any]) -> bool:
+    encode = msgspec.json.encode
+    return sorted(map(encode, old)) == sorted(map(encode, new))
+
+
+def _leaf(path: str, old: Any, new: Any) -> DifferenceKind:
+    name = path.rpartition(".")[2].removesuffix("[]")
+    if isinstance(old, str) and isinstance(new, str):
+        if _TIME.search(old) and _TIME.sub("", old) == _TIME.sub("", new):
+            return "time"
+        return "time" if _TIME_NAME.search(name) and any(map(str.isdigit, old + new)) else "content"
+    if isinstance(old, bool) or isinstance(new, bool):
+        return "content"
+    if isinstance(old, int | float) and isinstance(new, int | float):
+        if _TIME_NAME.search(name):
+            return "time"
+        # How often it tried is no news of the object; how many replicas are ready is.
+        return "counter" if _COUNTER_NAME.search(name) and new > old else "content"
+    return "content"
+
+
+def _quantum(value: Any) -> int:
+    """Return the longest of a day, an hour and a minute that a time is a multiple of, s; 0 for a finer one."""
+    if not isinstance(value, str) or (found := _TIME.search(value)) is None:
+        return 0
+    try:
+        moment = datetime.fromisoformat(found.group())
+    except ValueError:
+        return 0
+    seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
+    if moment.microsecond:
+        return 0
+    return next((quantum for quantum in _QUANTA_S if seconds % quantum == 0), 0)
+
+
+def _numbers(path: str, content: Any) -> Iterator[tuple[str, str | int]]:
+    """Yield whole numbers and phases right below spec or status, and the status of each condition."""
+    if not isinstance(content, dict):
+        return
+    for key, value in content.items():
+        if (isinstance(value, int) and not isinstance(value, bool)) or (key in _ENUM and isinstance(value, str)):
+            yield f"{path}.{key}", value
+        elif key == "conditions" and path == "status" and isinstance(value, list):
+            for one in value:
+                if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
+                    yield f"status.conditions[type={one['type']}].status", one["status"]
+
+
+def _coarse(path: str, content: Any) -> Iterator[tuple[str, int]]:
+    """Yield path → length for each time that is a multiple of a minute or more."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _coarse(f"{path}.{key}", value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _coarse(f"{path}[]", value)
+    elif isinstance(content, str) and len(content) <= 40 and (quantum := _quantum(content)):
+        yield path, quantum

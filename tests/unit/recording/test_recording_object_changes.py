@@ -1,0 +1,149 @@
+"""How an object changed between two versions: kind and paths, and never a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_grovescale.recording.object_changes import Comparer, Facts
+
+KEY = ("t", "a")
+
+
+def version(**parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a", "uid": "1", "resourceVersion": "7", **parts.pop("metadata", {})}, **parts}
+
+
+def facts(*versions: dict[str, Any], resource: str = "cliques.a.io") -> Facts:
+    comparer = Comparer(resource)
+    found = [comparer.facts(KEY, one["metadata"]["uid"], msgspec.Raw(msgspec.json.encode(one))) for one in versions]
+    assert found[-1] is not None
+    return found[-1]
+
+
+def status(**fields: Any) -> dict[str, Any]:
+    return version(spec={"replicas": 3}, status=fields)
+
+
+def condition(**fields: Any) -> dict[str, Any]:
+    return {"type": "Ready", "status": "True", "message": "ok", **fields}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "paths"),
+    [
+        (status(n=1), status(n=2), "content", ["status.n"]),
+        (status(n=1), {**status(n=1), "metadata": {"uid": "1", "resourceVersion": "8"}}, "none", []),
+        (status(n=1), version(metadata={"generation": 2}, spec={"replicas": 3}, status={"n": 1}), "generation", []),
+        (
+            status(lastProbeTime="2026-01-01T00:00:01Z"),
+            status(lastProbeTime="2026-01-01T00:00:02Z"),
+            "time",
+            ["status.lastProbeTime"],
+        ),
+        (status(seenAt=1_700_000_001), status(seenAt=1_700_000_002), "time", ["status.seenAt"]),
+        (
+            status(conditions=[condition(message="seen 12:00:01, 3 pods")]),
+            status(conditions=[condition(message="seen 12:00:07, 3 pods")]),
+            "time",
+            ["status.conditions[].message"],
+        ),
+        (
+            status(conditions=[condition(message="2 of 3 pods")]),
+            status(conditions=[condition(message="3 of 3 pods")]),
+            "content",
+            ["status.conditions[].message"],
+        ),
+        (status(retries=1), status(retries=2), "counter", ["status.retries"]),
+        (status(usage="1"), status(usage="2"), "content", ["status.usage"]),
+        (status(names=["a", "b"]), status(names=["b", "a"]), "order", ["status.names"]),
+        (status(names=["a", "b"]), status(names=["b"]), "content", ["status.names"]),
+        (status(names=["a", "b"], retries=1), status(names=["b", "a"], retries=2), "bookkeeping", None),
+        (status(names=["a", "b"], ready=1), status(names=["b", "a"], ready=2), "content", None),
+        (version(data={"secret": "x"}), version(data={"secret": "y"}), "content", ["data"]),
+        (
+            version(metadata={"annotations": {"a.io/n": "1"}}),
+            version(metadata={"annotations": {"a.io/n": "2"}}),
+            "content",
+            ["metadata.annotations.a.io/n"],
+        ),
+    ],
+)
+def test_what_differs(old: dict[str, Any], new: dict[str, Any], kind: str, paths: list[str] | None) -> None:
+    found = facts(old, new).difference
+    assert found is not None
+    assert found.kind == kind
+    assert paths is None or found.paths == paths
+
+
+def test_a_first_version_and_another_object_of_the_name_are_compared_with_nothing() -> None:
+    other = status(n=2)
+    other["metadata"]["uid"] = "2"
+    assert facts(status(n=1)).difference is None
+    assert facts(status(n=1), other).difference is None
+
+
+def test_a_field_that_goes_back_to_its_value_before() -> None:
+    def to(value: str) -> dict[str, Any]:
+        return version(metadata={"labels": {"mode": value}})
+
+    found = facts(to("a"), to("b"), to("a")).difference
+    assert found is not None
+    assert found.back == ["metadata.labels.mode"]
+    found = facts(to("a"), to("b"), to("c")).difference
+    assert found is not None
+    assert found.back == []
+
+
+def test_numbers_phases_and_conditions_that_changed() -> None:
+    old = version(metadata={"generation": 1}, spec={"replicas": 3}, status={"phase": "New", "ready": 0})
+    new = version(
+        metadata={"generation": 1}, spec={"replicas": 3}, status={"phase": "New", "conditions": [condition()]}
+    )
+    assert facts(old).numbers == {
+        "spec.replicas": 3, "status.phase": "New", "status.ready": 0, "metadata.generation": 1,
+    }  # fmt: skip
+    assert facts(old, new).numbers == {"status.conditions[type=Ready].status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("stamp", "quantum"),
+    [("2026-01-01T10:11:00Z", 60), ("2026-01-01T10:00:00Z", 3600), ("2026-01-01T00:00:00Z", 86_400), ("x", 0),
+     ("2026-01-01T10:11:12Z", 0), ("2026-13-01T10:11:00Z", 0)],
+)  # fmt: skip
+def test_times_of_coarse_resolution(stamp: str, quantum: int) -> None:
+    found = facts(status(last="2026-01-01T09:09:09Z"), status(last=stamp))
+    assert found.coarse == ({"status.last": quantum} if quantum else {})
+    if quantum:
+        assert found.difference is not None
+        assert found.difference.quantum == quantum
+
+
+def test_secrets_are_not_compared() -> None:
+    comparer = Comparer("secrets")
+    assert comparer.facts(KEY, "1", msgspec.Raw(msgspec.json.encode(version(data={"a": "b"})))) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.tuples(JSON, JSON), min_size=2, max_size=5))
+def test_any_versions_can_be_compared(contents: list[tuple[Any, Any]]) -> None:
+    versions = [version(spec=spec, status=status) for spec, status in contents]
+    found = facts(*versions)
+    assert found.difference is not None
+    assert found.difference.kind == "none" or contents[-1] != contents[-2]
+
+
+def test_a_part_that_is_gone() -> None:
+    found = facts(version(metadata={"labels": {"a": "b"}}), version()).difference
+    assert found is not None
+    assert (found.kind, found.paths) == ("content", ["metadata.labels"])
