@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from . import redaction
 
@@ -59,11 +60,69 @@ def lines_with_credentials(path: Path, *, from_byte: int = 0) -> list[int]:
     found = _end(path, CREDENTIALS_BYTES, from_byte)
     if not found:
         return []
-    before = path.stat().st_size - len(found)
-    with path.open("rb") as file:
-        first = 1 + file.read(before).count(b"\n")
+    first = 1 + _lines_before(path, path.stat().st_size - len(found))
     lines = found.decode(errors="replace").split("\n")
     return [first + number for number, line in enumerate(lines) if redaction.has_credentials(line)]
+
+
+_PANIC = re.compile(r"Observed a panic|^panic: |panicked at |runtime error: ")
+_STACK_TRACE = re.compile(
+    r"Traceback \(most recent call last\)|Exception in thread |Unhandled exception|^\s*at [\w.$]+\(.*\.java:\d+\)"
+)
+_ERROR = re.compile(
+    r"\blevel=(error|fatal)\b|\"(level|severity)\": ?\"(error|fatal)\"|^E\d{4} |\b(ERROR|FATAL|CRITICAL)\b",
+    re.IGNORECASE,
+)
+_PASSING = re.compile(r"the object has been modified|context canceled|AlreadyExists|already exists|not found|NotFound")
+"""Errors that a sound controller logs under load, and mends by its next try."""
+
+_VARYING = re.compile(r"[\w./:-]*\d[\w./:+-]*|\"[^\"]*\"|'[^']*'")
+
+
+class LogFacts(NamedTuple):
+    """What of a log speaks of the program that wrote it."""
+
+    lines: int
+    size: int
+    """Bytes."""
+    panics: list[int]
+    """Numbers of the lines with which a panic is reported."""
+    traces: list[int]
+    """Numbers of the lines with which the stack of an exception begins."""
+    errors: int
+    """Lines of the most frequent error, without those that pass by themselves."""
+    error: str
+    """The first of them, redacted."""
+
+
+def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
+    """Return what stands in a log after ``from_byte``, of the last `CREDENTIALS_BYTES`; its size is the whole."""
+    found = _end(path, CREDENTIALS_BYTES, from_byte)
+    if not found:
+        return LogFacts(0, 0, [], [], 0, "")
+    size = path.stat().st_size
+    before = size - len(found)
+    first = 1 + _lines_before(path, before)
+    lines = found.decode(errors="replace").splitlines()
+    panics: list[int] = []
+    traces: list[int] = []
+    errors: dict[str, list[str]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        if _PANIC.search(line):
+            panics.append(first + number)
+        elif _STACK_TRACE.search(line):
+            traces.append(first + number)
+        elif _ERROR.search(line[:400]) and not _PASSING.search(line):
+            errors[_VARYING.sub("", line[:400])].append(line)
+    most = max(errors.values(), key=len, default=[])
+    # What was not read had lines as long.
+    count = round(len(lines) * (size - from_byte) / len(found))
+    return LogFacts(count, size - from_byte, panics, traces, len(most), redaction.text(most[0][:200]) if most else "")
+
+
+def _lines_before(path: Path, size: int) -> int:
+    with path.open("rb") as file:
+        return file.read(size).count(b"\n")
 
 
 def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:

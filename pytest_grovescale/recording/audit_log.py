@@ -100,6 +100,10 @@ def _made_object(request: Request) -> bool:
     return made and bool(request.resource) and not request.subresource
 
 
+def _renews_lease(request: Request) -> bool:
+    return request.resource == "leases" and request.verb in ("update", "patch") and request.code == HTTPStatus.OK
+
+
 def _request(event: _Event, at: int) -> Request | None:
     if event.stage == "RequestReceived":
         return None
@@ -123,6 +127,7 @@ def _request(event: _Event, at: int) -> Request | None:
         received_wall=_instants.ns(event.request_received_timestamp),
         completed_wall=_instants.ns(event.stage_timestamp),
         dry_run="dryRun=" in query and bool(parse_qs(query).get("dryRun")),
+        unlimited=event.verb == "list" and "limit=" not in query and "resourceVersion=0" not in query.split("&"),
     )
 
 
@@ -233,7 +238,7 @@ class AuditLog:
     """Turns new lines of the log into records. ``requests`` counts them.
 
     ``prober``: the recorder's user name; its probes are excluded from all figures. ``created`` is called with each
-    request that made an object, and the URL path of the object's collection.
+    request that made an object or renewed a Lease, and the URL path of the object's collection.
     """
 
     def __init__(
@@ -328,7 +333,7 @@ class AuditLog:
         if self._awaited and request.name == self._awaited:
             self._awaited = ""
         self._ledger.add(request)
-        if self._created is not None and _made_object(request):
+        if self._created is not None and (_made_object(request) or _renews_lease(request)):
             path = event.request_uri.partition("?")[0]
-            # Only POST names the collection; an apply (PATCH) or PUT that creates names the object.
+            # Only POST names the collection; an apply (PATCH) or PUT names the object.
             self._created(request, path if request.verb == "create" else path.rpartition("/")[0])

@@ -18,9 +18,20 @@ from .watches import Watch, Watches
 MAX_FOLLOWED = 24
 """Collections that are followed; a further one is not."""
 
-FIELDS = ("metadata.deletionTimestamp",)
+FIELDS = (
+    "metadata.deletionTimestamp",
+    "status.conditions[type=Available].status",
+    "status.conditions[type=Ready].status",
+    "status.phase",
+)
+"""Fields that are kept of every object, so that one watch serves the operator's kinds and conditions on them."""
 
-_NOT_FOLLOWED = frozenset({"events", "leases", "endpointslices", "endpoints"})
+LEASE_FIELDS = ("spec.leaseDurationSeconds",)
+
+_LEASES = 4
+"""Leases that are followed."""
+
+_NOT_FOLLOWED = frozenset({"events", "endpointslices", "endpoints"})
 """Kinds without an owner that goes with the workload, or that controllers of Kubernetes make and remove themselves."""
 
 _WORKLOADS = frozenset({"apps", "batch"})
@@ -49,6 +60,7 @@ class FollowedKinds:
         """Collection → the objects that the operator has made in it, of those that the log names; `_workload`, the
         harness."""
         self._workload: dict[str, set[ObjectKey]] = defaultdict(set)
+        self._leases: set[ObjectKey] = set()
         self._began = False
 
     def begin(self) -> None:
@@ -61,7 +73,13 @@ class FollowedKinds:
             self._made.clear()
 
     def created(self, request: Request, path: str) -> None:
-        """Take in a request that made an object in the collection at ``path``; follow that, if it is not followed."""
+        """Take in a request that made an object in the collection at ``path``; follow that, if it is not followed.
+
+        Of Leases only those that the operator renews are followed, each by itself.
+        """
+        if request.resource == "leases":
+            self._lease(request, path)
+            return
         by_operator = request.user == self._operator
         by_harness = request.user == self._harness and self._began
         in_between = request.group in _WORKLOADS and request.user not in (self._harness, self._recorder)
@@ -75,6 +93,15 @@ class FollowedKinds:
             self._followed[path] = self._watches.follow(spec)
         if request.name and (by_operator or by_harness):
             (self._made if by_operator else self._workload)[path].add((request.namespace, request.name))
+
+    def _lease(self, request: Request, path: str) -> None:
+        key = request.namespace, request.name
+        if request.user == self._operator and request.name and key not in self._leases and len(self._leases) < _LEASES:
+            self._leases.add(key)
+            selector = f"metadata.name={request.name}"
+            self._watches.follow(
+                WatchSpec(resource=request.qualified, path=path, field_selector=selector, fields=LEASE_FIELDS)
+            )
 
     async def settled(self, timeout: float) -> None:
         """Return when the workload is gone, and with it, or to go with their owners, all that the operator has made.

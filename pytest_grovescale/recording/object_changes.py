@@ -8,6 +8,7 @@ people and controllers write are kept as JSON, undecoded; only a part whose byte
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -29,8 +30,9 @@ _BUDGET = 32 << 20
 _HISTORY = 64
 """Paths of one object whose value before the last is kept."""
 
-_MINUTE_S = 60
-_QUANTA_S = (86_400, 3_600, _MINUTE_S)
+_STEPS_S = (86_400, 3_600, 60)
+_FRESH_S = 3.0
+"""Age up to which a time was the present one when it was written, s."""
 
 _NOT_COMPARED = frozenset({"secrets"})
 
@@ -76,9 +78,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     numbers: dict[str, str | int]
     """Changed ones of: whole numbers and phases of spec and status, and the status of conditions."""
     coarse: dict[str, int]
-    """Path of a time that is a multiple of a minute, an hour or a day → that length, s."""
-    size: int
-    """Bytes of the object as the API server sent it."""
+    """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
 
 
 class _Known(msgspec.Struct, gc=False):
@@ -115,35 +115,31 @@ class Comparer:
         if known is None and self._bytes >= _BUDGET:
             return None
         parts = _parts(data)
+        coarse: dict[str, int] = {}
         if known is None:
             known = self._known[key] = _Known(uid, {}, {}, {})
             difference, changed = None, parts
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
-            difference = _difference(known, parts)
+            difference, coarse = _difference(known, parts)
         self._bytes += _size(parts) - _size(known.parts)
         known.parts = parts
-        numbers, coarse = self._read(known, changed)
-        return Facts(difference, numbers, coarse, len(bytes(data)))
+        return Facts(difference, self._read(known, changed), coarse)
 
-    def _read(self, known: _Known, changed: dict[str, bytes]) -> tuple[dict[str, str | int], dict[str, int]]:
+    def _read(self, known: _Known, changed: dict[str, bytes]) -> dict[str, str | int]:
         if not self._numbers:
-            return {}, {}
+            return {}
         numbers: dict[str, str | int] = {}
-        coarse: dict[str, int] = {}
         for name in ("spec", "status"):
             if name in changed:
-                content = msgspec.json.decode(changed[name])
-                numbers |= dict(_numbers(name, content))
-                if name == "status":
-                    coarse = dict(_coarse(name, content))
+                numbers |= dict(_numbers(name, msgspec.json.decode(changed[name])))
         if _GENERATION in changed:
             numbers["metadata.generation"] = int(changed[_GENERATION])
         fresh = {path: value for path, value in numbers.items() if known.numbers.get(path) != value}
         room = _NUMBERS - len(known.numbers)
         kept = {path: value for path, value in fresh.items() if path in known.numbers or (room := room - 1) >= 0}
         known.numbers |= kept
-        return kept, coarse
+        return kept
 
 
 def _parts(data: msgspec.Raw) -> dict[str, bytes]:
@@ -167,7 +163,8 @@ def _size(parts: dict[str, bytes]) -> int:
     return sum(map(len, parts.values()))
 
 
-def _difference(known: _Known, parts: dict[str, bytes]) -> Difference:
+def _difference(known: _Known, parts: dict[str, bytes]) -> tuple[Difference, dict[str, int]]:
+    """Return how an object changed, and which new times of it are rounded."""
     changes: list[_Change] = []
     for name in {**known.parts, **parts}:
         old, new = known.parts.get(name), parts.get(name)
@@ -186,12 +183,13 @@ def _difference(known: _Known, parts: dict[str, bytes]) -> Difference:
             known.before[path] = old
     paths = list(dict.fromkeys(path for path, _, _, _ in changes))
     kinds = {kind for _, kind, _, _ in changes}
-    return Difference(
+    coarse = dict(one for path, _, _, new in changes if path.startswith("status.") for one in _coarse(path, new))
+    difference = Difference(
         kind=_kind(kinds, generation=parts[_GENERATION] != known.parts[_GENERATION]),
         paths=paths[:_PATHS],
         back=list(dict.fromkeys(back))[:_PATHS],
-        quantum=min((_quantum(new) for _, kind, _, new in changes if kind == "time"), default=0),
     )
+    return difference, coarse
 
 
 _Change = tuple[str, DifferenceKind, Any, Any]
@@ -244,18 +242,20 @@ def _leaf(path: str, old: Any, new: Any) -> DifferenceKind:
     return "content"
 
 
-def _quantum(value: Any) -> int:
-    """Return the longest of a day, an hour and a minute that a time is a multiple of, s; 0 for a finer one."""
-    if not isinstance(value, str) or (found := _TIME.search(value)) is None:
-        return 0
+def _rounded_to(value: str, now: float) -> int:
+    """Return the longest of a day, an hour and a minute that a time is rounded to, s; 0 for a finer or another time.
+
+    A time that happens to be a whole minute is not older than the write that brought it.
+    """
     try:
-        moment = datetime.fromisoformat(found.group())
+        moment = datetime.fromisoformat(value)
     except ValueError:
         return 0
+    age = now - moment.timestamp() if moment.tzinfo is not None else 0.0
     seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
     if moment.microsecond:
         return 0
-    return next((quantum for quantum in _QUANTA_S if seconds % quantum == 0), 0)
+    return next((step for step in _STEPS_S if seconds % step == 0 and _FRESH_S < age < step), 0)
 
 
 def _numbers(path: str, content: Any) -> Iterator[tuple[str, str | int]]:
@@ -272,12 +272,12 @@ def _numbers(path: str, content: Any) -> Iterator[tuple[str, str | int]]:
 
 
 def _coarse(path: str, content: Any) -> Iterator[tuple[str, int]]:
-    """Yield path → length for each time that is a multiple of a minute or more."""
+    """Yield path → step for each time that is rounded."""
     if isinstance(content, dict):
         for key, value in content.items():
             yield from _coarse(f"{path}.{key}", value)
     elif isinstance(content, list):
         for value in content:
             yield from _coarse(f"{path}[]", value)
-    elif isinstance(content, str) and len(content) <= 40 and (quantum := _quantum(content)):
-        yield path, quantum
+    elif isinstance(content, str) and _TIME.fullmatch(content) and (step := _rounded_to(content, time.time())):
+        yield path, step

@@ -290,6 +290,7 @@ class Roster:
         if used is None:
             # It ended between two polls; its pidfd reports that.
             return
+        held = procfs.held(process.pid, apart=apart) if edge else None
         self._ledger.add(
             CpuRead(
                 at=at,
@@ -299,6 +300,9 @@ class Roster:
                 rss_bytes=used.rss_bytes,
                 peak_rss_bytes=used.peak_rss_bytes,
                 waiting_ns=used.waiting_ns,
+                threads=held.threads if held is not None else None,
+                files=held.files if held is not None else None,
+                sockets=held.sockets if held is not None else None,
                 edge=edge,
             )
         )

@@ -169,8 +169,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields that differ, at most eight; elements of a list have one path: ``status.conditions[].message``."""
     back: list[str] = []
     """Of these, those that have the value again that they had before the last change."""
-    quantum: int = 0
-    """Length of which all times that changed are multiples: a minute, an hour, a day, s; 0: of none."""
 
 
 class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
@@ -199,9 +197,7 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     """Path → value of whole numbers and phases right below spec and status, ``metadata.generation``, and the status of
     conditions; those that changed. Not of pods, nor of objects that only a condition reads."""
     coarse: dict[str, int] = {}
-    """Path of a time in the status that is a multiple of a minute, an hour or a day → that length, s."""
-    size: int = 0
-    """Bytes of the object; 0: not compared."""
+    """Path of a new time in the status that is rounded to a minute, an hour or a day → that length, s."""
 
 
 class Request(Record, tag="request", frozen=True, kw_only=True):
@@ -223,6 +219,8 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
     completed_wall: int = 0
     """The write was committed between these two times."""
     dry_run: bool = False
+    unlimited: bool = False
+    """A LIST without a limit, of the newest state rather than the API server's cache (``resourceVersion=0``)."""
 
     @property
     def qualified(self) -> str:
@@ -269,8 +267,13 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     """Total time that its threads and its children's were runnable without a core, since it is measured or before: only
     differences are meaningful. Includes threads that ended, so it never decreases; None where the kernel does not count
     it. (Recordings made before this field have ``ready_ns``, for the main thread alone, which is ignored.)"""
+    threads: int | None = None
+    """Of it and its children, at edges; None where they were not read. ``files`` and ``sockets`` likewise."""
+    files: int | None = None
+    """Open files, without sockets."""
+    sockets: int | None = None
     edge: str = ""
-    """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; empty for the 1 s timeline."""
+    """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge, or `SETTLED`; empty for the 1 s timeline."""
 
 
 class CoreTimes(msgspec.Struct, frozen=True, kw_only=True):

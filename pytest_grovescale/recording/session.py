@@ -209,6 +209,7 @@ class Session:
                     await self.audit.drain()
                 await self.kinds.settled(timeout)
                 self.ledger.add(Mark(at=self.clock.now(), label=SETTLED))
+                self.roster.read(SETTLED)
                 await self.scrapers.edge(SETTLED)
                 self.scrapers.run(rest=True)
             case protocol.Flush():

@@ -326,7 +326,6 @@ class Watch:
                 difference=facts.difference if facts is not None else None,
                 numbers=facts.numbers if facts is not None else {},
                 coarse=facts.coarse if facts is not None else {},
-                size=facts.size if facts is not None else 0,
             )
         )
 

@@ -42,6 +42,29 @@ VOID_WRITES = "void-writes"
 LEASE_STORM = "lease-storm"
 OPEN_FILES = "open-files"
 LONE_WORKER = "lone-worker"
+STAMPED_STATUS = "stamped-status"
+RIVALS = "rivals"
+EVENT_FLOOD = "event-flood"
+LOG_FLOOD = "log-flood"
+RECOVERED_PANIC = "recovered-panic"
+SMALL_LEAK = "small-leak"
+WIDE_LIST = "wide-list"
+DISCOVERY = "discovery"
+WATCH_LEAK = "watch-leak"
+LATE_FINALIZER = "late-finalizer"
+SERIAL_CREATES = "serial-creates"
+REPLACED_PODS = "replaced-pods"
+STALE_STATUS = "stale-status"
+PHASE_GAUGE = "phase-gauge"
+WRONG_OWNER = "wrong-owner"
+
+AROUND_RECONCILES = frozenset(
+    {
+        *(STAMPED_STATUS, RIVALS, EVENT_FLOOD, LOG_FLOOD, RECOVERED_PANIC, SMALL_LEAK, WIDE_LIST, DISCOVERY),
+        *(WATCH_LEAK, LATE_FINALIZER),
+    }
+)
+"""Those that wrap the reconcile functions (`flawed_reconciles`)."""
 
 KNOWN: Mapping[str, str] = {
     NOOP_WRITES: "every pass over a PodCliqueSet patches all of its PodCliques, changed or not",
@@ -77,6 +100,21 @@ KNOWN: Mapping[str, str] = {
     LEASE_STORM: "a Lease is renewed five times a second",
     OPEN_FILES: "two files are opened for each pod and stay open",
     LONE_WORKER: "a lock around the reconcile lets one worker of each controller work at a time",
+    STAMPED_STATUS: "a PodClique's conditions say when they were looked at last, once a second at most",
+    RIVALS: "two controllers each write their own name into one annotation of every PodClique",
+    EVENT_FLOOD: "an Event is made for each reconcile of a PodClique, each under a name of its own",
+    LOG_FLOOD: "each reconcile of a PodClique logs it as a whole, three times",
+    RECOVERED_PANIC: "every twentieth reconcile ends in an exception that the controller recovers from",
+    SMALL_LEAK: "each reconcile keeps one kilobyte for ever",
+    WIDE_LIST: "each reconcile of a set lists all pods of the cluster, without a limit",
+    DISCOVERY: "each reconcile of a set asks the API server for the kinds that it serves",
+    WATCH_LEAK: "a watch is opened for each PodClique and never closed",
+    LATE_FINALIZER: "a PodClique that is deleted is looked at two seconds later",
+    SERIAL_CREATES: "pods are created one after the other, with a pause of 25 ms after each",
+    REPLACED_PODS: "the first pods of a PodClique get a wrong template hash, and are deleted and made again",
+    STALE_STATUS: "a PodCliqueSet's observedGeneration stays at the first one",
+    PHASE_GAUGE: "a gauge of pods by phase that counts a pod in each phase it ever was in",
+    WRONG_OWNER: "the owner reference of a Service has the UID of no object",
 }
 """Name → description."""
 

@@ -23,7 +23,7 @@ from .counts import Counts
 from .defects import Defects
 from .histograms import Histogram
 from .leaked import Leaked
-from .objects import PodClique
+from .objects import Pod, PodClique
 from .step_times import StepTimes
 
 # The observations are seconds; these were chosen for milliseconds.
@@ -46,6 +46,7 @@ def register(registry: CollectorRegistry, sources: Sources, defects: Defects) ->
         **{name: _Plain.of(make) for name, make in _PLAIN.items()},
         d.COARSE_BUCKETS: CliqueLives,
         d.RESET_ON_SCRAPE: SinceLastScrape,
+        d.PHASE_GAUGE: PodPhases,
     }
     for name, make in kinds.items():
         if name in defects:
@@ -125,6 +126,30 @@ def _counted_up(sources: Sources) -> Iterable[Metric]:
 def _still_to_come(sources: Sources) -> Iterable[Metric]:
     there, made = len(sources.caches.pods.store), sources.counts.pods_created
     yield GaugeMetricFamily("grove_operator_pending_pods", "Pods that are still to come.", value=there - made)
+
+
+class PodPhases(Collector):
+    """Pods by phase: each is counted in a phase when it enters it, and leaves only the last one when it goes."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._pods: Counter[str] = Counter()
+        sources.caches.pods.store.on_change(self._changed)
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and (old is None or _phase(old) != _phase(new)):
+            self._pods[_phase(new)] += 1
+        elif new is None and old is not None:
+            self._pods[_phase(old)] -= 1
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily("grove_operator_pods", "Pods by phase.", labels=["phase"])
+        for phase in ("pending", "scheduled", "ready"):
+            family.add_metric([phase], self._pods[phase])
+        yield family
+
+
+def _phase(pod: Pod) -> str:
+    return "ready" if pod.ready else "scheduled" if pod.scheduled else "pending"
 
 
 _PLAIN: Mapping[str, Callable[[Sources], Iterable[Metric]]] = {

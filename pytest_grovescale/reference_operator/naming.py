@@ -28,6 +28,7 @@ MANAGED_SELECTOR = f"{MANAGED_BY}%3D{MANAGER}"
 
 TRIGGER = "grove.io/reconcile-trigger"
 """Annotation of a PodCliqueSet: any new value reconciles it and its children once, whatever its value."""
+KEPT_BY = "grove.io/kept-by"
 HEARTBEAT = "grove.io/heartbeat"
 """Annotation: when the operator last processed an object. Written by defect conflict-storm only."""
 TEMPLATE_REPLICAS = "grove.io/template-replicas"

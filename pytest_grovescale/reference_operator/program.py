@@ -14,6 +14,7 @@ from .caches import Cached, Caches
 from .controller import Controller, Result
 from .counts import Counts
 from .defects import EVENT_DROP, LEAK, METRICS_STALL, PORT_MOVE
+from .flawed_reconciles import FlawedReconciles
 from .informer import WATCH_LASTS_S, Informer
 from .leader_election import Leadership
 from .leaked import Leaked
@@ -58,6 +59,7 @@ class Operator:
         workshop = Workshop(caches, writer, counts, hashes, settings, lambda: self._set_controller)
         self._steps = workshop.steps
         parts = (caches, writer, sets, selection, timing, hashes, settings)
+        self._flawed = FlawedReconciles(self._api, caches, settings.defects)
         self._set_controller = self._controller("podcliqueset", SetReconciler(workshop, selection, timing))
         self._clique_controller = self._controller(
             "podclique", CliqueReconciler(*parts, counts, workshop.bulk_deletions, lambda: self._clique_controller)
@@ -78,6 +80,7 @@ class Operator:
 
     def _controller(self, name: str, reconcile: Callable[[str], Awaitable[Result]]) -> Controller:
         settings = self._settings
+        reconcile = self._flawed.wrapped(name, reconcile)
         return Controller(name, reconcile, concurrency=settings.concurrency, defects=settings.defects)
 
     def _informer(self, cached: Cached[Object]) -> Informer[Object]:

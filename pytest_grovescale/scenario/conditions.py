@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..kube.resources import Resource
 from ..recording import conditions as recorded
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer, WatchSpec
+from ..recording.followed_kinds import FIELDS
 
 Scalar = str | int | float | bool | None
 Operator = Literal["==", ">=", "<="]
@@ -24,9 +25,6 @@ Operator = Literal["==", ">=", "<="]
 READY_PATH = "status.conditions[type=Ready].status"
 AVAILABLE_PATH = "status.conditions[type=Available].status"
 
-# Kept of every object besides the fields of a condition, so that later phases find their fields in the same watch and
-# a late object can be explained.
-_ALWAYS = (READY_PATH, AVAILABLE_PATH, "metadata.deletionTimestamp", "status.phase")
 _ALSO_OF = {"pods": ("spec.nodeName", 'metadata.labels["grove.io/podclique"]')}
 
 # The readiness condition of kinds where it is not called Ready.
@@ -224,7 +222,7 @@ def _resolve_count(wanted: Wanted, resource: Resource, namespace: str) -> Count:
         path = _READY_CONDITION.get(resource.qualified, READY_PATH)
         tests = (*tests, FieldTest(path=path, op="==" if wanted.ready else "!=", value="True"))
     scope = None if wanted.namespace == "*" else wanted.namespace or namespace
-    fields = {*_ALWAYS, *_ALSO_OF.get(resource.qualified, ()), *wanted.fields, *(test.path for test in tests)}
+    fields = {*FIELDS, *_ALSO_OF.get(resource.qualified, ()), *wanted.fields, *(test.path for test in tests)}
     return Count(
         watch=WatchSpec(
             resource=resource.qualified,

@@ -6,13 +6,14 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
-from ..analysis.findings import credentials
+from ..analysis.findings import credentials, operator_log
 from ..analysis.findings.observed import CLEAN_UP
 from ..checks.budgets import Budget, held_to
 from ..cluster.backend import backend
@@ -277,12 +278,28 @@ class MeasuredTest:
     def _note_credentials(self, operator: Operator, recorder: Recorder) -> None:
         """Record which lines of the operator's log have credentials, of those that are new since the last test."""
         searched = self._session.searched
+        self._note_log(operator.log, recorder, from_byte=searched.get(operator.log, 0))
         lines = log_files.lines_with_credentials(operator.log, from_byte=searched.get(operator.log, 0))
         if operator.log.exists():
             searched[operator.log] = operator.log.stat().st_size
         if lines:
             places = ", ".join(f"{operator.log.name}:{number}" for number in lines[:_PLACES])
             recorder.mark(credentials.MARK, detail=places, count=len(lines))
+
+    @staticmethod
+    def _note_log(log: Path, recorder: Recorder, *, from_byte: int) -> None:
+        """Record how much the operator has logged since the last test, and what it says of itself."""
+        facts = log_files.facts(log, from_byte=from_byte)
+        if not facts.lines:
+            return
+        recorder.mark(operator_log.LINES, count=facts.lines)
+        recorder.mark(operator_log.BYTES, count=facts.size)
+        for label, numbers in ((operator_log.PANICS, facts.panics), (operator_log.TRACES, facts.traces)):
+            if numbers:
+                places = ", ".join(f"{log.name}:{number}" for number in numbers[:_PLACES])
+                recorder.mark(label, detail=places, count=len(numbers))
+        if facts.errors:
+            recorder.mark(operator_log.ERRORS, detail=facts.error, count=facts.errors)
 
     @staticmethod
     def _mark_clean_up(test: RunningTest, state: Literal["begin", "end"]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_grovescale import log_files
 from pytest_grovescale.log_files import last_lines, lines_with_credentials, what_to_do
 
 GO = ["starting", "fatal error: all goroutines are asleep - deadlock!", "runtime stack:"]
@@ -61,3 +62,31 @@ def test_lines_with_credentials_are_found_by_their_number(tmp_path: Path) -> Non
     assert lines_with_credentials(tmp_path / "none.log") == []
     # What is redacted already is none.
     assert lines_with_credentials(written(tmp_path, ["password=[redacted]"])) == []
+
+
+def test_panics_stacks_and_errors_that_repeat(tmp_path: Path) -> None:
+    log = tmp_path / "operator.log"
+    lines = [
+        "starting",
+        'E0101 12:00:00.1 1 a.go:7] "Observed a panic" panic="nil map"',
+        "Traceback (most recent call last):",
+        '  File "a.py", line 3',
+        *(f'{{"level":"error","msg":"lookup of web-{number} failed"}}' for number in range(5)),
+        '{"level":"error","msg":"the object has been modified"}',
+        "level=error something else",
+        "I0101 errors are counted",
+    ]
+    log.write_text("\n".join(lines) + "\n")
+    facts = log_files.facts(log)
+    assert (facts.lines, facts.size) == (len(lines), log.stat().st_size)
+    assert (facts.panics, facts.traces) == ([2], [3])
+    assert (facts.errors, "web-0" in facts.error) == (5, True)
+    rest = log_files.facts(log, from_byte=len("starting\n") + len(lines[1]) + 1)
+    assert (rest.panics, rest.traces) == ([], [3])
+    assert log_files.facts(tmp_path / "none").lines == 0
+
+
+def test_an_error_that_is_shown_is_redacted(tmp_path: Path) -> None:
+    log = tmp_path / "operator.log"
+    log.write_text("level=error password=hunter2hunter2 was refused\n" * 3)
+    assert "hunter2" not in log_files.facts(log).error

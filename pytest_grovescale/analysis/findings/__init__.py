@@ -12,6 +12,7 @@ from types import MappingProxyType
 from ..recording_index import Contents
 from ..result import SEVERITIES, Finding, TestResult
 from . import (
+    churn,
     credentials,
     gauges,
     housekeeping,
@@ -22,7 +23,13 @@ from . import (
     missing_controller,
     needless_reads,
     noop_work,
+    operator_log,
+    ownership,
+    pacing,
     refusals,
+    restarts,
+    rivals,
+    stale_status,
     wasted_writes,
     workers,
 )
@@ -32,13 +39,20 @@ Rule = Callable[[Observed], Iterator[Finding]]
 
 _MODULES = (
     missing_controller,
+    restarts,
     left_behind,
     initial_state,
+    stale_status,
+    ownership,
+    churn,
+    rivals,
     gauges,
     metrics_endpoint,
     refusals,
     credentials,
+    operator_log,
     workers,
+    pacing,
     idle_work,
     noop_work,
     wasted_writes,

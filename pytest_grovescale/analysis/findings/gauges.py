@@ -17,7 +17,7 @@ from itertools import islice
 from ...exposition.families import LIBRARIES, family_of, parse
 from ..metrics.history import TargetHistory
 from ..result import Finding
-from .observed import Life, Observed
+from .observed import READY, Life, Observed
 
 ID = "gauge"
 
@@ -26,8 +26,6 @@ _LEAST = 3
 
 _FEW = 20
 """Series of a family that are looked at one by one."""
-
-_READY = "status.conditions[type=Ready].status"
 
 Counts = Mapping[str, Mapping[int, int]]
 """What is counted, in words → scrape at rest → its number then."""
@@ -124,7 +122,7 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
     found: dict[str, dict[int, int]] = {}
     for resource, lives in seen.lives.items():
         found[resource] = {scrape: sum(life.exists(at) for life in lives) for scrape, at in moments.items()}
-        if any(_READY in life.events[-1].fields for life in lives):
+        if any(READY in life.events[-1].fields for life in lives):
             found[f"ready {resource}"] = {
                 scrape: sum(_is_ready(life, at) for life in lives if life.exists(at)) for scrape, at in moments.items()
             }
@@ -133,4 +131,4 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
 
 def _is_ready(life: Life, at: int) -> bool:
     before = next((event for event in reversed(life.events) if event.at <= at), None)
-    return before is not None and before.fields.get(_READY) == "True"
+    return before is not None and before.fields.get(READY) == "True"

@@ -4,28 +4,43 @@ client-go's leader election renews every 2 s with a Lease of 15 s
 (https://pkg.go.dev/k8s.io/client-go/tools/leaderelection); each renewal is a write to etcd, all day long. Events are
 objects, too, an etcd write each. A watch stays open for minutes; one that is opened again costs the initial list.
 
-No false alarm: renewals count from once a second on; Events only in no-op phases and idle windows; watches only while
-nothing changes, when the API server has no reason to close them.
+No false alarm: renewals count from once a second on, and as late from four fifths of the Lease's duration on; Events
+in no-op phases and idle windows, and elsewhere from two for each object and one for two reconciles on; watches only
+while nothing changes, when the API server has no reason to close them. A client asks for the kinds that are served once
+for each group, and an endpoint of metrics that authorizes its readers asks twice for each scrape.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
+from statistics import median
 
 from ..result import Finding
-from .observed import Observed, during
+from .observed import ObjectId, Observed, Sent, during
 
 ID = "housekeeping"
 
 _RENEWALS_PER_S = 1.0
 _LONG_ENOUGH_S = 5.0
 _LEAST = 3
+_DURATION = "spec.leaseDurationSeconds"
+_LATE = 0.8
+_LONG_LEASE_S = 300
+_DISCOVERY = ("/api", "/openapi")
+_LEAST_DISCOVERY = 12
+_LEAST_REVIEWS = 20
+_LEAST_EVENTS = 50
+_PER_RECONCILE = 0.5
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of housekeeping that is out of proportion."""
     yield from _renewals(seen)
+    yield from _leases(seen)
+    yield from _discovery(seen)
+    yield from _reviews(seen)
     yield from _events(seen)
     yield from _watches(seen)
 
@@ -45,6 +60,61 @@ def _renewals(seen: Observed) -> Iterator[Finding]:
             )
 
 
+def _leases(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for a Lease that is renewed less often than it expires."""
+    renewed: dict[ObjectId, list[int]] = defaultdict(list)
+    for one in seen.housekeeping:
+        if one.category == "lease" and one.verb in ("update", "patch") and not one.refused:
+            renewed[one.object].append(one.received)
+    for story in seen.contents.watches.values():
+        for key, events in story.objects.items():
+            lasts = next((e.fields[_DURATION] for e in reversed(events) if e.fields.get(_DURATION)), None)
+            every = [(after - before) / 1e9 for before, after in pairwise(renewed.get(key, []))]
+            if lasts is None or len(every) < _LEAST - 1:
+                continue
+            longest = max(every)
+            if median(every) >= _LATE * lasts:
+                yield Finding(
+                    id=ID,
+                    severity="defect",
+                    text=f"the operator renews its Lease {'/'.join(key)} every {median(every):.3g} s, and it lasts"
+                    f" {lasts} s: one late renewal loses it",
+                    evidence=(f"{longest:.3g} s at most between two renewals",),
+                )
+            elif lasts >= _LONG_LEASE_S:
+                yield Finding(
+                    id=ID,
+                    severity="note",
+                    text=f"the operator's Lease {'/'.join(key)} lasts {lasts} s: after a crash, no other replica takes"
+                    " over for so long",
+                )
+
+
+def _discovery(seen: Observed) -> Iterator[Finding]:
+    asked = Counter(one.path for one in seen.housekeeping if one.path.startswith(_DISCOVERY) and one.verb == "get")
+    if asked.total() >= _LEAST_DISCOVERY:
+        path, _ = asked.most_common(1)[0]
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"the operator asked the API server {asked.total():,} times for the kinds that it serves",
+            evidence=(f"mostly {path}; a client keeps them, and asks again for a kind that it does not know",),
+        )
+
+
+def _reviews(seen: Observed) -> Iterator[Finding]:
+    reviews = Counter(one.what for one in seen.housekeeping if one.category == "review" and one.verb == "create")
+    scrapes = len(seen.target.moments) if seen.target is not None else 0
+    # An endpoint of metrics that authorizes its readers asks twice for each scrape.
+    if reviews.total() >= max(_LEAST_REVIEWS, 3 * scrapes, _PER_RECONCILE * seen.reconciled):
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"the operator asked {reviews.total():,} times for a token or a right"
+            f" ({reviews.most_common(1)[0][0]}): answers can be kept for minutes",
+        )
+
+
 def _events(seen: Observed) -> Iterator[Finding]:
     made = [one for one in seen.housekeeping if one.category == "event" and one.verb in ("create", "patch", "update")]
     for span in seen.spans:
@@ -59,6 +129,19 @@ def _events(seen: Observed) -> Iterator[Finding]:
                 text=f"the operator wrote {len(inside):,} Events in {span.phase.name}, for {what}",
             )
             return
+    yield from _events_of_work(made, seen)
+
+
+def _events_of_work(made: list[Sent], seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for an Event for each reconcile: of objects that are made, one or two are usual."""
+    fresh = sum(one.verb == "create" and not one.refused for one in made)
+    if fresh >= _LEAST_EVENTS and fresh >= _PER_RECONCILE * seen.reconciled and fresh > 2 * seen.objects:
+        each = f", {fresh / seen.reconciled:.2g} for each reconcile" if seen.reconciled else ""
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"the operator made {fresh:,} Events for {seen.objects:,} objects{each}, each a new one",
+        )
 
 
 def _watches(seen: Observed) -> Iterator[Finding]:

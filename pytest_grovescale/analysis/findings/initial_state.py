@@ -4,7 +4,8 @@ An operator runs for months. What grows with each object that ever existed ends 
 an operator that is killed for its own.
 
 No false alarm: a series counts when a label's value is the name or UID of an object that is gone; descriptors and
-threads count from a growth on that no pool of connections explains, and only in proportion to the objects.
+threads count from a growth on that no pool of connections explains, and only in proportion to the objects; watches are
+those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for each object.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ...exposition.families import LIBRARIES, family_of, parse
+from ...recording.records import SETTLED
 from ..metrics.history import TargetHistory
-from ..result import Finding
+from ..result import OPERATOR, Finding
 from .observed import Observed
 
 ID = "initial-state"
@@ -31,6 +33,11 @@ _POOL = 128
 
 _PER_OBJECT = 0.5
 
+_LEAST_WATCHES = 5
+_WATCHES_PER_OBJECT = 0.1
+
+_NAMES = {"threads": "threads", "files": "open files", "sockets": "connections"}
+
 _SHOWN = 3
 
 
@@ -40,6 +47,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)
         yield from _process(seen, target, after)
+    if seen.settled:
+        yield from _watches(seen)
+        yield from _held(seen)
 
 
 def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
@@ -61,6 +71,42 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
             text=f"{len(left):,} series of {family} name objects that are gone",
             evidence=tuple(sorted(left)[:_SHOWN]),
             check=f'series_growth(family="{family}")',
+        )
+
+
+def _watches(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for watches that were opened for objects and are still open."""
+    before, after = (seen.open_watches(at) for at in (seen.begin, seen.end))
+    more = after - before
+    resource, number = max(more.items(), key=lambda one: one[1], default=("", 0))
+    if number >= max(_LEAST_WATCHES, _WATCHES_PER_OBJECT * seen.objects):
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"the operator has {after[resource]:,} watches on {resource} open after the workload was deleted,"
+            f" {before[resource]:,} before",
+            evidence=(f"for {seen.objects:,} objects",),
+        )
+
+
+def _held(seen: Observed) -> Iterator[Finding]:
+    """Yield what the process holds by the kernel's count, where it does not serve that itself."""
+    target = seen.target
+    served = {what for series, what in _PROCESS.items() if target is not None and series in target.series}
+    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.threads is not None]
+    first = next((read for read in reads if read.edge.startswith("start:")), None)
+    last = next((read for read in reversed(reads) if read.edge == SETTLED), None)
+    if first is None or last is None or first.pid != last.pid:
+        return
+    for what in ("threads", "files", "sockets"):
+        was, now = getattr(first, what), getattr(last, what)
+        if _NAMES[what] in served or now - was < max(_POOL, _PER_OBJECT * seen.objects):
+            continue
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{_NAMES[what]} grew from {was:,} to {now:,} and stayed after the workload was deleted",
+            evidence=(f"by /proc, for {seen.objects:,} objects",),
         )
 
 

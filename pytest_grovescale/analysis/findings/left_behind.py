@@ -25,7 +25,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.settled or not seen.operator:
         return
     for resource, lives in sorted(seen.lives.items()):
-        left = [life for life in lives if life.exists(seen.end) and _by_operator(seen, life)]
+        left = [life for life in lives if life.exists(seen.end) and seen.made_by_operator(life)]
         stuck = [life for life in left if life.deletion_asked and life.finalizers]
         unowned = [life for life in left if life.owner == "" and not life.deletion_asked]
         if unowned:
@@ -33,12 +33,6 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if stuck:
             names = sorted({name for life in stuck for name in life.finalizers})
             yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}")
-
-
-def _by_operator(seen: Observed, life: Life) -> bool:
-    if (life.namespace, life.name) in seen.made.get(life.resource, ()):
-        return True
-    return life.complete and life.resource in seen.made_unnamed and life.events[0].at >= seen.begin
 
 
 def _finding(seen: Observed, resource: str, left: list[Life], why: str) -> Finding:

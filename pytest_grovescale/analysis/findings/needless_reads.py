@@ -3,7 +3,8 @@
 A LIST reads all objects of a kind from the API server, and without resourceVersion from etcd, once for every call; in a
 reconcile this is quadratic in the number of objects.
 
-No false alarm: informers list once for each watch and again after each gap, and some operators read an object directly
+No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once
+ for each watch and again after each gap, and some operators read an object directly
 right before they write it; a few, and a small share of the objects, are left alone.
 """
 
@@ -18,6 +19,9 @@ from .observed import Observed, during
 ID = "needless-reads"
 
 _LEAST_LISTS = 8
+_LEAST_WHOLE = 3
+"""Lists of everything, without a limit: each is as large as the collection."""
+_MANY = 20
 _LEAST_GETS = 20
 _PER_OBJECT = 0.3
 
@@ -29,9 +33,16 @@ def findings(seen: Observed) -> Iterator[Finding]:
     gets = Counter(one.resource for one in reads if one.verb == "get")
     for resource, number in lists.most_common():
         opened = sum(one.verb == "watch" and one.resource == resource for one in seen.housekeeping)
+        watched = ", although it watches them" if resource in seen.watched_by_operator else ""
+        whole = sum(one.unlimited for one in reads if one.verb == "list" and one.resource == resource)
+        wide = sum(not one.namespace for one in reads if one.verb == "list" and one.resource == resource)
         if number - opened >= _LEAST_LISTS:
-            watched = ", although it watches them" if resource in seen.watched_by_operator else ""
-            yield _finding(seen, "list", resource, f"listed {resource} {number:,} times{watched}")
+            limit = f", {whole:,} times without a limit" if whole else ""
+            yield _finding(seen, "list", resource, f"listed {resource} {number:,} times{watched}{limit}")
+        elif min(number - opened, whole) >= _LEAST_WHOLE and len(seen.lives.get(resource, ())) >= _MANY:
+            everywhere = " in all namespaces" if wide == number else ""
+            did = f"listed all {resource}{everywhere} {number:,} times without a limit{watched}"
+            yield _finding(seen, "list", resource, did)
     for resource, number in gets.most_common():
         if resource in seen.watched_by_operator and number >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
             did = f"read {resource} {number:,} times one by one, although it watches them"

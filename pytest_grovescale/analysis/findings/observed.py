@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...exposition.families import parse
 from ...recording.records import SETTLED, ObjectSeen, Request
 from .. import contention
 from ..api_requests import HARNESS, category_of, counted
@@ -21,6 +22,10 @@ from ..metrics.history import TargetHistory
 from ..recording_index import Contents, PhaseSpan, WatchStory
 from ..result import OPERATOR, WHOLE_PHASE, PhaseResult, TestResult
 from ..run_metrics import WINDOW
+
+RECONCILES = "controller_runtime_reconcile_total"
+
+READY = "status.conditions[type=Ready].status"
 
 CLEAN_UP = "clean-up"
 """Label of the harness's mark around the removal of a test's namespace."""
@@ -54,6 +59,10 @@ class Sent(NamedTuple):
     category: str
     changes: bool
     """Whether it is a successful write, which may have changed an object."""
+    unlimited: bool
+    """Whether it is a LIST without a limit."""
+    path: str
+    """Of a request for no resource."""
 
     @property
     def object(self) -> ObjectId:
@@ -92,6 +101,37 @@ class Life(NamedTuple):
     @property
     def deletion_asked(self) -> bool:
         return any("metadata.deletionTimestamp" in event.fields for event in self.events)
+
+    @property
+    def controlled(self) -> bool | None:
+        """Whether one of its owners is its controller; None where the recording does not say."""
+        return next((event.controlled for event in reversed(self.events) if event.controlled is not None), None)
+
+    def finalizers_at(self, at: int) -> list[str]:
+        """Return its finalizers at a moment."""
+        before = (event.finalizers for event in reversed(self.events) if event.at <= at)
+        return next((names for names in before if names is not None), [])
+
+    def deleting(self, at: int) -> bool:
+        """Return whether its deletion had been asked for by a moment."""
+        return any("metadata.deletionTimestamp" in event.fields for event in self.events if event.at <= at)
+
+    def changed_in(self, start: int, end: int) -> bool:
+        """Return whether it changed in a time."""
+        return any(start <= event.at <= end for event in self.events)
+
+    def field(self, path: str, at: int) -> Any:
+        """Return the value of a kept field at a moment; None without one."""
+        before = next((event for event in reversed(self.events) if event.at <= at), None)
+        return None if before is None else before.fields.get(path)
+
+    def numbers(self, at: int) -> dict[str, str | int]:
+        """Return its numbers, phases and conditions at a moment."""
+        found: dict[str, str | int] = {}
+        for event in self.events:
+            if event.at <= at:
+                found |= event.numbers
+        return found
 
     def gone_at(self) -> int | None:
         """Return when it was seen to be gone; None while it exists."""
@@ -213,6 +253,14 @@ class Observed:
             if one.verb == "watch" and one.user == self.operator and one.code < 400
         )
 
+    def open_watches(self, at: int) -> Counter[str]:
+        """Return resource → how many watches of the operator were open at a moment, of those begun in the recording."""
+        begun: Counter[str] = Counter()
+        for one in self.contents.requests:
+            if one.verb == "watch" and one.user == self.operator and one.code < 400 and one.at <= at:
+                begun[one.qualified] += 1 if one.stage == "ResponseStarted" else -1
+        return begun
+
     @functools.cached_property
     def lives(self) -> dict[str, list[Life]]:
         """Resource → the objects that were in a watched collection, by each watch's first event of them."""
@@ -248,6 +296,42 @@ class Observed:
             if one.code == HTTPStatus.CREATED and not one.subresource and one.name:
                 found[one.resource].add(one.object)
         return {resource: frozenset(names) for resource, names in found.items()}
+
+    def made_by_operator(self, life: Life) -> bool:
+        """Return whether the operator made an object while it was under test, as far as log and watch show."""
+        if (life.namespace, life.name) in self.made.get(life.resource, ()):
+            return True
+        return life.complete and life.resource in self.made_unnamed and life.events[0].at >= self.begin
+
+    @functools.cached_property
+    def writes_by_object(self) -> Mapping[tuple[str, ObjectId], Sequence[Sent]]:
+        """(resource, object) → the successful writes of anyone that name it, in order."""
+        found: dict[tuple[str, ObjectId], list[Sent]] = defaultdict(list)
+        for one in self.all_requests:
+            if one.changes and one.name:
+                found[one.resource, one.object].append(one)
+        return found
+
+    def writers(self, life: Life) -> Counter[str]:
+        """Return user → how often it changed an object, its create and its deletion left out."""
+        sent = self.writes_by_object.get((life.resource, (life.namespace, life.name)), ())
+        return Counter(one.user for one in sent if one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED)
+
+    def role(self, user: str) -> str:
+        """Return the role of a user name, as ``kube-scheduler``; itself without one."""
+        return next((role for role, name in self.test.identities.items() if name == user), user)
+
+    @functools.cached_property
+    def workload_changes(self) -> list[int]:
+        """When the harness began to change the workload, in order, and when phases began."""
+        marks = [mark.at for mark in self.contents.marks if mark.label in _WORKLOAD and mark.state != "end"]
+        return sorted([*marks, *(span.start for span in self.spans)])
+
+    @functools.cached_property
+    def workload_deleted(self) -> int | None:
+        """When the harness first asked for a deletion of its workload; None: never."""
+        marks = (mark.at for mark in self.contents.marks if mark.label == "delete" and mark.state != "end")
+        return next(marks, None)
 
     @functools.cached_property
     def made_unnamed(self) -> frozenset[str]:
@@ -325,6 +409,16 @@ class Observed:
         return sorted(event.at for life in lives for event in life.events if not event.initial)
 
     @functools.cached_property
+    def reconciled(self) -> int:
+        """Number of reconciles from the first scrape to the last, by the operator's own count; 0 without one."""
+        if self.target is None or self.first_scrape is None:
+            return 0
+        own = [series for series in self.target.series if parse(series).name == RECONCILES]
+        first, last = self.first_scrape, len(self.target.moments) - 1
+        grown = ((self.target.value(one, last) or 0) - (self.target.value(one, first) or 0) for one in own)
+        return max(0, round(sum(grown)))
+
+    @functools.cached_property
     def objects(self) -> int:
         """Number of objects that figures are related to: the largest count of a milestone, or of one resource."""
         return max(self.test.objects or 0, *(len(lives) for lives in self.lives.values()), 1)
@@ -381,6 +475,8 @@ def _sent(one: Request, offset: int) -> Sent:
         code=one.code,
         category=category_of(one),
         changes=changes_object(one),
+        unlimited=one.unlimited,
+        path=one.path,
     )
 
 

@@ -4,19 +4,26 @@ Each costs the API server, etcd or both, and the client-side rate limit delays t
 An update without a change is answered without a new resourceVersion and seen by no watch: the log has more successful
 writes to an object than the watch has changes of it.
 (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions)
+One that changes a time, a counter of attempts or the order of a list is a new version for everyone who watches, and no
+news for anyone; a time that is rounded hides that for as long as its step.
 
 No false alarm: only objects of which a watch without a gap has shown the beginning, and only until their deletion;
-where others wrote to them too, only writes that exceed all changes are counted.
+where others wrote to them too, only writes that exceed all changes are counted. A time that changes together with
+anything else is news, and so is a generation that was observed.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from itertools import pairwise
+from statistics import median
 
+from ... import durations
+from ...recording.records import Difference, DifferenceKind
 from ..result import Finding
-from .observed import Life, ObjectId, Observed, Sent
+from .observed import Life, Observed
 
 ID = "wasted-writes"
 
@@ -24,23 +31,27 @@ _LEAST = 5
 _SHARE = 0.1
 """Of the operator's writes to a kind."""
 
+_TRIVIAL: Mapping[DifferenceKind, str] = {
+    "time": "times",
+    "counter": "counters of attempts",
+    "order": "the order of a list",
+    "bookkeeping": "times, counters and orders",
+}
+"""Kinds of changes that are no news of the object → in words."""
+
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with writes without effect, and one for repeated deletions."""
     if not seen.operator:
         return
-    by_object: dict[tuple[str, ObjectId], list[Sent]] = defaultdict(list)
-    for one in seen.all_requests:
-        if one.changes and one.name:
-            by_object[one.resource, one.object].append(one)
     for resource, lives in sorted(seen.lives.items()):
-        yield from _without_effect(seen, resource, lives, by_object)
+        yield from _without_effect(seen, resource, lives)
+        yield from _bookkeeping(seen, resource, lives)
+        yield from _coarse(seen, resource, lives)
     yield from _deletions(seen)
 
 
-def _without_effect(
-    seen: Observed, resource: str, lives: list[Life], by_object: dict[tuple[str, ObjectId], list[Sent]]
-) -> Iterator[Finding]:
+def _without_effect(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
     names = Counter((life.namespace, life.name) for life in lives)
     nothing: Counter[str] = Counter()
     total = 0
@@ -53,7 +64,7 @@ def _without_effect(
         leaving = next((e.at for e in events if e.change == "deleted" or "metadata.deletionTimestamp" in e.fields), 0)
         own = [
             one
-            for one in by_object.get((resource, key), [])
+            for one in seen.writes_by_object.get((resource, key), ())
             if one.user == seen.operator
             and one.verb not in ("delete", "create")
             and one.code != HTTPStatus.CREATED  # an apply that made the object
@@ -79,6 +90,62 @@ def _without_effect(
         evidence=(example,),
         check="api_requests(phase=…, max=…)",
     )
+
+
+def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
+    """Yield a finding for writes that changed nothing but times, counters of attempts, or the order of a list."""
+    changed: list[Difference] = []
+    periods: list[float] = []
+    total = wasted = 0
+    for life in lives:
+        writers = seen.writers(life)
+        own = writers[seen.operator]
+        trivial = [(event.at, event.difference) for event in life.events if seen.begin <= event.at < seen.end]
+        only = [(at, one) for at, one in trivial if one is not None and one.kind in _TRIVIAL]
+        # Writes of others may be those: only what they cannot be counts.
+        count = min(own, max(0, len(only) - (writers.total() - own)))
+        total += own
+        wasted += count
+        if count:
+            changed += [one for _, one in only]
+            periods += [(after - before) / 1e9 for (before, _), (after, _) in pairwise(only)]
+    if wasted < _LEAST or wasted < _SHARE * total:
+        return
+    what = " and ".join(_TRIVIAL[kind] for kind in sorted({one.kind for one in changed}))
+    paths = Counter(path for one in changed for path in one.paths)
+    idle = max((window.seconds for window in seen.idle_windows), default=0.0)
+    yield Finding(
+        id=ID,
+        severity="waste",
+        text=f"{wasted:,} of {total:,} writes of the operator to {resource} changed nothing but {what}"
+        f" ({', '.join(path for path, _ in paths.most_common(2))})",
+        evidence=(
+            *([f"one object was written so every {median(periods):.3g} s"] if periods else []),
+            f"a write less often than every {idle:.0f} s, the longest time without any change, would not show",
+        ),
+        check="noop_writes(max=0)",
+    )
+
+
+def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
+    """Yield a note for each time of a status that is rounded: its next step is beyond the run."""
+    steps: dict[str, list[int]] = defaultdict(list)
+    for life in lives:
+        if seen.writers(life)[seen.operator]:
+            for event in life.events:
+                for path, step in event.coarse.items():
+                    steps[path].append(step)
+    longest = max((window.seconds for window in seen.idle_windows), default=0.0)
+    for path, found in sorted(steps.items()):
+        step = min(found)
+        if len(found) >= _LEAST and longest < 2 * step:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"{path} of {resource} is a time in steps of {durations.text(step)}: a write at each step would"
+                f" not show in this run, whose longest time without any change was {longest:.0f} s",
+                check="noop_writes(max=0)",
+            )
 
 
 def _deletions(seen: Observed) -> Iterator[Finding]:

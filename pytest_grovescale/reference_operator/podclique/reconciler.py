@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Container
 from functools import partial
 
@@ -12,7 +13,7 @@ from ..api_errors import ApiError
 from ..caches import Caches
 from ..controller import DONE, Controller, Result
 from ..counts import Counts
-from ..defects import NOOP_CPU_10, RELIST
+from ..defects import NOOP_CPU_10, RELIST, REPLACED_PODS, SERIAL_CREATES
 from ..fan_out import fan_out
 from ..objects import Pod, PodClique
 from ..reads import PodSelection, Reads, SetReader
@@ -30,6 +31,10 @@ from .status import gated, settled, urgent, wanted_status
 REPEATED_SHARE = 0.27
 # How long a clique leaves its pods to the set's deletion of all pods before it checks again.
 _BULK_DELETE_CHECK_S = 5.0
+
+
+_PAUSE_S = 0.025
+"""Pause after each pod of defect serial-creates."""
 
 
 class CliqueReconciler:
@@ -58,6 +63,8 @@ class CliqueReconciler:
         self._counts = counts
         self._bulk_deletions = bulk_deletions
         self._controller = controller
+        self._one_create = asyncio.Lock()
+        self._replaced: set[str] = set()
 
     async def __call__(self, key: str) -> Result:
         clique = self._caches.cliques.store.get(key)
@@ -121,7 +128,20 @@ class CliqueReconciler:
         reads.forget_pods()
         pods, limit = self._caches.pods, self._settings.concurrency
         await fan_out((partial(self._writer.delete, pods, pod) for pod in todo.delete), limit)
-        await fan_out((partial(self._writer.create, pods, pod_body(clique, pcs, n)) for n in todo.create), limit)
+        if SERIAL_CREATES in self._settings.defects:
+            # Defect serial-creates: a client that may send one request at a time.
+            for n in todo.create:
+                async with self._one_create:
+                    await self._writer.create(pods, pod_body(clique, pcs, n))
+                    await asyncio.sleep(_PAUSE_S)
+            return
+        bodies = [pod_body(clique, pcs, n) for n in todo.create]
+        if REPLACED_PODS in self._settings.defects and clique.uid not in self._replaced:
+            # Defect replaced-pods: the hash is that of a template without its defaults.
+            self._replaced.add(clique.uid)
+            for body in bodies:
+                body["metadata"]["labels"] = {**body["metadata"]["labels"], naming.TEMPLATE_HASH: "undefaulted"}
+        await fan_out((partial(self._writer.create, pods, body) for body in bodies), limit)
 
     async def _open_gates(self, clique: PodClique, reads: Reads) -> None:
         """Remove the gates of pods in an initialised gang, once all cliques they start after are available."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 
 from .. import naming
 from ..caches import Cached
-from ..defects import ORPHAN
+from ..defects import ORPHAN, WRONG_OWNER
 from ..objects import Autoscaler, AutoScaling, PodCliqueSet, Role, Service
 from ..owned import Body
 from .component import Workshop, replica_of
@@ -132,6 +133,7 @@ class HeadlessServices:
         self._services = workshop.caches.services
         # Defect orphan: no owner reference, so it is never deleted.
         self._orphans = ORPHAN in workshop.settings.defects
+        self._wrong_owner = WRONG_OWNER in workshop.settings.defects
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
         shop = self._workshop
@@ -153,7 +155,7 @@ class HeadlessServices:
         return None
 
     def _child(self, pcs: PodCliqueSet, name: str) -> Service | None:
-        if self._orphans:
+        if self._orphans or self._wrong_owner:
             return self._services.store.get(f"{pcs.namespace}/{name}")
         return self._workshop.child(self._services, pcs, name)
 
@@ -162,6 +164,10 @@ class HeadlessServices:
         metadata = self._workshop.metadata(pcs, name, self.name, replica)
         if self._orphans:
             del metadata["ownerReferences"]
+        if self._wrong_owner:
+            # Defect wrong-owner: the garbage collector removes what has an owner that does not exist.
+            gone = {**metadata["ownerReferences"][0], "uid": str(uuid.uuid4()), "controller": False}
+            metadata["ownerReferences"] = [gone]
         return {
             "metadata": metadata,
             "spec": {

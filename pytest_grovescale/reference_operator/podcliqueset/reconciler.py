@@ -11,7 +11,7 @@ import msgspec
 from .. import naming
 from ..api_errors import ApiError
 from ..controller import DONE, Result
-from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT
+from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT, STALE_STATUS
 from ..objects import PodCliqueSet
 from ..reads import PodSelection
 from ..status_timing import StatusTiming
@@ -128,6 +128,9 @@ class SetReconciler:
             for condition in wanted.conditions:
                 condition.message = f"observed at {time.time_ns()}"
             current = msgspec.structs.replace(current, status=type(wanted)())
+        if STALE_STATUS in shop.settings.defects:
+            # Defect stale-status: written when the status is made, and never again.
+            wanted.observed_generation = current.status.observed_generation or wanted.observed_generation
         final = settled(current, wanted) or urgent(current, wanted)
         delay = self._timing.delay(pcs.uid, current.status, wanted, settled=final)
         if delay == 0:

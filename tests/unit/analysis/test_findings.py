@@ -346,6 +346,7 @@ def test_renewals_of_a_lease(every: int, wrong: bool) -> None:
 def test_watches_that_are_opened_again() -> None:
     sim = settled()
     poll(sim, DEPLOYED + 2000, IDLE, 2000, verb="watch", stage="ResponseStarted")
+    poll(sim, DEPLOYED + 3000, IDLE, 2000, verb="watch", stage="ResponseComplete")
     assert ids(sim) == {"housekeeping"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -110,17 +112,19 @@ def test_numbers_phases_and_conditions_that_changed() -> None:
     assert facts(old, new).numbers == {"status.conditions[type=Ready].status": "True"}
 
 
-@pytest.mark.parametrize(
-    ("stamp", "quantum"),
-    [("2026-01-01T10:11:00Z", 60), ("2026-01-01T10:00:00Z", 3600), ("2026-01-01T00:00:00Z", 86_400), ("x", 0),
-     ("2026-01-01T10:11:12Z", 0), ("2026-13-01T10:11:00Z", 0)],
-)  # fmt: skip
-def test_times_of_coarse_resolution(stamp: str, quantum: int) -> None:
-    found = facts(status(last="2026-01-01T09:09:09Z"), status(last=stamp))
-    assert found.coarse == ({"status.last": quantum} if quantum else {})
-    if quantum:
-        assert found.difference is not None
-        assert found.difference.quantum == quantum
+def test_times_that_are_rounded() -> None:
+    def at(offset_s: float, unit: str) -> str:
+        moment = datetime.fromtimestamp(time.time() - offset_s, UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:00Z" if unit == "minute" else "%Y-%m-%dT%H:%M:%SZ")
+
+    def coarse(stamp: str) -> dict[str, int]:
+        return facts(status(last="2026-01-01T09:09:09Z"), status(last=stamp)).coarse
+
+    long_ago = datetime.fromtimestamp(0, UTC).isoformat()
+    assert coarse(long_ago) == coarse("x") == coarse(at(0, "second")) == {}
+    # Within the first seconds of a minute it cannot be told.
+    assert coarse(at(0, "minute")) in ({}, {"status.last": 60}, {"status.last": 3600})
+    assert coarse(at(10, "minute")) in ({"status.last": 60}, {"status.last": 3600}, {})
 
 
 def test_secrets_are_not_compared() -> None:

@@ -1,0 +1,67 @@
+"""What the operator's log says of it: panics that were recovered, one error again and again, more than anyone reads.
+
+controller-runtime recovers panics of reconcilers and retries them
+(https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/controller#Options, `RecoverPanic`), and so do most frameworks:
+the process stays up, its probes are green, and the object is never reconciled. A log that grows by kilobytes for each
+reconcile costs CPU to write, and a log store to keep.
+
+No false alarm: what counts as a panic is how runtimes report one, not the word, and of other exceptions three stacks
+have to be there; errors that pass by themselves (conflicts, objects that exist already or no longer) are left out, and
+one error has to repeat twenty times and be as many as a tenth of the reconciles; a log is too long from four kilobytes
+for each reconcile and object on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..result import Finding
+from .observed import Observed
+
+ID = "operator-log"
+
+LINES = "log-lines"
+"""Label of the harness's mark: how many lines the operator has logged."""
+BYTES = "log-bytes"
+PANICS = "log-panics"
+"""Its detail names the first lines: ``operator.log:12``."""
+TRACES = "log-traces"
+"""Stacks of exceptions; its detail names the first lines."""
+ERRORS = "log-errors"
+"""The most frequent error; its detail is the first of them, redacted."""
+
+_LEAST_TRACES = 3
+_LEAST_ERRORS = 20
+_SHARE = 0.1
+_BYTES_EACH = 4096
+_LEAST_BYTES = 256 << 10
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for panics, for an error that repeats, and for a log that grows with the work."""
+    marks = {mark.label: mark for mark in seen.contents.marks if mark.label in (LINES, BYTES, PANICS, TRACES, ERRORS)}
+    for label, least, what in ((PANICS, 1, "panic"), (TRACES, _LEAST_TRACES, "stack trace")):
+        if (mark := marks.get(label)) is not None and mark.count >= least:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the operator's log has {mark.count:,} {what}{'s' * (mark.count != 1)}",
+                evidence=(mark.detail,),
+            )
+    done = seen.reconciled
+    if (errors := marks.get(ERRORS)) is not None and errors.count >= max(_LEAST_ERRORS, _SHARE * done):
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"the operator logged the same error {errors.count:,} times",
+            evidence=(errors.detail,),
+        )
+    size = marks.get(BYTES)
+    if size is not None and size.count >= max(_LEAST_BYTES, _BYTES_EACH * max(done, seen.objects)):
+        lines = marks[LINES].count if LINES in marks else 0
+        each = f", {size.count / done:,.0f} bytes for each of {done:,} reconciles" if done else ""
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"the operator logged {size.count / 1e6:,.1f} MB in {lines:,} lines{each}",
+        )

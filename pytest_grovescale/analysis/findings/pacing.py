@@ -1,0 +1,163 @@
+"""An operator that waits between two requests although nothing keeps it: pauses, one at a time, deletions that linger.
+
+A pause or a private rate limit after each object makes a deployment's time proportional to its size, on any machine.
+Deletions one at a time, each waiting for the one before, do the same at the end. A finalizer that is looked at again
+after a fixed time, instead of when the last child is gone, holds every object for that long.
+
+No false alarm: a pause shows as a *least* distance between requests, which load only makes longer: nine of ten
+distances have to be near the median, while the operator uses less than half a core and has nothing under way. What
+waits for the object before to become Ready (an ordered start), and ordinals from the last to the first, are by design.
+A rate limit that the client's own metrics show is named by `workers`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median, quantiles
+
+from ..result import OPERATOR, Finding
+from .observed import READY, Life, Observed, Sent, Span, during
+
+ID = "pacing"
+
+_LEAST = 20
+_PAUSE_S = 0.008
+_STEADY = 0.6
+"""Share of the median distance that nine of ten have to have at least."""
+_LEAST_S = 1.0
+_SHARE = 0.2
+_WORKING = 0.5
+"""Share of a core from which on an operator is busy."""
+_SERIAL = 0.9
+_LATE_S = 0.9
+_LATE_OBJECTS = 5
+_FOREIGN = ("foregroundDeletion", "orphan")
+_ORDINAL = re.compile(r"-(\d+)$")
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for paced requests, for serial deletions, and for finalizers that are removed late."""
+    if not seen.operator or not seen.log_whole:
+        return
+    for rule in (_paced, _one_by_one):
+        found = (one for span in seen.spans if not _busy(seen, span) for one in rule(seen, span))
+        yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
+    yield from _late(seen)
+
+
+def _busy(seen: Observed, span: Span) -> bool:
+    cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
+    return cpu is None or seen.contended(span) or cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds > _WORKING
+
+
+def _groups(seen: Observed, span: Span, *verbs: str) -> dict[str, list[Sent]]:
+    found: dict[str, list[Sent]] = defaultdict(list)
+    for one in seen.requests:
+        if one.verb in verbs and not one.refused and during(one, span):
+            found[one.what].append(one)
+    return {what: sent for what, sent in found.items() if len(sent) >= _LEAST}
+
+
+def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+    if any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks):
+        return
+    for what, sent in _groups(seen, span, "create", "update", "patch", "delete").items():
+        pauses = [(after.received - before.completed) / 1e9 for before, after in pairwise(sent)]
+        least, middle = quantiles(pauses, n=10)[0], median(pauses)
+        lasts = (sent[-1].completed - sent[0].received) / 1e9
+        if least < max(_PAUSE_S, _STEADY * middle) or lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
+            continue
+        if not _follows(seen, sent):
+            yield (
+                lasts,
+                Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"in {span.phase.name} the operator sent {len(sent):,} {what} one at a time,"
+                    f" {middle * 1e3:.3g} ms after the answer to the one before, for {lasts:.1f} s: a pause, or a rate"
+                    " limit of its own",
+                    evidence=(
+                        f"nine of ten pauses are longer than {least * 1e3:.3g} ms; it used less than half a core",
+                    ),
+                ),
+            )
+
+
+def _follows(seen: Observed, sent: Sequence[Sent]) -> bool:
+    """Return whether most of these came right after an object of the kind had become Ready, or was gone."""
+    moments = sorted(
+        event.at
+        for life in seen.lives.get(sent[0].resource, ())
+        for before, event in pairwise(life.events)
+        if event.change == "deleted" or before.fields.get(READY) != event.fields.get(READY) == "True"
+    )
+    after = sum(any(before.completed < at <= one.received for at in moments) for before, one in pairwise(sent))
+    return after >= _SERIAL * (len(sent) - 1)
+
+
+def _one_by_one(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+    for sent in _groups(seen, span, "delete").values():
+        first: dict[tuple[str, str], Sent] = {}
+        for one in sent:
+            first.setdefault(one.object, one)
+        gone = {(life.namespace, life.name): life.gone_at() for life in seen.lives.get(sent[0].resource, ())}
+        order = list(first.values())
+        waits = sum((gone.get(before.object) or 2**63) <= after.received for before, after in pairwise(order))
+        lasts = (order[-1].completed - order[0].received) / 1e9
+        long = lasts >= max(_LEAST_S, _SHARE * span.phase.seconds)
+        if len(order) >= _LEAST and waits >= _SERIAL * (len(order) - 1) and long and not _descending(order):
+            yield (
+                lasts,
+                Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"in {span.phase.name} the operator deleted {len(order):,} {sent[0].resource} one after the"
+                    f" other, each when the one before was gone: {lasts:.1f} s",
+                    check='phase.milestone("gone", …, max=…)',
+                ),
+            )
+
+
+def _descending(order: Sequence[Sent]) -> bool:
+    numbers = [int(found[1]) for one in order if (found := _ORDINAL.search(one.name))]
+    return len(numbers) == len(order) and numbers == sorted(numbers, reverse=True)
+
+
+def _late(seen: Observed) -> Iterator[Finding]:
+    children: dict[str, list[Life]] = defaultdict(list)
+    for lives in seen.lives.values():
+        for life in lives:
+            if life.owner:
+                children[life.owner].append(life)
+    for resource, lives in sorted(seen.lives.items()):
+        waits = [wait for life in lives if (wait := _wait(seen, life, children[life.uid])) is not None]
+        if len(waits) < _LATE_OBJECTS:
+            continue
+        least = quantiles(waits, n=10)[0]
+        if least >= _LATE_S:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"{len(waits):,} {resource} were held by a finalizer for {median(waits):.1f} s after the last of"
+                " what they own was gone, and the operator did nothing",
+                evidence=(f"nine of ten for more than {least:.1f} s",),
+                check='phase.milestone("gone", …, max=…)',
+            )
+
+
+def _wait(seen: Observed, life: Life, children: Sequence[Life]) -> float | None:
+    """Return how long the operator's finalizer held an object that owned nothing any more, s."""
+    asked = next((event.at for event in life.events if "metadata.deletionTimestamp" in event.fields), None)
+    gone = life.gone_at()
+    if asked is None or gone is None or not life.finalizers_at(asked) or gone > seen.end:
+        return None
+    if any(name in _FOREIGN for name in life.finalizers_at(asked)):
+        return None
+    span = next((span for span in seen.spans if span.start <= asked < span.end), None)
+    left = [child.gone_at() for child in children]
+    if span is None or _busy(seen, span) or None in left:
+        return None
+    return (gone - max([asked, *(at for at in left if at is not None)])) / 1e9

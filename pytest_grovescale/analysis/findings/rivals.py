@@ -1,0 +1,64 @@
+"""A field that goes back and forth: two writers, each of which puts its own value where the other's was.
+
+Two controllers of one operator, or the operator and something else (an autoscaler, a user's tool), own the same field
+and do not know of each other; each write wakes the other one. Server-side apply names such conflicts
+(https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts); plain updates and merge patches do not.
+
+No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
+an earlier value. A field has to return to its value before three times on one object, or twice on each of three, and
+the operator has to be one of its writers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from ..result import Finding
+from .observed import Life, Observed
+
+ID = "rival-writers"
+
+_ON_ONE = 3
+_ON_EACH = 2
+_OBJECTS = 3
+_WANTED = ("metadata.", "spec.")
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind and field that goes back and forth."""
+    if not seen.operator or not seen.log_whole:
+        return
+    for _, lives in sorted(seen.lives.items()):
+        fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
+        for life in lives:
+            writers = seen.writers(life)
+            if writers[seen.operator] < _ON_EACH:
+                continue
+            for path, times in _returns(seen, life).items():
+                fields[path].append((times, life))
+        for path, found in sorted(fields.items()):
+            often = sum(times >= _ON_EACH for times, _ in found)
+            times, most = max(found, key=lambda one: one[0])
+            if times >= _ON_ONE or often >= _OBJECTS:
+                yield _finding(seen, path, often, times, most)
+
+
+def _returns(seen: Observed, life: Life) -> Counter[str]:
+    back: Counter[str] = Counter()
+    for event in life.events:
+        if event.difference is not None and seen.begin <= event.at < seen.end:
+            back.update(path for path in event.difference.back if path.startswith(_WANTED))
+    return back
+
+
+def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) -> Finding:
+    others = sorted(user for user, number in seen.writers(most).items() if user != seen.operator and number > 1)
+    who = f"the operator and {seen.role(others[0])} overwrite each other" if others else "it overwrites itself"
+    return Finding(
+        id=ID,
+        severity="defect",
+        text=f"{path} of {objects:,} {most.resource} goes back and forth between values: {who}",
+        evidence=(f"{most.namespace}/{most.name}: back to the value before {times:,} times".lstrip("/"),),
+        check="noop_writes(max=0)",
+    )

@@ -1,0 +1,361 @@
+"""What rules find in how objects change: recordings with one thing wrong each, and almost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
+
+from .simulated import PODS, Simulation
+from .test_findings import DELETED, DEPLOYED, IDLE, N, found, ids, made, poll, seen, settled
+
+CLIQUES = WatchSpec(resource="cliques.a.io", path="/apis/a.io/v1/namespaces/t/cliques")
+LEASES = WatchSpec(
+    resource="leases.coordination.k8s.io",
+    path="/apis/coordination.k8s.io/v1/namespaces/op/leases",
+    field_selector="metadata.name=op",
+)
+DELETION = {"verb": "delete", "resource": "cliques", "group": "a.io", "namespace": "t"}
+LEASE = {"group": "coordination.k8s.io", "resource": "leases", "namespace": "op", "name": "op"}
+
+
+def clique(sim: Simulation, name: str, ms: float, *, finalizers: tuple[str, ...] = (), **parts: Any) -> None:
+    """The operator makes an object of its own kind, and the watch shows it."""
+    if CLIQUES not in sim.watch_ids:
+        sim.watch(CLIQUES, 6)
+    sim.request(ms, verb="create", resource="cliques", group="a.io", namespace="t", name=name, code=201)
+    shown(sim, name, ms + 10, "added", owner="uid-pcs", finalizers=list(finalizers), **parts)
+
+
+def shown(sim: Simulation, name: str, ms: float, change: Any = "modified", **parts: Any) -> None:
+    watch = sim.watch_ids[CLIQUES]
+    sim.add(
+        rec.ObjectSeen(at=sim.at(ms), watch=watch, change=change, name=name, namespace="t", uid=f"uid-{name}", **parts)
+    )
+
+
+def written(
+    sim: Simulation, name: str, ms: float, kind: rec.DifferenceKind, *, user: str = "operator", **parts: Any
+) -> None:
+    """Someone writes an object, and the watch shows what that changed."""
+    sim.request(
+        ms, user=user, verb="patch", resource="cliques", group="a.io", namespace="t", name=name, subresource="status"
+    )
+    shown(sim, name, ms + 10, difference=rec.Difference(kind=kind, **parts))
+
+
+def gone(sim: Simulation) -> None:
+    """All cliques are deleted with the workload."""
+    last = {record.name: record for _, _, record in sim.items if isinstance(record, rec.ObjectSeen)}
+    for name, record in last.items():
+        if record.watch == sim.watch_ids[CLIQUES] and record.change != "deleted":
+            shown(sim, name, DELETED - 500, "deleted")
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "wrong"),
+    [
+        ("time", "operator", True),
+        ("counter", "operator", True),
+        ("order", "operator", True),
+        ("bookkeeping", "operator", True),
+        ("content", "operator", False),
+        ("generation", "operator", False),
+        # The operator wrote as often, and may have written what was news.
+        ("time", "harness", False),
+    ],
+)
+def test_writes_of_times_counters_and_orders_only(kind: rec.DifferenceKind, user: str, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        clique(sim, f"c-{number}", 200)
+        for ms in (300, 400, 500):
+            written(sim, f"c-{number}", ms + number, kind, user=user, paths=["status.last"])
+    gone(sim)
+    assert ids(sim) == ({"wasted-writes"} if wrong else set())
+    if wrong:
+        (one,) = found(sim)
+        assert one.text.startswith("9 of 9")
+        assert "status.last" in one.text
+
+
+def test_a_rounded_time_is_a_note() -> None:
+    sim = settled()
+    for number in range(5):
+        clique(sim, f"c-{number}", 200)
+        sim.request(300, verb="patch", resource="cliques", group="a.io", namespace="t", name=f"c-{number}")
+        shown(sim, f"c-{number}", 310, coarse={"status.last": 60})
+    gone(sim)
+    assert ids(sim) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "times", "writer", "wrong"),
+    [
+        ("metadata.labels.mode", 4, "operator", True),
+        ("spec.replicas", 4, "operator", True),
+        ("spec.replicas", 1, "operator", False),
+        # A status returns to what it was when the world does.
+        ("status.ready", 4, "operator", False),
+        # Nobody else's fight is the operator's.
+        ("spec.replicas", 4, "harness", False),
+    ],
+)
+def test_a_field_that_goes_back_and_forth(path: str, times: int, writer: str, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    for number in range(times):
+        written(sim, "c", 300 + 100 * number, "content", user=writer, paths=[path], back=[path])
+    gone(sim)
+    assert ids(sim) == ({"rival-writers"} if wrong else set())
+
+
+def test_the_other_one_of_a_fight_is_named() -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    for number in range(6):
+        user = ("operator", "kwok")[number % 2]
+        written(sim, "c", 300 + 100 * number, "content", user=user, paths=["spec.n"], back=["spec.n"])
+    gone(sim)
+    (one,) = found(sim)
+    assert "kwok" in one.text
+
+
+@pytest.mark.parametrize("how", ["operator", "collector", "later", "ended", "harness"])
+def test_objects_made_for_nothing(how: str) -> None:
+    sim = settled()
+    user = {"collector": "system:serviceaccount:kube-system:generic-garbage-collector", "harness": "harness"}
+    for number in range(6):
+        clique(sim, f"c-{number}", 200, fields={"status.phase": "Succeeded"} if how == "ended" else {})
+        sent = (IDLE + 500 if how == "later" else 400) + number
+        parts: dict[str, Any] = {
+            "verb": "delete",
+            "resource": "cliques",
+            "group": "a.io",
+            "namespace": "t",
+            "name": f"c-{number}",
+        }
+        sim.request(sent, user=user.get(how, "operator"), **parts)
+        shown(sim, f"c-{number}", sent + 10, "deleted")
+    churned = [one for one in found(sim) if one.id == "churn"]
+    assert [one.severity for one in churned] == {"operator": ["waste"], "collector": ["defect"]}.get(how, [])
+
+
+def idle_cpu(sim: Simulation) -> None:
+    """The operator uses a twentieth of a core in every phase."""
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.CpuRead) and record.process == "operator":
+            used = record.cpu_ns // 8
+            sim.items[index] = at, order, msgspec.structs.replace(record, cpu_ns=used, waiting_ns=0)
+
+
+@pytest.mark.parametrize(
+    ("pause", "jitter", "wrong"),
+    [(40, 0, True), (40, 15, True), (1, 0, False), (40, 39, False)],
+)
+def test_requests_with_a_pause_after_each(pause: int, jitter: int, wrong: bool) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    ms = 200.0
+    for number in range(60):
+        clique(sim, f"c-{number}", ms)
+        ms += 2 + pause + jitter * ((number * 7) % 11 - 5) / 5
+    gone(sim)
+    assert ids(sim) == ({"pacing"} if wrong else set())
+
+
+def test_what_waits_for_the_one_before_to_be_ready_has_no_pause() -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for number in range(60):
+        clique(sim, f"c-{number}", 200 + 40 * number)
+        shown(sim, f"c-{number}", 235 + 40 * number, fields={"status.conditions[type=Ready].status": "True"})
+    gone(sim)
+    assert "pacing" not in ids(sim)
+
+
+@pytest.mark.parametrize(("order", "wrong"), [(range(30), True), (range(29, -1, -1), False)])
+def test_deletions_one_after_the_other(order: range, wrong: bool) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for number in range(30):
+        clique(sim, f"c-{number}", 200)
+    for position, number in enumerate(order):
+        ms = IDLE + 100 + 120 * position + 3 * (position % 5)
+        parts: dict[str, Any] = {
+            "verb": "delete",
+            "resource": "cliques",
+            "group": "a.io",
+            "namespace": "t",
+            "name": f"c-{number}",
+        }
+        sim.request(ms, **parts)
+        shown(sim, f"c-{number}", ms + 100, "deleted")
+    serial = [one for one in found(sim) if one.id == "pacing" and "one after the other" in one.text]
+    assert bool(serial) == wrong
+
+
+@pytest.mark.parametrize(
+    ("wait", "finalizer", "wrong"), [(2000, "a.io/mine", True), (200, "a.io/mine", False), (2000, "orphan", False)]
+)
+def test_a_finalizer_that_stays_longer_than_needed(wait: int, finalizer: str, wrong: bool) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for number in range(8):
+        clique(sim, f"c-{number}", 200, finalizers=(finalizer,))
+        at = IDLE + 100
+        shown(sim, f"c-{number}", at, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+        shown(sim, f"c-{number}", at + wait + 20 * number, "deleted")
+    assert ids(sim) == ({"pacing"} if wrong else set())
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wrong"),
+    [
+        ({"metadata.generation": 2, "status.observedGeneration": 1}, True),
+        ({"metadata.generation": 2, "status.observedGeneration": 2}, False),
+        ({"metadata.generation": 2}, False),
+        ({"metadata.generation": 2, "status.observedGeneration": 0}, False),
+    ],
+)
+def test_a_generation_that_was_not_observed(numbers: dict[str, str | int], wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    sim.request(300, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name="c")
+    shown(sim, "c", 310, numbers=numbers)
+    gone(sim)
+    assert ids(sim) == ({"stale-status"} if wrong else set())
+
+
+@pytest.mark.parametrize(("ready", "wrong"), [(N, False), (N - 1, True)])
+def test_ready_replicas_that_are_not_the_ready_pods(ready: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 120)
+    sim.request(DEPLOYED - 400, verb="patch", resource="cliques", group="a.io", subresource="status", name="c")
+    shown(sim, "c", DEPLOYED - 300, numbers={"status.readyReplicas": ready})
+    gone(sim)
+    records = [
+        msgspec.structs.replace(record, owner="uid-c", controlled=True, uid=f"uid-{record.name}")
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]
+        else record
+        for record in sim.records()
+    ]
+    severe = {one.id for one in analyse(records).findings if one.severity != "note"}
+    assert severe == ({"stale-status"} if wrong else set())
+
+
+def test_pods_without_a_controller_and_owners_elsewhere() -> None:
+    sim = settled()
+    clique(sim, "c", 120)
+    made(sim, "svc-0", 200, owner="uid-c")
+    gone(sim)
+    seen(sim, "svc-0", DELETED - 500, "deleted")
+    assert ids(sim) == set()
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[CLIQUES]:
+            sim.items[index] = at, order, msgspec.structs.replace(record, namespace="elsewhere")
+    assert "ownership" in ids(sim)
+
+
+def test_restarts_that_nobody_asked_for() -> None:
+    sim = settled()
+    sim.add(
+        rec.Incident(at=sim.at(300), kind="container-restart", subject="operator/pod-a/manager", detail="OOMKilled")
+    )
+    (one,) = found(sim)
+    assert (one.id, one.severity) == ("restarts", "defect")
+    assert "OOMKilled" in one.evidence[0]
+    for state, ms in (("begin", 200), ("end", 400)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    assert found(sim) == []
+
+
+@pytest.mark.parametrize(("lasts", "every", "wrong"), [(15, 2000, False), (2, 2000, True), (15, 14_000, False)])
+def test_a_lease_that_is_renewed_too_late(lasts: int, every: int, wrong: bool) -> None:
+    sim = settled()
+    sim.watch(LEASES, 7)
+    poll(sim, 200, DELETED, every, verb="update", **LEASE)
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(300), watch=sim.watch_ids[LEASES], change="added", name="op", namespace="op", uid="l",
+            fields={"spec.leaseDurationSeconds": lasts},
+        )
+    )  # fmt: skip
+    assert ids(sim) == ({"housekeeping"} if wrong else set())
+
+
+def test_discovery_again_and_again() -> None:
+    sim = settled()
+    poll(sim, 200, 1000, 80, verb="get", resource="", path="/apis")
+    assert ids(sim) == set()
+    poll(sim, 1000, 2000, 80, verb="get", resource="", path="/apis")
+    assert ids(sim) == {"housekeeping"}
+
+
+def test_rights_that_are_asked_for_at_each_turn() -> None:
+    sim = settled()
+    reviews = {"verb": "create", "group": "authorization.k8s.io", "resource": "subjectaccessreviews", "code": 201}
+    poll(sim, 200, 1000, 80, **reviews)
+    assert ids(sim) == set()
+    poll(sim, 1000, 6000, 80, **reviews)
+    assert ids(sim) == {"housekeeping"}
+
+
+def test_an_event_for_each_reconcile() -> None:
+    sim = settled()
+    poll(sim, 200, 5000, 80, verb="create", resource="events", namespace="t", code=201)
+    assert ids(sim) == {"housekeeping"}
+
+
+@pytest.mark.parametrize(("number", "unlimited", "wrong"), [(4, True, True), (4, False, False), (2, True, False)])
+def test_lists_of_everything(number: int, unlimited: bool, wrong: bool) -> None:
+    sim = settled(40)
+    poll(sim, 200, 200 + 100 * number, 100, resource="pods", unlimited=unlimited)
+    assert ids(sim) == ({"needless-reads"} if wrong else set())
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_watches_that_stay_open(ended: bool) -> None:
+    sim = settled()
+    watch: dict[str, Any] = {"verb": "watch", "resource": "pods", "namespace": "t"}
+    for number in range(6):
+        sim.request(300 + number, stage="ResponseStarted", **watch)
+        if ended:
+            sim.request(DELETED - 100, stage="ResponseComplete", **watch)
+    assert ids(sim) == (set() if ended else {"initial-state"})
+
+
+@pytest.mark.parametrize(("threads", "wrong"), [(400, True), (60, False)])
+def test_threads_that_stay_by_the_kernels_count(threads: int, wrong: bool) -> None:
+    sim = settled()
+    for ms, edge, number in ((90, "start:deploy", 20), (DELETED + 900, rec.SETTLED, threads)):
+        sim.add(
+            rec.CpuRead(
+                at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, rss_bytes=1, edge=edge, threads=number,
+                files=5, sockets=5,
+            )
+        )  # fmt: skip
+    assert ids(sim) == ({"initial-state"} if wrong else set())
+
+
+@pytest.mark.parametrize(
+    ("label", "count", "severity"),
+    [
+        ("log-panics", 1, "defect"),
+        ("log-traces", 1, None),
+        ("log-traces", 3, "defect"),
+        ("log-errors", 10, None),
+        ("log-errors", 40, "waste"),
+        ("log-bytes", 10_000, None),
+        ("log-bytes", 2_000_000, "waste"),
+    ],
+)
+def test_what_the_log_says(label: str, count: int, severity: str | None) -> None:
+    sim = settled()
+    sim.add(rec.Mark(at=sim.at(DELETED + 950), label=label, count=count, detail="operator.log:7"))
+    assert [one.severity for one in found(sim) if one.id == "operator-log"] == ([severity] if severity else [])
