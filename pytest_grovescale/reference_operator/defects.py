@@ -109,7 +109,7 @@ KNOWN: Mapping[str, str] = {
     WIDE_LIST: "each reconcile of a set lists all pods of the cluster, without a limit",
     DISCOVERY: "each reconcile of a set asks the API server for the kinds that it serves",
     WATCH_LEAK: "a watch is opened for each PodClique and never closed",
-    LATE_FINALIZER: "a PodClique that is deleted is looked at two seconds later",
+    LATE_FINALIZER: "a PodClique whose last pod is gone is looked at two seconds later",
     SERIAL_CREATES: "pods are created one after the other, with a pause of 25 ms after each",
     REPLACED_PODS: "the first pods of a PodClique get a wrong template hash, and are deleted and made again",
     STALE_STATUS: "a PodCliqueSet's observedGeneration stays at the first one",

@@ -76,6 +76,8 @@ class FlawedReconciles:
             or clique.uid in self._late
         ):
             return None
+        if self._caches.pods.owned_by(clique):
+            return None
         self._late.add(clique.uid)
         return Result(requeue_after=_LATE_S)
 

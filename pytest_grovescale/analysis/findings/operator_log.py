@@ -7,7 +7,7 @@ reconcile costs CPU to write, and a log store to keep.
 
 No false alarm: what counts as a panic is how runtimes report one, not the word, and of other exceptions three stacks
 have to be there; errors that pass by themselves (conflicts, objects that exist already or no longer) are left out, and
-one error has to repeat twenty times and be as many as a tenth of the reconciles; a log is too long from four kilobytes
+one error has to repeat twenty times and be as many as a tenth of the reconciles; a log is too long from two kilobytes
 for each reconcile and object on.
 """
 
@@ -33,7 +33,7 @@ ERRORS = "log-errors"
 _LEAST_TRACES = 3
 _LEAST_ERRORS = 20
 _SHARE = 0.1
-_BYTES_EACH = 4096
+_BYTES_EACH = 2048
 _LEAST_BYTES = 256 << 10
 
 
