@@ -134,12 +134,16 @@ class ExpositionError(GrovescaleError):
 
 
 class ExpositionLineError(ExpositionError):
-    """One line of the answer is wrong, others may be valid. ``line``: from 1; ``what``: the error."""
+    """One line of the answer is wrong, others may be valid. ``line``: from 1; ``what``: the error.
 
-    def __init__(self, line: int, what: str, *, next_step: str = "") -> None:
+    ``refused``: whether Prometheus refuses the whole response for it too.
+    """
+
+    def __init__(self, line: int, what: str, *, next_step: str = "", refused: bool = True) -> None:
         super().__init__(f"line {line}: {what}", next_step=next_step)
         self.line = line
         self.what = _redacted(what)
+        self.refused = refused
 
 
 class PhaseError(GrovescaleError):

@@ -24,9 +24,15 @@ class Reply(NamedTuple):
 
     body: bytes = b""
     status: int = 200
-    content_type: str = "text/plain; version=0.0.4"
+    content_type: str | None = "text/plain; version=0.0.4"
+    encoding: str = ""
+    location: str = ""
     length: int | None = None
     """Said of the body, when that is a lie."""
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
 
 
 @contextmanager
@@ -43,7 +49,10 @@ def serving(replying: Callable[[Request], Reply], *, tls: ssl.SSLContext | None 
             # Whoever asked may have lost patience.
             with contextlib.suppress(OSError):
                 self.send_response(reply.status)
-                self.send_header("Content-Type", reply.content_type)
+                headers = ("Content-Type", reply.content_type), ("Content-Encoding", reply.encoding or None)
+                for name, value in (*headers, ("Location", reply.location or None)):
+                    if value is not None:
+                        self.send_header(name, value)
                 self.send_header("Content-Length", str(len(reply.body) if reply.length is None else reply.length))
                 self.end_headers()
                 self.wfile.write(reply.body)
@@ -53,7 +62,7 @@ def serving(replying: Callable[[Request], Reply], *, tls: ssl.SSLContext | None 
         def log_message(self, format: str, *arguments: object) -> None:
             """Say nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _Server(("127.0.0.1", 0), Handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -45,6 +45,8 @@ class Answer(NamedTuple):
     body: bytes
     content_type: str
     """Empty for a file."""
+    encoding: str = ""
+    """Content-Encoding of the response as it came."""
 
 
 def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits: Limits | None = None) -> Answer:
@@ -90,10 +92,11 @@ async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer
     async with session, asking as response:
         if response.status != HTTPStatus.OK:
             raise _refused(address.url, response)
-        body = Body(response.headers.get("Content-Encoding", ""), limits)
+        encoding = response.headers.get("Content-Encoding", "")
+        body = Body(encoding, limits)
         async for chunk in response.content.iter_any():
             body.add(chunk)
-        return Answer(body.whole(), response.headers.get("Content-Type", ""))
+        return Answer(body.whole(), response.headers.get("Content-Type", ""), encoding)
 
 
 def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]:

@@ -47,10 +47,10 @@ def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
     arguments.
     """
     declared = _declared(wanted.budgets)
-    surface, faults = _read(wanted.source, wanted.credentials, wanted.timeout_s)
+    surface, faults = read_source(wanted.source, wanted.credentials, wanted.timeout_s)
     _refuse_unknown(wanted.rules, surface)
     # The token is sent to the endpoint only.
-    before = _read(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
+    before = read_source(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
     found = report.Found(
         lint=lint(surface, wanted.rules, syntax=faults),
         against=difference(before, surface) if before is not None else None,
@@ -81,12 +81,17 @@ def _refuse_unknown(wanted: LintRules, surface: Surface) -> None:
             raise UsageError(f"--ignore {name}: {unknown('rule or family', name, rules)}")
 
 
-def _read(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surface, list[Problem]]:
-    """Return what a source serves, and its invalid lines. Raises AnswerError."""
+def read_source(source: str, credentials: Credentials, timeout_s: float) -> tuple[Surface, list[Problem]]:
+    """Return what a source serves, and what is wrong with the response as such. Raises AnswerError."""
     name = "standard input" if source == STDIN else source
     answer = answer_of(source, credentials, timeout_s=timeout_s)
     try:
-        exposition, faults = syntax.read(*answer, now_s=time.time() if "://" in source else None)
+        exposition, faults = syntax.read(
+            answer.body,
+            answer.content_type,
+            encoding=answer.encoding,
+            now_s=time.time() if "://" in source else None,
+        )
     except ExpositionError as error:
         of_bytes = "" if error.message.startswith("line ") else "It was taken for protobuf, since it is no text."
         raise AnswerError(f"{name}: {error.message}", next_step=error.next_step or of_bytes) from None

@@ -76,10 +76,10 @@ def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> 
     for described in _described(comments, lines, limits):
         family = _family(described)
         if family.name in found:
-            raise wrong_comment("each family once", described.position, lines)
+            raise wrong_comment("each family once", described.position, lines, refused=False)
         found[family.name] = family
         if len(found) > limits.max_series:
-            raise wrong_comment(f"at most {limits.max_series:,} families", described.position, lines)
+            raise wrong_comment(f"at most {limits.max_series:,} families", described.position, lines, refused=False)
     return found
 
 
@@ -93,7 +93,8 @@ def _described(comments: Sequence[str], lines: Sequence[str], limits: Limits) ->
         what, classic, quoted, words = match.groups("")
         name = classic or unescaped(quoted)
         if len(comment) > limits.max_value_length:
-            raise wrong_comment(f"at most {limits.max_value_length:,} characters", position, lines)
+            most = f"at most {limits.max_value_length:,} characters"
+            raise wrong_comment(most, position, lines, refused=False)
         if expected := _expected(what, name, words):
             raise wrong_comment(expected, position, lines)
         if last.name and (name != last.name or what in last.said):

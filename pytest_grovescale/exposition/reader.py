@@ -36,6 +36,8 @@ _GUESSED = ("", "text/plain", "application/octet-stream", "binary/octet-stream")
 """Generic media types, sent by simple programs and file servers."""
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _GUESS_BYTES = 1024
+_DESCRIBED_OR_SAMPLE = re.compile(rb"[^#]|#[ \t]+(?:HELP|TYPE|UNIT)\b")
+"""The start of a line that Prometheus reads: no mere comment."""
 
 
 class Reader:
@@ -100,6 +102,9 @@ def _decoded(body: bytes) -> str:
         return body.decode()
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
+        begin = body.rfind(b"\n", 0, error.start) + 1
         raise ExpositionLineError(
-            line, f"expected UTF-8, found the byte {body[error.start]:#04x} at {error.start}"
+            line,
+            f"expected UTF-8, found the byte {body[error.start]:#04x} at {error.start}",
+            refused=_DESCRIBED_OR_SAMPLE.match(body, begin) is not None,
         ) from None

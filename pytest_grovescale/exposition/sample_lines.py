@@ -46,6 +46,7 @@ _RAW = re.compile(rf'(?:{CLASSIC_NAME.pattern})?+(?:[ \t]*+\{{(?:[^"}}]++|"(?:[^
 _TERM = re.compile(
     rf"[ \t]*+(?:({CLASSIC_LABEL.pattern})|{QUOTED})[ \t]*+(?:=[ \t]*+{QUOTED}[ \t]*+)?+(?:,[ \t]*+|(?=\}}))"
 )
+_UNSEPARATED = re.compile(rf'{CLASSIC_LABEL.pattern}={QUOTED}[ \t]*+(?=[a-zA-Z_"])')
 
 
 class SampleLines:
@@ -85,7 +86,12 @@ class SampleLines:
                 if len(samples) >= self._limits.max_series:
                     raise self._too_many(number)
                 if len(line) > self._limits.max_line_length:
-                    raise wrong(number, f"at most {self._limits.max_line_length:,} characters in a line", line)
+                    raise wrong(
+                        number,
+                        f"at most {self._limits.max_line_length:,} characters in a line",
+                        line,
+                        refused=False,
+                    )
                 series, value, _ = self._sample(line, number)
             samples[series] = value
             count += 1
@@ -107,7 +113,8 @@ class SampleLines:
             raise wrong(number, "a value and at most a timestamp after the series", line[raw.end() :])
         value = after["value"]
         if len(value) > self._limits.max_value_length:
-            raise wrong(number, f"a number of at most {self._limits.max_value_length:,} characters", value)
+            most = f"a number of at most {self._limits.max_value_length:,} characters"
+            raise wrong(number, most, value, refused=False)
         self._numbers.add(value)
         return series, value, after["timestamp"]
 
@@ -116,7 +123,7 @@ class SampleLines:
         classic, brace, inside = raw.partition("{")
         name = classic.rstrip(" \t") or None
         labels: dict[str, str] = {}
-        for key, value in _terms(inside, number) if brace else ():
+        for key, value in _terms(inside, number, commas=self._points) if brace else ():
             if value is None:
                 if name is not None:
                     raise wrong(number, "one name for the metric, or '=' after a label's", line)
@@ -134,9 +141,11 @@ class SampleLines:
         if "" in labels or "__name__" in labels:
             raise wrong(number, "labels with names of their own, neither empty nor __name__", line)
         if len(labels) > self._limits.max_labels_per_series:
-            raise wrong(number, f"at most {self._limits.max_labels_per_series} labels, not {len(labels)}", line)
+            most = f"at most {self._limits.max_labels_per_series} labels, not {len(labels)}"
+            raise wrong(number, most, line, refused=False)
         if max(map(len, (name, *labels, *labels.values()))) > self._limits.max_value_length:
-            raise wrong(number, f"at most {self._limits.max_value_length:,} characters in a name or a label", line)
+            most = f"at most {self._limits.max_value_length:,} characters in a name or a label"
+            raise wrong(number, most, line, refused=False)
 
     def _check_repeated(self, lines: Sequence[str]) -> None:
         """Raise ExpositionError for a series that occurs twice, unless with increasing timestamps."""
@@ -171,30 +180,36 @@ def whole_lines(body: str, limits: Limits) -> list[str]:
     lines = body.split("\n")
     if lines.pop():
         raise ExpositionLineError(
-            count + 1, "its end is missing; the answer was cut off, or the program forgot the last line feed"
+            count + 1,
+            "its end is missing; the answer was cut off, or the program forgot the last line feed",
+            refused=False,
         )
     return lines
 
 
-def wrong(number: int, expected: str, found: str) -> ExpositionLineError:
-    """Return the error for a malformed line."""
-    return ExpositionLineError(number, f"expected {expected}, found {found[:80]!r}")
+def wrong(number: int, expected: str, found: str, *, refused: bool = True) -> ExpositionLineError:
+    """Return the error for a malformed line; ``refused``: whether Prometheus refuses the response for it too."""
+    return ExpositionLineError(number, f"expected {expected}, found {found[:80]!r}", refused=refused)
 
 
-def wrong_comment(expected: str, position: int, lines: Sequence[str]) -> ExpositionError:
+def wrong_comment(expected: str, position: int, lines: Sequence[str], *, refused: bool = True) -> ExpositionError:
     """Return the error for a comment; ``position``: number of comments before it."""
     comments = ((number, line) for number, line in enumerate(lines, start=1) if line.lstrip(" \t\r").startswith("#"))
     number, comment = next(itertools.islice(comments, position, None))
-    return wrong(number, expected, comment)
+    return wrong(number, expected, comment, refused=refused)
 
 
-def _terms(inside: str, number: int) -> Iterator[tuple[str, str | None]]:
-    """Yield (label, value) pairs from the braces; the value is None for a quoted name on its own."""
+def _terms(inside: str, number: int, *, commas: bool) -> Iterator[tuple[str, str | None]]:
+    """Yield (label, value) pairs from the braces; the value is None for a quoted name on its own.
+
+    ``commas``: whether Prometheus wants one after each pair, as in OpenMetrics.
+    """
     at, end = 0, len(inside) - 1
     while inside[at:end].strip(" \t"):
         match = _TERM.match(inside, at)
         if match is None:
-            raise wrong(number, 'name="value" and a comma or the end of the labels', inside[at:])
+            refused = commas or not _UNSEPARATED.match(inside, at)
+            raise wrong(number, 'name="value" and a comma or the end of the labels', inside[at:], refused=refused)
         classic, quoted, value = match.groups()
         if classic is not None and value is None:
             raise wrong(number, f"'=' after the label {classic!r}", inside[at:])

@@ -20,6 +20,7 @@ from .sample_lines import NUMBER, QUOTED, SampleLines, whole_lines, wrong_commen
 _AFTER = rf"(?:(?<=\}})[ \t]*+|[ \t]++)(?P<value>{NUMBER})(?:[ \t]++(?P<timestamp>-?[0-9]{{1,19}}))?"
 _DESCRIBED = re.compile(r"#[ \t]++(?:HELP[ \t]++[^ \t\r]|TYPE(?:[ \t\r]|$))")
 _DESCRIPTION = re.compile(rf"#[ \t]++(HELP|TYPE)[ \t]++(?:({CLASSIC_NAME.pattern})|{QUOTED})(?:[ \t](.*))?", re.DOTALL)
+_NAMED_HELP = re.compile(r"#[ \t]++HELP[ \t]++[a-zA-Z_:]")
 _TYPES: dict[str, MetricType] = {
     "counter": "counter",
     "gauge": "gauge",
@@ -71,7 +72,8 @@ def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> 
             continue
         description = _DESCRIPTION.fullmatch(comment)
         if description is None:
-            raise wrong_comment("a metric's name", position, lines)
+            # Prometheus takes the rest of such a HELP line for the text.
+            raise wrong_comment("a metric's name", position, lines, refused=not _NAMED_HELP.match(comment))
         what, classic, quoted, said = description.groups()
         name = classic if classic is not None else unescaped(quoted)
         if not name:
@@ -85,9 +87,10 @@ def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> 
         else:
             raise wrong_comment("one of the types counter, gauge, histogram, summary or untyped", position, lines)
         if len(comment) > limits.max_value_length:
-            raise wrong_comment(f"at most {limits.max_value_length:,} characters", position, lines)
+            most = f"at most {limits.max_value_length:,} characters"
+            raise wrong_comment(most, position, lines, refused=False)
         if len(found) > limits.max_series:
-            raise wrong_comment(f"at most {limits.max_series:,} families", position, lines)
+            raise wrong_comment(f"at most {limits.max_series:,} families", position, lines, refused=False)
     return _Described(found, {name: kinds for name, kinds in types.items() if len(kinds) > 1})
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from pytest_grovescale.checks.metrics import lint
 from pytest_grovescale.cluster import locks, ports
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
@@ -205,55 +204,6 @@ def test_increase_and_rate_agree_with_what_was_served(opened: Opened, endpoint: 
     answered = found.value("increase", "counter_total", "a")
     assert increase <= answered <= increase * window_s / covered * (1 + 1e-6)
     assert found.value("rate", "counter_total", "a") == pytest.approx(answered / window_s, rel=1e-9)
-
-
-BODY = """\
-# HELP x_things Help.
-# TYPE x_things gauge
-x_things{part="a"} 1
-x_things{part="b"} 2
-"""
-
-
-class Body(Endpoint):
-    """An endpoint whose every response is the same."""
-
-    def __init__(self, body: str) -> None:
-        super().__init__()
-        self.body = body
-
-    def text(self) -> str:
-        return self.body
-
-
-def test_what_prometheus_refuses_or_drops_is_a_fault(opened: Opened) -> None:
-    """The same responses, given to Prometheus and to ``lint-metrics``."""
-    now_ms = round(time.time() * 1000)
-    bodies = {
-        "sound": BODY,
-        "carriage_returns": BODY.replace("\n", "\r\n"),
-        "old": BODY.replace(" 2\n", f" 2 {now_ms - 7_200_000}\n"),
-        "future": BODY.replace(" 2\n", f" 2 {now_ms + 7_200_000}\n"),
-        "seconds": BODY.replace(" 2\n", f" 2 {now_ms // 1000}\n"),
-        "two_points": BODY.replace(" 2\n", " 2,5\n"),
-        "hexadecimal": BODY.replace(" 2\n", " 0x2\n"),
-        "no_value": BODY.replace(" 2\n", "\n"),
-        "no_type": BODY.replace("TYPE x_things gauge", "TYPE x_things number"),
-    }
-    endpoints = {name: Body(body) for name, body in bodies.items()}
-    try:
-        # Given, so that mypy takes no endpoint for them.
-        with opened(keep=False, coming=(), **endpoints) as running:
-            thrice = "count_over_time(up[1h]) > 2"
-            wait_until(lambda: len(running.vector(thrice).samples) == len(bodies), "scrapes of all")
-            kept = running.vector("count by (job) (x_things)").by("job")
-    finally:
-        for endpoint in endpoints.values():
-            endpoint.close()
-    for name, body in bodies.items():
-        faults = lint.read(body.encode(), "text/plain", now_s=now_ms / 1000)[1]
-        assert (kept.get((name,)) == 2.0) == (name == "sound"), name
-        assert bool(faults) == (name != "sound"), name
 
 
 def test_series_go_on_when_a_target_has_moved(opened: Opened, endpoint: Endpoint) -> None:

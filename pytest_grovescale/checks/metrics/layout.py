@@ -1,8 +1,8 @@
-"""The lines of a response beyond their syntax: order, line ends, descriptions and timestamps.
+"""The lines of a response beyond their syntax: order, descriptions, timestamps and control characters.
 
-Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-format-details. Prometheus
-2.42 refuses a whole response for a carriage return after a type, drops samples whose timestamps are too old or lie in
-the future, and takes what is out of order without a word, while other readers refuse that.
+Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-format-details. Prometheus drops samples whose
+timestamps are too old or lie in the future, and takes what is out of order without a word, while other readers refuse
+that. What it refuses all for is in refusals.py.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _SAMPLE = re.compile(
 )
 _QUOTED_NAME = re.compile(r'\{[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*[,}]')
 _LE = re.compile(r'(?<=[{,\s])le="([^"]*)",?')
+_HELP = re.compile(r"#[ \t]+HELP\b")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 _PARTS = ("_sum", "_count")
@@ -49,15 +50,14 @@ class _Line(NamedTuple):
     timestamp: str = ""
 
 
-def problems(body: bytes, families: Mapping[str, Family], form: Format, now_s: float | None) -> Iterator[Problem]:
+def problems(
+    texts: Sequence[tuple[int, str]], families: Mapping[str, Family], form: Format, now_s: float | None
+) -> Iterator[Problem]:
     """Yield what is wrong with the order and the form of a readable response's lines.
 
-    ``families``: those that it describes. ``now_s``: when it was served, s since the epoch; None where this is not
-    known, as for a file. A response in protobuf has no lines.
+    ``texts``: the lines, each with its number; none of protobuf. ``families``: those that it describes. ``now_s``: when
+    it was served, s since the epoch; None where this is not known, as for a file.
     """
-    if form == "protobuf":
-        return
-    texts = body.decode(errors="replace").split("\n")
     yield from _characters(texts)
     lines = list(_lines(texts, families))
     if form == "text":
@@ -70,20 +70,18 @@ def problems(body: bytes, families: Mapping[str, Family], form: Format, now_s: f
     yield from _timestamps(samples, 1.0 if form == "openmetrics" else 1e-3, now_s)
 
 
-def _characters(texts: Sequence[str]) -> Iterator[Problem]:
-    ends = [position for position, text in enumerate(texts, start=1) if text.endswith("\r")]
-    if ends:
-        says = f"line {ends[0]} and {len(ends) - 1:,} others end in a carriage return, for which Prometheus refuses all"
-        yield Problem(family="", rule="syntax", says=says, fix="end each line with a line feed alone")
-    for position, text in enumerate(texts, start=1):
-        if (found := _CONTROL.search(text.removesuffix("\r"))) is not None:
+def _characters(texts: Sequence[tuple[int, str]]) -> Iterator[Problem]:
+    # Of all lines but those of HELP Prometheus refuses a carriage return at the end, which refusals.py reports.
+    refused = any(text.endswith("\r") and not _HELP.match(text) for _, text in texts)
+    for position, text in texts:
+        if (found := _CONTROL.search(text.removesuffix("\r") if refused else text)) is not None:
             says = f"line {position}: it has the control character {ord(found[0]):#04x}"
-            yield Problem(family="", rule="syntax", says=says, fix="replace such characters before they become labels")
+            yield Problem(family="", rule="format", says=says, fix="replace such characters before they become labels")
             return
 
 
-def _lines(texts: Sequence[str], families: Mapping[str, Family]) -> Iterator[_Line]:
-    for position, text in enumerate(texts, start=1):
+def _lines(texts: Sequence[tuple[int, str]], families: Mapping[str, Family]) -> Iterator[_Line]:
+    for position, text in texts:
         line = text.strip(" \t\r")
         if line.startswith("#"):
             if (described := _DESCRIPTION.match(line)) is not None:

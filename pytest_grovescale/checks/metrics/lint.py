@@ -12,7 +12,7 @@ from ...errors import ExpositionError, ExpositionLineError
 from ...exposition.body import Limits
 from ...exposition.families import Exposition
 from ...exposition.reader import Reader, format_of
-from . import buckets, builtin_duplicates, function_names, labels, layout, names, series, values
+from . import buckets, builtin_duplicates, function_names, labels, layout, names, refusals, series, values
 from .families import Problem, Served, served
 
 MOST_LINES = 20
@@ -88,14 +88,42 @@ def _ignored(problem: Problem, ignore: Iterable[str]) -> bool:
 
 
 def read(
-    body: bytes, content_type: str = "", limits: Limits | None = None, *, now_s: float | None = None
+    body: bytes,
+    content_type: str = "",
+    limits: Limits | None = None,
+    *,
+    encoding: str = "",
+    now_s: float | None = None,
 ) -> tuple[Exposition, list[Problem]]:
-    """Return what a response says without its wrong lines; and these, with what `layout` finds in the others.
+    """Return what a response says without its wrong lines; and these, with what is wrong with its headers and layout.
 
-    ``now_s``: when it was served, s since the epoch; None where this is not known. A scraper refuses the whole response
-    for a wrong line, and so does Prometheus. Raises ExpositionError for one that is
-    no exposition, or has too many wrong lines; in protobuf nothing can be left out.
+    ``encoding``: its Content-Encoding, of a body that is unpacked already. ``now_s``: when it was served, s since the
+    epoch; None where this is not known, as of a file, which has no headers either. A scraper refuses the whole response
+    for a wrong line, and so does Prometheus. Raises ExpositionError for one that is no exposition, or has too many
+    wrong lines; in protobuf nothing can be left out.
     """
+    if now_s is None:
+        return _readable(body, content_type, limits, None, quoted=True)
+    refused = list(refusals.of_headers(content_type, encoding))
+    quoted = "allow-utf-8" in content_type
+    try:
+        exposition, faults = _readable(body, content_type, limits, now_s, quoted=quoted)
+    except ExpositionError as error:
+        if not refused:
+            raise
+        # Where the body is one beyond doubt, the header alone is wrong.
+        try:
+            exposition, faults = _readable(body, "", limits, now_s, quoted=quoted)
+        except ExpositionError:
+            raise error from None
+        if faults:
+            raise error from None
+    return exposition, [*refused, *faults]
+
+
+def _readable(
+    body: bytes, content_type: str, limits: Limits | None, now_s: float | None, *, quoted: bool
+) -> tuple[Exposition, list[Problem]]:
     lines = body.split(b"\n")
     numbers = list(range(1, len(lines) + 1))
     faults: dict[int, Problem] = {}
@@ -104,8 +132,14 @@ def read(
         try:
             kept = b"\n".join(lines)
             exposition = Reader(limits).read(kept, content_type)
-            laid_out = layout.problems(kept, exposition.families, format_of(kept, content_type), now_s)
-            return exposition, [*(faults[number] for number in sorted(faults)), *_retyped(exposition), *laid_out]
+            form = format_of(kept, content_type)
+            texts = [] if form == "protobuf" else list(zip(numbers, kept.decode().split("\n"), strict=True))
+            return exposition, [
+                *(faults[number] for number in sorted(faults)),
+                *refusals.of_lines(texts, form, quoted=quoted),
+                *_retyped(exposition),
+                *layout.problems(texts, exposition.families, form, now_s),
+            ]
         except ExpositionLineError as error:
             # A fault that stays when its line is taken out is not that line's.
             if len(body) > MAX_BYTES or numbers[error.line - 1] in faults:
@@ -126,7 +160,7 @@ def _problem(error: ExpositionLineError, number: int) -> Problem:
     says = f"line {number}: {error.what}"
     if _TWICE in error.what:
         return Problem(family="", rule="duplicate", says=says, fix="serve each series once")
-    return Problem(family="", rule="syntax", says=says, fix=error.next_step)
+    return Problem(family="", rule="syntax" if error.refused else "format", says=says, fix=error.next_step)
 
 
 def _retyped(exposition: Exposition) -> Iterator[Problem]:

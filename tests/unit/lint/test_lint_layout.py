@@ -41,7 +41,7 @@ def test_what_is_in_order_has_no_fault() -> None:
     ("text", "fault"),
     [
         (THINGS.replace("\n", "\r\n"), ("syntax", "")),
-        (THINGS.replace('"a"', '"\x1b[31m"'), ("syntax", "")),
+        (THINGS.replace('"a"', '"\x1b[31m"'), ("format", "")),
         (THINGS + "# HELP x_things Other words.\n", ("duplicate", "x_things")),
         (THINGS.replace("# TYPE x_things gauge\n", "") + "# TYPE x_things gauge\n", ("order", "x_things")),
         (THINGS.replace(LAST, "") + OTHERS + LAST, ("order", "x_things")),
