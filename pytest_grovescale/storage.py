@@ -131,11 +131,20 @@ def wrong_with(folder: Folder) -> str:
 
 def _cannot_be_written(folder: Folder, error: OSError) -> str:
     home = " By default it is in the home folder (HOME)." if folder.path.is_relative_to(_home()) else ""
-    do = "Free some space" if error.errno in _FULL else "Make it writable"
+    why, do = _space(folder.path, error) if error.errno in _FULL else (error.strerror or error, "Make it writable")
     return (
-        f"{folder.what} {folder.path} cannot be written: {error.strerror or error}\n"
+        f"{folder.what} {folder.path} cannot be written: {why}\n"
         f"  → {do}, or choose another folder: {folder.chosen_by}.{home}"
     )
+
+
+def _space(folder: Path, error: OSError) -> tuple[str, str]:
+    """Return why nothing more can be stored in a folder, and what to do: its disk lacks space, or inodes."""
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    disk = os.statvfs(place)
+    if error.errno == errno.ENOSPC and disk.f_files and not disk.f_favail:
+        return "its disk has no inode left", "Remove some files there"
+    return error.strerror or str(error), "Free some space there"
 
 
 def _home() -> Path:
@@ -163,10 +172,9 @@ def explained(error: BaseException, reports: Path | None = None) -> MachineError
     if folder is None and error.errno in _FULL:
         folder = _full(known)
     if folder is not None and error.errno in (*_FULL, *_REFUSED, *_NO_SUCH_PLACE):
-        do = "Free some space there" if error.errno in _FULL else "See what became of it"
+        why, do = _space(folder.path, error) if error.errno in _FULL else (error.strerror, "See what became of it")
         return MachineError(
-            f"{path or folder.path}: {error.strerror}",
-            next_step=f"{do}, or choose another folder: {folder.chosen_by}",
+            f"{path or folder.path}: {why}", next_step=f"{do}, or choose another folder: {folder.chosen_by}"
         )
     if _NO_TEMPORARY in str(error):
         return MachineError(str(error.strerror), next_step="Make one of them writable, or choose another: TMPDIR=DIR.")
@@ -187,7 +195,7 @@ def _full(known: Sequence[Folder]) -> Folder | None:
     for folder in known:
         if folder.path.exists():
             disk = os.statvfs(folder.path)
-            if disk.f_bavail * disk.f_frsize < _FULL_BYTES:
+            if disk.f_bavail * disk.f_frsize < _FULL_BYTES or (disk.f_files and not disk.f_favail):
                 return folder
     return None
 

@@ -287,6 +287,9 @@ def _join_running(folder: Path, run_id: str) -> tuple[Cluster, str] | None:
     """Return a running cluster that stays for this lease, and its digest; else clear remains. Needs the start lock."""
     owner = state.owner(folder)
     facts = state.facts(folder)
+    if owner is not None:
+        # Others may use it.
+        state.refuse_damaged(folder)
     if owner is not None and facts is not None:
         held = lease.take(folder, run_id=run_id)
         try:

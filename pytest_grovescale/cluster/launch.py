@@ -147,7 +147,7 @@ def supervisor(folder: Path, locked: Sequence[int]) -> Iterator[None]:
         try:
             # It forks again and daemonizes; the wait below is for the first process only.
             starter = subprocess.Popen(
-                [sys.executable, "-m", "pytest_grovescale.cluster.supervisor", str(folder), str(writing)],
+                [sys.executable, "-m", state.SUPERVISOR, str(folder), str(writing)],
                 cwd=Path(__file__).parents[2],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

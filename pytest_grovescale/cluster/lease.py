@@ -6,6 +6,7 @@ replacing the file would drop its lock.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -100,7 +101,9 @@ def holder(directory: Path, name: str) -> Holder | None:
         return None
     # The first line is complete before the file has its name; a later one may be half written.
     whole = [line for line in lines if line.endswith(b"\n")]
-    return msgspec.json.decode(whole[-1], type=Holder) if whole else None
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        return msgspec.json.decode(whole[-1], type=Holder) if whole else None
+    return None
 
 
 def is_held(directory: Path, name: str) -> bool:

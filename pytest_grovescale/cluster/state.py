@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
+from .. import procfs
 from ..atomic_write import write_private
 from ..endpoints import Address
 from ..errors import ClusterError, UsageError
@@ -32,6 +33,10 @@ _GONE_S = 30.0
 _TMPFS = Path("/dev/shm")
 _TMPFS_FREE_BYTES = 2 * 1024**3
 _DATA_PREFIX = "grovescale-data-"
+
+
+SUPERVISOR = "pytest_grovescale.cluster.supervisor"
+"""The supervisor's module; its first argument is the cluster's folder."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,16 +138,37 @@ def digest(content: bytes) -> str:
 
 
 def owner(folder: Path) -> Owner | None:
-    """Return the supervisor of a cluster if it is alive."""
+    """Return the supervisor of a cluster if it is alive; where its file is damaged or lost, by its command line.
+
+    A live cluster is never taken for a dead one, whose remains are cleared.
+    """
     recorded = _read(folder / "supervisor.json", Owner)
+    if recorded is None and any((folder / name).exists() for name in ("supervisor.json", "cluster.json")):
+        return _by_command_line(folder)
     if recorded is None or recorded.boot_id != processes.boot_id():
         return None
     return recorded if processes.alive(recorded.pid, recorded.started_ticks) else None
 
 
+def _by_command_line(folder: Path) -> Owner | None:
+    for entry in Path("/proc").glob("[0-9]*"):
+        arguments = procfs.read_bytes(f"{entry}/cmdline").split(b"\0")
+        if SUPERVISOR.encode() in arguments and os.fsencode(folder) in arguments:
+            pid = int(entry.name)
+            if ticks := procfs.started_ticks(pid):
+                return Owner(pid=pid, started_ticks=ticks, boot_id=processes.boot_id())
+    return None
+
+
 def facts(folder: Path) -> Facts | None:
-    """Return the facts about a cluster, None until it is ready."""
+    """Return the facts about a cluster; None until it is ready, and where its file is damaged."""
     return _read(folder / "cluster.json", Facts)
+
+
+def refuse_damaged(folder: Path) -> None:
+    """Raise ClusterError where the facts about a cluster are there and cannot be read."""
+    if facts(folder) is None and (file := folder / "cluster.json").exists():
+        raise ClusterError(f"{file} is damaged", next_step=f"Make the cluster again: grovescale down {folder.name}")
 
 
 def write_access(folder: Path, role: str, access: Access) -> None:
@@ -162,11 +188,8 @@ def access_files(folder: Path) -> Path:
 
 
 def process_list(folder: Path) -> dict[str, ProcessInfo]:
-    """Return the processes of a cluster by name, as last written by the supervisor."""
-    try:
-        return msgspec.json.decode((folder / "processes.json").read_bytes(), type=dict[str, ProcessInfo])
-    except FileNotFoundError:
-        return {}
+    """Return the processes of a cluster by name, as last written by the supervisor; none where that is damaged."""
+    return _read(folder / "processes.json", dict[str, ProcessInfo]) or {}
 
 
 def write(path: Path, content: object) -> None:
@@ -256,7 +279,8 @@ def clear_stale(folder: Path) -> list[str]:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
+    """Return the content of a file; None where it is missing or damaged, as after a power cut."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

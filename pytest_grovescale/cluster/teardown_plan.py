@@ -32,11 +32,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(folder: Path) -> list[Command]:
-    """Return the teardown commands of a cluster, in the order in which they run."""
+    """Return the teardown commands of a cluster, in the order in which they run.
+
+    Raises ClusterError where their file is damaged: what they would remove is unknown.
+    """
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=list[Command])
     except FileNotFoundError:
         return []
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ClusterError(
+            f"{folder / _FILE} is damaged ({error}): what cluster {folder.name} has to remove at its end is unknown",
+            next_step=f"Remove its container or its objects, then this folder: {folder}",
+        ) from error
 
 
 def plan(folder: Path, command: Command) -> None:

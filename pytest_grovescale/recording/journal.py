@@ -22,12 +22,16 @@ _TAIL_BYTES = 1 << 16
 
 
 class JournalFull(RecordingError):
-    """The recording cannot be continued: disk full, quota, file size limit, file removed. It holds whole lines."""
+    """The recording cannot be continued: disk full, quota, size limit, file removed or cut. It holds whole lines."""
 
     @property
     def reason(self) -> str:
         """Return the cause in a few words: ``No space left on device``."""
         return (isinstance(self.__cause__, OSError) and self.__cause__.strerror) or self.message
+
+
+class _Changed(OSError):
+    """Another program has written the journal, or cut it."""
 
 
 class _Header(msgspec.Struct):
@@ -70,7 +74,8 @@ class Writer:
     def flush(self) -> None:
         """Write the appended records. Raises JournalFull once when that fails; later records are dropped.
 
-        A removed file still accepts writes that no reader will ever see: that counts as full, too.
+        A removed file still accepts writes that no reader will ever see, and a file that another program has cut has
+        lost records: both count as full, too.
         """
         if self.full or not self._pending:
             return
@@ -81,9 +86,12 @@ class Writer:
             self._write(data)
         except OSError as error:
             self.full = True
+            do = "Free some space, or put the reports on another disk"
+            if isinstance(error, FileNotFoundError | _Changed):
+                do = "Keep other programs away from it"
             raise JournalFull(
                 f"{error.strerror}: the recording ends early: {self.path}",
-                next_step="Free some space, or put the reports on another disk; the run's later figures are missing.",
+                next_step=f"{do}; the run's later figures are missing.",
             ) from error
 
     def seal(self, record: Closed) -> bool:
@@ -118,13 +126,20 @@ class Writer:
             self._fd = -1
 
     def _check_place(self) -> None:
-        """Raise FileNotFoundError when the file, or a folder above it, was removed, renamed or replaced."""
+        """Raise OSError when the file, or a folder above it, was removed, renamed or replaced, or the file changed."""
+        ours = os.fstat(self._fd)
         try:
-            there = os.path.samestat(os.stat(self.path), os.fstat(self._fd))  # noqa: PTH116 - beside an fstat
+            there = os.path.samestat(os.stat(self.path), ours)  # noqa: PTH116 - beside an fstat
         except FileNotFoundError:
             there = False
         if not there:
             raise FileNotFoundError(errno.ENOENT, "the file was removed or renamed while it was written")
+        if ours.st_size != self._size:
+            self._size = min(ours.st_size, self._size)
+            os.ftruncate(self._fd, self._size)
+            if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n" and not self._drop_last_line():
+                self._size = 0
+            raise _Changed(errno.EIO, "the file was changed by another program while it was written")
 
     def _write(self, data: bytes) -> None:
         """Write all of `data`; on failure keep the whole lines that fit and raise OSError."""

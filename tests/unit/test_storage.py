@@ -63,11 +63,17 @@ def test_a_disk_that_has_too_little_left_is_named_with_what_is_needed(disk: Path
     assert masked(full, {disk: "disk"}) == snapshot(name="full")
 
 
-def test_a_disk_without_inodes_is_said_to_be(disk: Path) -> None:
+def test_a_disk_without_inodes_is_said_to_be(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="No space left"):
         for number in range(99):
             (disk / f"{number}").touch()
-    assert wrong_with(Folder("the cache folder", disk, "CACHE=DIR")) != ""
+    assert "no inode left" in wrong_with(Folder("the cache folder", disk, "CACHE=DIR"))
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(disk))
+    for path in (disk / "clusters/x", None):
+        found = explained(os_error(errno.ENOSPC, path))
+        assert found is not None
+        assert "no inode left" in found.message
+        assert "Remove some files" in found.next_step
 
 
 def test_a_disk_that_is_read_only_is_named(disk: Path, snapshot: SnapshotAssertion) -> None:

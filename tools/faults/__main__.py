@@ -117,16 +117,18 @@ def run(faults: Sequence[Fault], size: Size, *, lanes: int, patience: float) -> 
         return
     workers = Workers(command)
     cache = str(folders.default_cache())
-    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
-        orders = (
-            Order(fault=fault, size=size, cache=cache, scenario=str(_SCENARIO), patience=patience) for fault in faults
-        )
-        waiting = {pool.submit(workers.observe, order): order.fault for order in orders}
-        try:
-            for done in concurrent.futures.as_completed(waiting):
-                yield judging.judge(waiting[done], done.result()), done.result()
-        finally:
-            workers.end()
+    pool = concurrent.futures.ThreadPoolExecutor(lanes)
+    orders = (
+        Order(fault=fault, size=size, cache=cache, scenario=str(_SCENARIO), patience=patience) for fault in faults
+    )
+    waiting = {pool.submit(workers.observe, order): order.fault for order in orders}
+    try:
+        for done in concurrent.futures.as_completed(waiting):
+            yield judging.judge(waiting[done], done.result()), done.result()
+    finally:
+        workers.end()
+        # A lane may wait for the machine lock, which nothing interrupts.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,7 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _write(given, sorted(rows, key=lambda row: row.fault.number), row, seen, time.monotonic() - began)
     except KeyboardInterrupt:
         sys.stdout.write(f"interrupted; {table.summary(rows)}\n")
-        return _INTERRUPTED
+        sys.stdout.flush()
+        # Python would wait for the lanes.
+        os._exit(_INTERRUPTED)
     sys.stdout.write(f"{table.summary(rows)}, in {(time.monotonic() - began) / 60:.1f} minutes\n")
     return 0 if all(row.perfect or row.skipped for row in rows) else 1
 

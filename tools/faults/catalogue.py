@@ -6,8 +6,9 @@ Fault ``number`` of a seed is independent of the count, so that one fault of a t
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -19,6 +20,7 @@ T = TypeVar("T")
 _KB = 1024
 _NO_SPACE = r"no space left|disk .*(full|MB left)|disk quota"
 _READ_ONLY = r"read-only file system|cannot be written"
+_NO_INODE = r"no inode"
 _ITS_LOCKS = (r"state/(locks|runs)/", r"tmp/grovescale-machine-lock/user-")
 """Lock files of pytest itself: when it was killed, the next run removes them."""
 _ANY_FILE = ("",)
@@ -210,6 +212,19 @@ def _terminate(choose: random.Random) -> _Draft:
     )
 
 
+def _hangup(choose: random.Random) -> _Draft:
+    name: Literal["SIGHUP", "SIGQUIT"] = choose.choice(("SIGHUP", "SIGQUIT"))
+    moment = _moment(choose, ("start", "nodes", *_PHASES))
+    return _Draft(
+        what=f"{name} for the process group",
+        action=d.Interrupt(signal=name, times=1, apart_s=0),
+        moment=moment,
+        expect=_expect(
+            Outcome(exits=(-signal.Signals[name],), shown=_shown(moment, "INTERRUPTED")), until_next_run=_ITS_LOCKS
+        ),
+    )
+
+
 # ---- disks and folders
 
 
@@ -270,6 +285,67 @@ def _disk_tmp(choose: random.Random) -> _Draft:
     )
 
 
+def _no_inodes(choose: random.Random) -> _Draft:
+    place: d.Place = choose.choice(("reports", "state"))
+    moment = choose.choice((None, _moment(choose, ("nodes", "deploy", "steady-state"))))
+    ended = Outcome(exits=(1, 4) if moment is None else (0, 1), says=(_NO_INODE, place), next_step=True)
+    # A run whose files are all open does not notice.
+    outcomes = (ended,) if moment is None else (ended, _PASSED)
+    return _Draft(
+        what=f"no inode left for the {place} folder",
+        action=d.NoInodes(place=place),
+        moment=moment,
+        expect=_expect(*outcomes, result=False),
+    )
+
+
+def _read_only_later(choose: random.Random) -> _Draft:
+    place: d.Place = choose.choice(("reports", "state"))
+    ended = Outcome(exits=(1,), shown=("ERROR", "PASSED", "INCONCLUSIVE"), says=(_READ_ONLY, place), next_step=True)
+    return _Draft(
+        what=f"{place} folder becomes read-only",
+        action=d.ReadOnly(place=place),
+        moment=_moment(choose, ("deploy", "steady-state")),
+        expect=_expect(ended, _PASSED, result=False, until_next_run=_ANY_FILE if place == "state" else ()),
+    )
+
+
+def _damaged_file(choose: random.Random) -> _Draft:
+    file: d.RunFile = choose.choice(("journal", "cluster-state", "processes", "audit-log"))
+    how: d.FileDamage = choose.choice(("truncated", "removed", "garbage"))
+    said = {"journal": "journal|recording", "audit-log": "audit", "cluster-state": "cluster", "processes": "process"}[
+        file
+    ]
+    return _Draft(
+        what=f"the {file} is {how}",
+        action=d.DamageFile(file=file, how=how),
+        moment=_moment(choose, ("deploy", "steady-state")),
+        expect=_expect(
+            Outcome(exits=(0,), shown=("PASSED", "INCONCLUSIVE")),
+            Outcome(exits=(1,), shown=("ERROR", "INCONCLUSIVE"), says=(said,), next_step=file != "audit-log"),
+            result=file != "journal",
+            until_next_run=_ANY_FILE if file == "cluster-state" else (),
+        ),
+    )
+
+
+_SURROUNDINGS: dict[str, d.Surroundings] = {
+    "without HOME": d.Surroundings(variables={"HOME": ""}),
+    "TMPDIR that does not exist": d.Surroundings(variables={"TMPDIR": "/nonexistent"}),
+    "TMPDIR that is not writable": d.Surroundings(variables={"TMPDIR": "/proc"}),
+    "an unknown locale": d.Surroundings(variables={"LC_ALL": "xx_YY.UTF-8", "LANG": ""}),
+    "PATH that is empty": d.Surroundings(variables={"PATH": "/nonexistent"}),
+    "an unknown terminal, one column wide": d.Surroundings(variables={"TERM": "no-such", "COLUMNS": "1", "LINES": "1"}),
+    "stdin closed": d.Surroundings(closed=(0,)),
+    "stdin and stderr closed": d.Surroundings(closed=(0, 2)),
+}
+
+
+def _surroundings(choose: random.Random) -> _Draft:
+    what = choose.choice(list(_SURROUNDINGS))
+    return _Draft(what=what, action=_SURROUNDINGS[what], expect=_expect(_PASSED))
+
+
 def _read_only(choose: random.Random) -> _Draft:
     place: d.Place = choose.choice(("reports", "state", "home", "cache"))
     if place in ("reports", "state"):
@@ -302,6 +378,8 @@ _PATHS = {
     "brackets and stars": "[a] (b) *?!#~^",
     "a dash first": "-rf --help",
     "120 characters": "long-" + "x" * 115,
+    "250 characters": "long-" + "x" * 245,
+    "a newline and a tab": "first\nsecond\tthird",
 }
 
 
@@ -455,6 +533,11 @@ KINDS: dict[str, _Kind] = {
     "lock-held": _lock_held,
     "full-disk-tmp": _disk_tmp,
     "ascii": _ascii,
+    "hangup": _hangup,
+    "no-inodes": _no_inodes,
+    "read-only-later": _read_only_later,
+    "damaged-file": _damaged_file,
+    "surroundings": _surroundings,
 }
 """Kind → its next fault, drawn at random."""
 

@@ -19,6 +19,9 @@ Place = Literal["reports", "state", "data", "tmp", "cache", "home"]
 CachedBinary = Literal["etcd", "kube-apiserver", "kwok"]
 Damage = Literal["flipped", "half", "script", "missing", "origin-half", "not-executable"]
 Resource = Literal["NPROC", "NOFILE", "FSIZE", "AS"]
+RunFile = Literal["journal", "cluster-state", "processes", "audit-log"]
+"""Files of a running test or cluster."""
+FileDamage = Literal["truncated", "removed", "garbage"]
 OccupiedPath = Literal["lock-folder", "lock-gate", "lock-main", "data-folder"]
 OccupiedBy = Literal["symlink", "fifo", "file", "private folder"]
 
@@ -48,9 +51,9 @@ class Freeze(msgspec.Struct, frozen=True, tag=True):
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Ctrl-C, sent to the whole process group, or SIGTERM, sent to pytest alone."""
+    """Ctrl-C, Ctrl-\\ or the end of the terminal, sent to the whole process group, or SIGTERM, sent to pytest alone."""
 
-    signal: Literal["SIGINT", "SIGTERM"]
+    signal: Literal["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]
     times: int
     apart_s: float
 
@@ -61,6 +64,26 @@ class FillDisk(msgspec.Struct, frozen=True, tag=True):
     place: Place
     left_bytes: int
     until: Point | None = None
+
+
+class NoInodes(msgspec.Struct, frozen=True, tag=True):
+    """A disk with free space, but without an inode for another file."""
+
+    place: Place
+
+
+class DamageFile(msgspec.Struct, frozen=True, tag=True):
+    """A file of the running test or its cluster is damaged by another program."""
+
+    file: RunFile
+    how: FileDamage
+
+
+class Surroundings(msgspec.Struct, frozen=True, tag=True):
+    """Changed environment variables, an empty value for none, and closed standard streams (0, 1, 2)."""
+
+    variables: dict[str, str] = {}
+    closed: tuple[int, ...] = ()
 
 
 class DamageCache(msgspec.Struct, frozen=True, tag=True):
@@ -133,6 +156,9 @@ Action: TypeAlias = (
     | Freeze
     | Interrupt
     | FillDisk
+    | NoInodes
+    | DamageFile
+    | Surroundings
     | DamageCache
     | Limit
     | Beside

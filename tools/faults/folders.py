@@ -17,7 +17,7 @@ import msgspec
 
 from pytest_grovescale.cluster import binaries, versions
 
-from .definitions import DamageCache, Journal, Occupied, Place
+from .definitions import DamageCache, DamageFile, Journal, Occupied, Place
 
 ROOT = Path("/tmp/faults")
 """A separate file system, unaffected when /tmp is filled."""
@@ -70,9 +70,12 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
         return {"data": _DATA, "tmp": _TMP}.get(place) or self.root / place
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return all environment variables of a run: without downloads and builds, restricted to its own folders."""
+        """Return all environment variables of a run: without downloads and builds, restricted to its own folders.
+
+        ``extra``: more of them; an empty value stands for none.
+        """
         nowhere = "http://127.0.0.1:9"
-        return {
+        variables = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.root / "home"),
             "LANG": "C.UTF-8",
@@ -86,6 +89,7 @@ class Folders(msgspec.Struct, frozen=True, kw_only=True):
             "HTTPS_PROXY": nowhere,
             **extra,
         }
+        return {name: value for name, value in variables.items() if value}
 
 
 # ---- creating them
@@ -248,6 +252,32 @@ def limit_disk(path: Path, left: int | None) -> None:
                 raise
         else:
             return
+
+
+def limit_inodes(path: Path, *, none: bool) -> None:
+    """Leave no inode free on a file system of ours, or plenty. Raises CalledProcessError."""
+    disk = os.statvfs(path)
+    mount("-o", f"remount,nr_inodes={disk.f_files - disk.f_ffree if none else 1 << 20}", str(path))
+
+
+def damage_file(folders: Folders, action: DamageFile) -> bool:
+    """Damage a file of the running test; return whether there was one."""
+    patterns = {
+        "journal": "reports/2*/recordings/*.jsonl",
+        "cluster-state": "state/clusters/*/cluster.json",
+        "processes": "state/clusters/*/processes.json",
+        "audit-log": "state/clusters/*/**/audit*.log",
+    }
+    found = sorted(folders.root.glob(patterns[action.file]))
+    for path in found:
+        match action.how:
+            case "truncated":
+                os.truncate(path, path.stat().st_size // 2)
+            case "removed":
+                path.unlink()
+            case _:
+                path.write_bytes(b"\xff\xfe{not json\n" * 10)
+    return bool(found)
 
 
 # ---- inspecting them

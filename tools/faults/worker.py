@@ -97,6 +97,9 @@ class _Stage:
         self, folders: Folders, size: Size, *, prefix: tuple[str, ...] = (), extra: dict[str, str] | None = None
     ) -> Running:
         action = self.fault.action
+        closed = action.closed if isinstance(action, d.Surroundings) else ()
+        if closed:
+            prefix = ("sh", "-c", 'exec "$@" ' + " ".join(f"{number}>&-" for number in closed), "sh", *prefix)
         running = Running(
             [*prefix, *programs.scale_test(folders, size)],
             folders,
@@ -178,6 +181,13 @@ def _prepare(stage: _Stage) -> None:
             stage.at_end.callback(places.limit_disk, folders.of(place), None)
             if before_start:
                 places.limit_disk(folders.of(place), left)
+        case d.NoInodes(place=place):
+            places.mount_disk(folders.of(place), folders.uid)
+            stage.at_end.callback(places.limit_inodes, folders.of(place), none=False)
+            if before_start:
+                places.limit_inodes(folders.of(place), none=True)
+        case d.Surroundings(variables=variables):
+            stage.extra |= variables
         case d.DamageCache() as action:
             if action.elsewhere:
                 places.provide_on_path(places.ROOT / "bin")
@@ -191,11 +201,8 @@ def _prepare(stage: _Stage) -> None:
             places.occupy(action, stage.other_uid)
         case d.LockHeld():
             stage.at_end.enter_context(_machine_held(stage))
-        case d.ReadOnly(place=place):
-            path = str(folders.of(place))
-            places.mount("--bind", path, path)
-            places.mount("-o", "remount,bind,ro", path)
-            stage.at_end.callback(places.mount, "-o", "remount,bind,rw", path)
+        case d.ReadOnly(place=place) if before_start:
+            _make_read_only(stage, place)
         case d.AsciiLocale():
             stage.extra |= {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         case _:
@@ -252,6 +259,13 @@ def _strike(stage: _Stage, run: Running) -> None:
             places.limit_disk(stage.folders.of(place), left)
             if until is not None and run.reaches_point(until, limit_s):
                 places.limit_disk(stage.folders.of(place), None)
+        case d.NoInodes(place=place) if moment is not None:
+            places.limit_inodes(stage.folders.of(place), none=True)
+        case d.ReadOnly(place=place) if moment is not None:
+            _make_read_only(stage, place)
+        case d.DamageFile() as damage:
+            if not places.damage_file(stage.folders, damage):
+                raise _Missed(f"there was no {damage.file}")
         case d.Remove(place="cache"):
             # These namespaces allow no builds or downloads into it: the next run gets it back.
             folder = stage.folders.of("cache")
@@ -290,6 +304,14 @@ def _go_on(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+def _make_read_only(stage: _Stage, place: d.Place) -> None:
+    """Let nothing more be opened for writing in a folder, until the run's end; files that are open stay so."""
+    path = str(stage.folders.of(place))
+    places.mount("--bind", path, path)
+    places.mount("-o", "remount,bind,ro", path)
+    stage.at_end.callback(places.mount, "-o", "remount,bind,rw", path)
+
+
 def _put_back(aside: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     aside.rename(folder)
@@ -301,7 +323,7 @@ def _made_again(folder: Path) -> None:
 
 def _interrupt(action: d.Interrupt, run: Running) -> None:
     number = signal.Signals[action.signal]
-    send: Callable[[int, int], None] = os.killpg if number is signal.SIGINT else os.kill
+    send: Callable[[int, int], None] = os.kill if number is signal.SIGTERM else os.killpg
     for index in range(action.times):
         if index:
             time.sleep(action.apart_s)

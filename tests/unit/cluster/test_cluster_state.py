@@ -12,10 +12,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import procfs
-from pytest_grovescale.cluster import handle, lease, locks, ports, processes, state
+from pytest_grovescale.cluster import commands, handle, lease, locks, ports, processes, state
 from pytest_grovescale.cluster.binaries import UnsupportedPlatform, architecture, require_linux
 from pytest_grovescale.cluster.processes import ProcessInfo
-from pytest_grovescale.errors import UsageError
+from pytest_grovescale.errors import ClusterError, UsageError
 from tests.golden import masked
 
 
@@ -62,6 +62,54 @@ def test_process_that_only_has_the_pid_is_left_alone(state_dir: Path, sleeper: s
     state.write(folder / "processes.json", {"one": info(sleeper.pid, procfs.started_ticks(sleeper.pid) - 1)})
     assert state.clear_stale(folder) == [f"removed {folder}"]
     assert sleeper.poll() is None
+
+
+DAMAGES = [b"", b"\xff\xfe{", b"[1]", b'{"pid": "x"}', b"null"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", ["supervisor.json", "cluster.json", "processes.json"])
+def test_a_damaged_file_of_a_dead_cluster_stops_no_command(state_dir: Path, file: str, damage: bytes) -> None:
+    (folder_of("one") / file).write_bytes(damage)
+    shown: list[str] = []
+    assert commands.status(write=shown.append) == 0
+    assert any(line.startswith("one") for line in shown)
+    assert commands.down(everything=True, say=shown.append) == 0
+    assert state.names() == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_plan_of_what_to_remove_is_named_and_keeps_its_cluster(state_dir: Path, damage: bytes) -> None:
+    folder = folder_of("one")
+    (folder / "at_end.json").write_bytes(damage)
+    with pytest.raises(ClusterError, match=r"at_end\.json is damaged") as caught:
+        commands.down("one", say=lambda text: None)
+    assert str(folder) in caught.value.next_step
+    told: list[str] = []
+    handle.clear_stale(progress=told.append)
+    assert "is damaged" in told[0]
+    assert state.names() == ["one"]
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGES])
+def test_a_live_cluster_whose_files_are_damaged_or_lost_is_not_cleared(state_dir: Path, damage: bytes | None) -> None:
+    folder = folder_of("one")
+    (folder / "cluster.json").write_bytes(damage or b"")
+    if damage is not None:
+        (folder / "supervisor.json").write_bytes(damage)
+    command = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", state.SUPERVISOR, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout is not None
+        supervisor.stdout.readline()
+        owner = state.owner(folder)
+        assert owner is not None
+        assert owner.pid == supervisor.pid
+        handle.clear_stale(progress=lambda text: None)
+        assert state.names() == ["one"]
+        with pytest.raises(ClusterError, match=r"cluster\.json is damaged"):
+            state.refuse_damaged(folder)
+        supervisor.kill()
+    assert state.owner(folder) is None
 
 
 def test_orphan_that_is_on_no_list_is_found_by_its_mark(state_dir: Path) -> None:

@@ -47,7 +47,7 @@ def test_every_fault_says_what_is_right_and_a_failure_always_needs_its_cause() -
         assert fault.expect.outcomes
         for outcome in fault.expect.outcomes:
             # A killed program says nothing, and of `head` nothing more is read.
-            silent = outcome.exits == (-9,) or fault.kind == "closed-pipe"
+            silent = max(outcome.exits) < 0 or fault.kind == "closed-pipe"
             assert outcome.exits == (0,) or silent or outcome.says, fault.text
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,28 @@ def test_full_disk_leaves_whole_lines_and_a_last_word(tmp_path: Path, limit: int
     # A file that cannot even hold its first line and the seal stays without the seal.
     assert code != 2 or len(found) <= 1
     assert found == records[: len(found)]
+
+
+@given(data=st.data())
+def test_a_journal_that_is_cut_while_it_is_written_ends_with_whole_lines_and_the_reason(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "j.jsonl"
+        writer = journal.Writer(path)
+        for record in RECORDS[:3]:
+            writer.append(record)
+        writer.flush()
+        before = list(journal.read(path))
+        first = len(path.read_bytes().partition(b"\n")[0]) + 1
+        cut = data.draw(st.integers(first, path.stat().st_size - 1) | st.just(path.stat().st_size + 3))
+        os.truncate(path, cut)
+        writer.append(RECORDS[3])
+        with pytest.raises(journal.JournalFull, match="changed by another program"):
+            writer.flush()
+        assert writer.seal(Closed(at=99, reason="journal-full"))
+        writer.close()
+        *kept, last = journal.read(path)
+        assert kept == before[: len(kept)]
+        assert isinstance(last, Closed)
 
 
 def test_full_journal_takes_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
