@@ -21,7 +21,7 @@ from .bottlenecks.attribution import bottlenecks_of_phase
 from .contention import contention_of_phase, saturation_of_phase
 from .cpu import cpu_of_phase
 from .disruptions import Happened, disruptions_of_phase, incidents_of, incidents_of_phase
-from .findings import findings_of
+from .findings import with_findings
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import floors_of, milestones_of_phase, watch_lag
@@ -137,8 +137,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         objects=objects,
         objects_resource=resource,
     )
-    result = msgspec.structs.replace(result, verdict=verdict_of(result), findings=findings_of(contents, result))
-    return without_paths(result)
+    result = msgspec.structs.replace(result, verdict=verdict_of(result))
+    return without_paths(with_findings(contents, result))
 
 
 def analyse_run(folder: Path) -> Result:

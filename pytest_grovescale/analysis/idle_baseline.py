@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from ..errors import NotMeasuredError
 from . import figures
+from .reconciles import RECONCILES, WORK_ITEMS
 from .result import PhaseResult, TestResult
+
+SERVE_RECONCILES = (
+    f"An operator is counted by {RECONCILES} or {WORK_ITEMS}: serve one of them, and name the endpoint under `metrics:`"
+    " in its definition."
+)
 
 
 class OverIdle(NamedTuple):
@@ -87,7 +93,9 @@ def reconciles_of(phase: PhaseResult, controller: str = "") -> int:
     controllers = {row.controller for row in phase.reconciles}
     if not controllers:
         why = phase.missing.get("reconciles", "the operator counts none")
-        raise NotMeasuredError(f"reconciles in phase {phase.name!r} were not measured: {why}")
+        raise NotMeasuredError(
+            f"reconciles in phase {phase.name!r} were not measured: {why}", next_step=SERVE_RECONCILES
+        )
     return sum(figures.reconciles(phase, each) for each in sorted(controllers))
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
 from ..exposition.families import parse
 from .recording_index import Contents, PhaseSpan, Snapshot
 from .result import NO_OPERATOR, OPERATOR, ReconcileRow, ReconcileSource
 
-_RECONCILES = "controller_runtime_reconcile_total"
-_WORK_ITEMS = "workqueue_work_duration_seconds_count"
+RECONCILES = "controller_runtime_reconcile_total"
+WORK_ITEMS = "workqueue_work_duration_seconds_count"
 # Best first: an operator built with controller-runtime has both, and only the first has the results of reconciles.
 _FAMILIES: tuple[tuple[str, str, ReconcileSource], ...] = (
-    (_RECONCILES, "controller", "controller-runtime"),
-    (_WORK_ITEMS, "name", "work-queue"),
+    (RECONCILES, "controller", "controller-runtime"),
+    (WORK_ITEMS, "name", "work-queue"),
 )
 # Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
 # operator that serves with its help. They check certificates once a minute: that is no reconcile, and counting it would
@@ -22,6 +27,9 @@ LIBRARY_QUEUES = (
     "DynamicServingCertificateController",
     "RequestHeaderAuthRequestController",
 )
+
+_NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]")
+_SUFFIX = re.compile(r"(?<=.)(controller|reconciler)$")
 
 
 def reconciles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ReconcileRow, ...], str]:
@@ -36,8 +44,13 @@ def reconciles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[Rec
     restarted = _restarted(contents, phase, start, end)
     for family, label, source in _FAMILIES:
         if rows := _rows(start, end, family, label, source, restarted=restarted):
+            until = contents.end_of(phase)
+            objects = {
+                name: objects_of(contents, name, phase.start, until) for name in {row.controller for row in rows}
+            }
+            rows = [msgspec.structs.replace(row, objects=objects[row.controller]) for row in rows]
             return tuple(sorted(rows, key=lambda row: (row.controller, row.result))), ""
-    return (), f"the operator's metrics have no {_RECONCILES} and no {_WORK_ITEMS}"
+    return (), f"the operator's metrics have no {RECONCILES} and no {WORK_ITEMS}"
 
 
 def _rows(
@@ -45,10 +58,8 @@ def _rows(
 ) -> list[ReconcileRow]:
     rows = []
     for series, value in end.samples.items():
-        if not series.startswith(family + "{"):
-            continue
-        labels = parse(series).labels
-        if source == "work-queue" and labels.get(label, "").startswith(LIBRARY_QUEUES):
+        labels = _labels(series, family, label)
+        if labels is None:
             continue
         count, reset = _increase(start.samples.get(series, 0.0), value, restarted=restarted)
         rows.append(
@@ -61,6 +72,59 @@ def _rows(
             )
         )
     return rows
+
+
+def _labels(series: str, family: str, label: str) -> Mapping[str, str] | None:
+    """Return the labels of a series that counts reconciles; None for any other, and for a library's own queue."""
+    if not series.startswith(family + "{"):
+        return None
+    labels = parse(series).labels
+    return None if label == "name" and labels.get(label, "").startswith(LIBRARY_QUEUES) else labels
+
+
+def counters_of(served: Iterable[str]) -> dict[str, str]:
+    """Return series → controller, of the series that count reconciles, by the best counter that is served."""
+    names = list(served)
+    for family, label, _ in _FAMILIES:
+        found = {name: labels.get(label, "") for name in names if (labels := _labels(name, family, label)) is not None}
+        if found:
+            return found
+    return {}
+
+
+def objects_of(contents: Contents, controller: str, start: int, end: int) -> int | None:
+    """Return how many objects of a controller's kind existed at any moment of a time, ns of the recorder's clock.
+
+    None where no watched resource has its name.
+    """
+    stories = [story for story in contents.watches.values() if is_of(controller, story.opened.spec.resource)]
+    if not stories:
+        return None
+    return len(
+        {
+            key
+            for story in stories
+            for key, events in story.objects.items()
+            if events[0].at <= end and not (events[-1].change == "deleted" and events[-1].at < start)
+        }
+    )
+
+
+def is_of(controller: str, resource: str) -> bool:
+    """Return whether a controller is that of a resource, by its name.
+
+    controller-runtime's default name is the kind in lower case, as are those of Kubernetes' own work queues.
+    """
+    return _SUFFIX.sub("", _NOT_ALPHANUMERIC.sub("", controller.partition(".")[0].lower())) in _singulars(resource)
+
+
+def _singulars(resource: str) -> Iterator[str]:
+    """Yield the names that a resource's kind may have in lower case: ``podcliques.grove.io`` is ``podclique``."""
+    plural = resource.partition(".")[0]
+    yield plural
+    for ending, instead in (("ies", "y"), ("es", ""), ("s", "")):
+        if plural.endswith(ending):
+            yield plural.removesuffix(ending) + instead
 
 
 def counter_of_phase(phase: PhaseSpan, family: str) -> int | None:

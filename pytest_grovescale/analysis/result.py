@@ -251,6 +251,67 @@ class ReconcileRow(msgspec.Struct, frozen=True, kw_only=True):
     lower_bound: bool = False
     """The counter was reset in the phase: the count is a lower bound."""
     source: ReconcileSource = "controller-runtime"
+    objects: int | None = None
+    """Objects of the controller's kind that existed in the phase, where a watched resource has the controller's name;
+    None where none has."""
+
+
+IdleKind = Literal["object", "watch", "lease", "event", "review", "nonresource"]
+"""`Category` of a request in an idle window; ``watch``: one that was opened again, whatever of."""
+
+
+class IdleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of one verb and resource by the operator in an idle window."""
+
+    what: str
+    """Verb and resource: ``list pods``, ``update leases.coordination.k8s.io``."""
+    kind: IdleKind
+    count: int
+    bursts: int
+    """How often they came: requests within 0.2 s of each other are one burst."""
+    period_s: float | None = None
+    """Seconds from one burst to the next, where they come regularly: within the window, or in the whole run."""
+
+
+class IdleController(msgspec.Struct, frozen=True, kw_only=True):
+    """Reconciles of one controller in an idle window, between the first scrape in it and the last."""
+
+    controller: str
+    count: int
+    objects: int | None = None
+    """As of `ReconcileRow`."""
+
+
+class IdleWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which nothing changed but by the operator itself, and what the operator did in it."""
+
+    phase: str
+    start_s: float
+    """Seconds from the phase's start."""
+    seconds: float
+    rested: bool = False
+    """Whether it begins with its phase: an idle twin, or a phase before which nothing had changed for a second. Others
+    follow a change by a second, and may hold work that it caused."""
+    objects: int
+    """Objects of the resource that the test's figures are related to, which existed at its end."""
+    requests: dict[IdleKind, int] = {}
+    """The operator's requests; all kinds are named, also those of which there were none."""
+    rows: tuple[IdleRow, ...] = ()
+    """The same by verb and resource, the most frequent first."""
+    cpu_s: float | None = None
+    """CPU seconds in `cpu_window_s`; None where the operator's clock was not read twice in the window."""
+    cpu_window_s: float = 0.0
+    reconciles: tuple[IdleController, ...] = ()
+    """Of each controller, also those that made none; empty where the operator was not scraped twice in the window."""
+    reconciles_window_s: float = 0.0
+    """Seconds between the two scrapes; 0 without them."""
+    allocated_bytes: int | None = None
+    """Memory that the operator allocated in `reconciles_window_s`, where its runtime's metrics have it."""
+
+    @property
+    def covers_s(self) -> float:
+        """The longest period of which the window shows two occurrences for certain, s."""
+        return self.seconds / 2
 
 
 class BlockedSpell(msgspec.Struct, frozen=True, kw_only=True):
@@ -717,6 +778,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     checks: tuple[CheckResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     """What is wrong with the operator, the most severe first; see `analysis.findings`."""
+    idle: tuple[IdleWindow, ...] = ()
+    """Idle windows, the longest first; empty without one, or without a complete audit log."""
     findings_off: dict[str, str] = {}
     """Rules that the operator's definition switches off → the reason that it gives."""
     floors: dict[str, float] = {}

@@ -30,7 +30,7 @@ _NOT_IN_ID = frozenset(
     {
         *("phase", "max", "per_trigger", "per_reconcile", "times_idle", "times_floor", "floor", "vs", "tolerance"),
         *("errors", "idle_per_second", "passes", "exponent_max", "slope_max", "share_max", "longest", "running"),
-        *("ignore", "source"),
+        *("ignore", "source", "periodic", "window"),
     }
 )
 """Arguments that say how much is allowed or how it is judged, not what is judged."""
@@ -203,6 +203,19 @@ def some_judged(check: Arguments, ignore: list[str]) -> None:
 def duration(check: Arguments, **values: Duration | None) -> None:
     """Raise CheckArgumentError for an invalid duration; None is allowed."""
     _parsed(check, durations.seconds, values)
+
+
+def periods(check: Arguments, periodic: Mapping[str, Duration]) -> None:
+    """Raise CheckArgumentError for a declared period that is no duration above 0."""
+    for name, period in periodic.items():
+        try:
+            valid = durations.seconds(period) > 0
+        except UsageError:
+            valid = False
+        if not valid:
+            raise CheckArgumentError(
+                f"{tag_of(check)}(periodic={{{name!r}: {period!r}}}): not a period", next_step='Write it as "30s".'
+            )
 
 
 def size(check: Arguments, **values: Size) -> None:

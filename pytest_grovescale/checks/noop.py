@@ -1,4 +1,4 @@
-"""What a reconcile with nothing to do costs the API server, and whether it causes further reconciles.
+"""What a reconcile with nothing to do costs the API server, and how many a trigger makes.
 
 "No writes" takes more than silence: a complete audit log that knows the identity, the trigger's own write in it, and a
 reconcile after it. Without one of them the verdict is inconclusive. On a cluster without an audit log, the operator's
@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 
 from ..analysis import figures
 from ..analysis.api_requests import OBJECT_WRITES, READS
-from ..analysis.idle_baseline import idle_twin, reconciles_of
+from ..analysis.idle_baseline import reconciles_of
 from ..analysis.result import PhaseResult
 from ..errors import NotMeasuredError
 from .api_requests import ROWS_SHOWN, by_own_count
@@ -94,7 +94,7 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
         doubts = steady_doubts(phase)
         if "reconciles" in phase.missing or not phase.triggers:
             raise NotMeasuredError("; ".join(doubts))
-        evidence = _by_controller(phase)
+        evidence = by_controller(phase)
         failed = at_most(
             phase.name,
             "reconciles that ended in an error",
@@ -111,61 +111,6 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
         outcomes = [_exactly(phase, controller, count, doubts) for controller, count in self.expected.items()]
         worst = [outcome for verdict in ("fail", "inconclusive") for outcome in outcomes if outcome.verdict == verdict]
         return next(iter(worst), outcomes[0])
-
-
-class HotLoop(Check, tag="hot_loop", frozen=True, kw_only=True):
-    """Whether reconciles cause reconciles.
-
-    It fails when they go on in the idle twin, where nothing was triggered, at more than ``idle_per_second``; or when
-    a trigger caused more than ``passes`` reconciles for each object of the test (the largest number of objects that
-    one of its milestones counts), which is more than one pass over all of them.
-    """
-
-    timed = True
-    needs_idle_twin = True
-
-    idle_per_second: float = 1.0
-    passes: float = 2.0
-    phase: str = ""
-
-    def validate(self) -> None:
-        not_negative(self, idle_per_second=self.idle_per_second, passes=self.passes)
-
-    def judge(self, run: Run) -> Outcome:
-        test, phase = run.test, steady_phase(run.test, self.phase)
-        doubts = steady_doubts(phase)
-        twin = idle_twin(test, phase)
-        idle_reconciles = reconciles_of(twin)
-        if twin.seconds <= 0:
-            raise NotMeasuredError(f"phase {twin.name!r} has no length")
-        idle = at_most(
-            phase.name,
-            "reconciles with nothing triggered",
-            idle_reconciles / twin.seconds,
-            self.idle_per_second,
-            "1/s",
-            doubts=doubts,
-            evidence=_by_controller(twin),
-        )
-        if idle.verdict == "fail":
-            return idle
-        if not test.objects:
-            raise NotMeasuredError(
-                f"{idle.text}, but no milestone of the test counts objects, so that reconciles per object are not"
-                " known",
-                next_step='Give a phase a milestone like conditions.count("pods", 1000).',
-            )
-        if not phase.triggers:
-            raise NotMeasuredError("; ".join(doubts))
-        passes = at_most(
-            phase.name,
-            f"reconciles per trigger for each of {test.objects:,} {test.objects_resource}",
-            reconciles_of(phase) / phase.triggers / test.objects,
-            self.passes,
-            doubts=doubts,
-            evidence=_by_controller(phase),
-        )
-        return passes if passes.verdict != "pass" else idle
 
 
 def _requests(
@@ -187,7 +132,7 @@ def _requests(
         traffic.object_reads if verbs is READS else traffic.object_writes,
         bound,
         doubts=doubts,
-        evidence=[*largest, *written, *_by_controller(phase)],
+        evidence=[*largest, *written, *by_controller(phase)],
     )
 
 
@@ -197,7 +142,7 @@ def _exactly(phase: PhaseResult, controller: str, expected: int, doubts: list[st
     figure = count / phase.triggers
     subject = f"reconciles of {controller} per trigger"
     if count > expected * phase.triggers or doubts:
-        return at_most(phase.name, subject, figure, expected, doubts=doubts, evidence=_by_controller(phase))
+        return at_most(phase.name, subject, figure, expected, doubts=doubts, evidence=by_controller(phase))
     short = count < expected * phase.triggers
     text = f"{subject} {shown(figure, '')} {'<' if short else '='} {expected:,}"
     if short:
@@ -209,11 +154,11 @@ def _exactly(phase: PhaseResult, controller: str, expected: int, doubts: list[st
         figure=figure,
         bound=expected,
         text=text,
-        evidence=_by_controller(phase),
+        evidence=by_controller(phase),
     )
 
 
-def _by_controller(phase: PhaseResult) -> tuple[str, ...]:
+def by_controller(phase: PhaseResult) -> tuple[str, ...]:
     """Return the phase's reconciles by controller and result, as evidence."""
     counts: Counter[str] = Counter()
     for row in phase.reconciles:

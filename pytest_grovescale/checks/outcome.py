@@ -11,7 +11,7 @@ import msgspec
 from ..analysis.result import CheckResult, Verdict
 from ..errors import CheckFailed, CheckInconclusive
 
-Unit = Literal["", "s", "B", "×", "1/s"]
+Unit = Literal["", "s", "B", "×", "1/s", "cores"]
 """Empty for a count; ``×`` for a ratio."""
 
 MOST = 10
@@ -88,6 +88,8 @@ def shown(value: float, unit: Unit, digits: int = 3) -> str:
             return f"{_rounded(value, digits)} times"
         case "1/s":
             return f"{_rounded(value, digits)} a second"
+        case "cores":
+            return f"{_rounded(value, digits)} cores"
     return _rounded(value, digits)
 
 

@@ -57,11 +57,13 @@ REPLACED_PODS = "replaced-pods"
 STALE_STATUS = "stale-status"
 PHASE_GAUGE = "phase-gauge"
 WRONG_OWNER = "wrong-owner"
+PERIODIC = "periodic"
+WAKE_CHILDREN = "wake-children"
 
 AROUND_RECONCILES = frozenset(
     {
         *(STAMPED_STATUS, RIVALS, EVENT_FLOOD, LOG_FLOOD, RECOVERED_PANIC, SMALL_LEAK, WIDE_LIST, DISCOVERY),
-        *(WATCH_LEAK, LATE_FINALIZER),
+        *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN),
     }
 )
 """Those that wrap the reconcile functions (`flawed_reconciles`)."""
@@ -115,6 +117,8 @@ KNOWN: Mapping[str, str] = {
     STALE_STATUS: "a PodCliqueSet's observedGeneration stays at the first one",
     PHASE_GAUGE: "a gauge of pods by phase that counts a pod in each phase it ever was in",
     WRONG_OWNER: "the owner reference of a Service has the UID of no object",
+    PERIODIC: "every 5 s all pods are listed, beside the watch, and all PodCliqueSets are reconciled",
+    WAKE_CHILDREN: "each pass over a PodCliqueSet has all of its PodCliques reconciled 0.2 s later, whatever changed",
 }
 """Name → description."""
 

@@ -30,15 +30,20 @@ Reconcile = Callable[[str], Awaitable[Result]]
 _LEAKED_BYTES = 1024
 _PANIC_EVERY = 20
 _LATE_S = 2.0
+_WAKE_AFTER_S = 0.2
 
 
 class FlawedReconciles:
     """Wraps the reconcile functions of controllers; holds what the defects leak."""
 
-    def __init__(self, api: ApiClient, caches: Caches, defects: d.Defects) -> None:
+    def __init__(
+        self, api: ApiClient, caches: Caches, defects: d.Defects, wake_clique: Callable[[str, float], None]
+    ) -> None:
+        """``wake_clique`` has a PodClique reconciled after so many seconds."""
         self._api = api
         self._caches = caches
         self._defects = defects
+        self._wake_clique = wake_clique
         self._leaked: list[bytearray] = []
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._late: set[str] = set()
@@ -89,6 +94,9 @@ class FlawedReconciles:
         if d.DISCOVERY in self._defects:
             for path in ("/api", "/apis", "/apis/grove.io/v1alpha1"):
                 await self._api.get(path)
+        if d.WAKE_CHILDREN in self._defects:
+            for clique in self._caches.cliques.store.by("part_of", key):
+                self._wake_clique(clique.key, _WAKE_AFTER_S)
         pcs = self._caches.sets.store.get(key)
         if d.RIVALS in self._defects and pcs is not None and not pcs.terminating:
             for clique in self._caches.cliques.owned_by(pcs):

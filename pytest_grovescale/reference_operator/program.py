@@ -28,6 +28,7 @@ from .scalinggroup.reconciler import ScalingGroupReconciler
 from .settings import Settings
 from .status_timing import StatusTiming
 from .template_hashes import TemplateHashes
+from .work_queue import WorkQueue
 from .writes import Writer
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,9 @@ class Operator:
         workshop = Workshop(caches, writer, counts, hashes, settings, lambda: self._set_controller)
         self._steps = workshop.steps
         parts = (caches, writer, sets, selection, timing, hashes, settings)
-        self._flawed = FlawedReconciles(self._api, caches, settings.defects)
+        self._flawed = FlawedReconciles(
+            self._api, caches, settings.defects, lambda key, delay: self._clique_controller.queue.add_after(key, delay)
+        )
         self._set_controller = self._controller("podcliqueset", SetReconciler(workshop, selection, timing))
         self._clique_controller = self._controller(
             "podclique", CliqueReconciler(*parts, counts, workshop.bulk_deletions, lambda: self._clique_controller)
@@ -82,6 +85,11 @@ class Operator:
         settings = self._settings
         reconcile = self._flawed.wrapped(name, reconcile)
         return Controller(name, reconcile, concurrency=settings.concurrency, defects=settings.defects)
+
+    @property
+    def sets(self) -> WorkQueue:
+        """The queue of PodCliqueSets."""
+        return self._set_controller.queue
 
     def _informer(self, cached: Cached[Object]) -> Informer[Object]:
         defects = self._settings.defects
@@ -154,7 +162,10 @@ async def run(settings: Settings) -> None:
                 settings.health_port, http_servers.health_routes(operator.ready, operator.current_counts)
             )
             log.info("started: switches %s, defects %s", settings.switches, sorted(settings.defects.names))
-            async with side_work.running(api, operator.caches, settings.leader_election_namespace, settings.defects):
+            beside = side_work.running(
+                api, operator.caches, operator.sets, settings.leader_election_namespace, settings.defects
+            )
+            async with beside:
                 await _until(stop, _lead(api, operator, settings) if settings.leader_election else operator.run())
         finally:
             moving.cancel()

@@ -1,4 +1,4 @@
-"""Defects that work beside the controllers: polls, a Lease that is renewed too often, files that stay open.
+"""Defects that work beside the controllers: polls, jobs, a Lease that is renewed too often, files that stay open.
 
 Each runs from the operator's start to its end, and only where its defect is enabled.
 """
@@ -16,13 +16,15 @@ import msgspec
 from .api_client import ApiClient
 from .api_errors import ApiError
 from .caches import Caches
-from .defects import LEASE_STORM, OPEN_FILES, POLL, Defects
+from .defects import LEASE_STORM, OPEN_FILES, PERIODIC, POLL, Defects
 from .objects import Object
 from .resources import LEASE, POD
+from .work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.4
+_PERIOD_S = 5.0
 _RENEW_S = 0.2
 _LEASE = "grove-reference-operator-heartbeat"
 _MOST_FILES = 900
@@ -30,12 +32,16 @@ _MOST_FILES = 900
 
 
 @asynccontextmanager
-async def running(api: ApiClient, caches: Caches, namespace: str, defects: Defects) -> AsyncIterator[None]:
+async def running(
+    api: ApiClient, caches: Caches, sets: WorkQueue, namespace: str, defects: Defects
+) -> AsyncIterator[None]:
     """Run the enabled defects while the context is open."""
     files: list[int] = []
     tasks = []
     if POLL in defects:
         tasks.append(asyncio.create_task(_poll(api)))
+    if PERIODIC in defects:
+        tasks.append(asyncio.create_task(_resync(api, caches, sets)))
     if LEASE_STORM in defects:
         tasks.append(asyncio.create_task(_renew(api, namespace)))
     if OPEN_FILES in defects:
@@ -52,11 +58,23 @@ async def running(api: ApiClient, caches: Caches, namespace: str, defects: Defec
 
 async def _poll(api: ApiClient) -> None:
     while True:
-        try:
-            await api.get(f"{POD.collection('')}?limit=500")
-        except (ApiError, TimeoutError) as error:
-            log.warning("poll: %s", error)
+        await _list_pods(api)
         await asyncio.sleep(_POLL_S)
+
+
+async def _resync(api: ApiClient, caches: Caches, sets: WorkQueue) -> None:
+    while True:
+        await asyncio.sleep(_PERIOD_S)
+        await _list_pods(api)
+        for pcs in caches.sets.store:
+            sets.add(pcs.key)
+
+
+async def _list_pods(api: ApiClient) -> None:
+    try:
+        await api.get(f"{POD.collection('')}?limit=500")
+    except (ApiError, TimeoutError) as error:
+        log.warning("list of pods: %s", error)
 
 
 async def _renew(api: ApiClient, namespace: str) -> None:

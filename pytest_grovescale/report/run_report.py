@@ -11,6 +11,7 @@ from .checks_table import checks
 from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone, Verbatim, markdown, text
 from .format import NONE, bytes_, count, escape, milliseconds, percent, plain, seconds, three
 from .function_table import profiles
+from .idle_table import idle
 from .metric_table import metrics
 from .traffic_table import per_object, traffic
 from .validity_notes import cpu_cell, incident, scraped_note
@@ -93,6 +94,7 @@ def _report(test: TestResult) -> Iterator[Block]:
             yield from _cpu_table(phases)
         yield from traffic(test.phases)
         yield from per_object(test)
+        yield from idle(test)
         for phases in _few(test.phases):
             yield from _reconciles(phases)
         yield from workers(test.phases)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from ..recording_index import Contents
 from ..result import SEVERITIES, Finding, TestResult
 from . import (
+    amplification,
     churn,
     credentials,
     gauges,
@@ -33,6 +36,7 @@ from . import (
     wasted_writes,
     workers,
 )
+from .idle_windows import idle_windows_of
 from .observed import Observed
 
 Rule = Callable[[Observed], Iterator[Finding]]
@@ -55,6 +59,7 @@ _MODULES = (
     pacing,
     idle_work,
     noop_work,
+    amplification,
     wasted_writes,
     needless_reads,
     housekeeping,
@@ -65,15 +70,17 @@ RULES: Mapping[str, Rule] = MappingProxyType({module.ID: module.findings for mod
 """Id → rule, of all that there are."""
 
 
-def findings_of(contents: Contents, test: TestResult) -> tuple[Finding, ...]:
-    """Return what the rules find in a recording, the most severe first, without the rules that are switched off.
+def with_findings(contents: Contents, test: TestResult) -> TestResult:
+    """Return a test with its idle windows, and with what the rules find in its recording that are not switched off.
 
-    A profiling pass, and a test whose cluster others may have used, have none.
+    A profiling pass, and a test whose cluster others may have used, have neither.
     """
     if not may_have_findings(test):
-        return ()
+        return test
     seen = Observed(contents, test)
-    return ordered(one for name, rule in RULES.items() if name not in test.findings_off for one in rule(seen))
+    seen.test = msgspec.structs.replace(test, idle=idle_windows_of(seen))
+    found = ordered(one for name, rule in RULES.items() if name not in test.findings_off for one in rule(seen))
+    return msgspec.structs.replace(seen.test, findings=found)
 
 
 def may_have_findings(test: TestResult) -> bool:

@@ -4,52 +4,64 @@ Level-triggered controllers need no polling: watches deliver every change, and c
 own cache. What an idle operator costs is paid all day by every cluster that runs it, in proportion to its objects.
 
 No false alarm: a window begins a second after the last milestone and the last change by anyone else, and lasts two at
-least; a request counts when it comes in both halves, so that it does not end work from before. Leases, Events and
-reviews have other rules.
+least; requests count when they come in both halves and do not subside, so that they do not end work from before, or
+when they come regularly in the whole run. Reconciles count when there were two for each object of the controller's
+kind, or as many in one window as in another: one late pass over all objects is neither. Leases, Events and reviews have
+other rules.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 
-from ...exposition.families import parse
 from ..api_requests import OBJECT_WRITES
-from ..result import OPERATOR, Finding
+from ..result import Finding, IdleController, IdleRow, IdleWindow
+from .idle_windows import bursts
 from .observed import Observed, Sent, Window
 
 ID = "idle-work"
 
 _LEAST = 3
 _RATE = 0.1
-"""Requests a second from which on they are reported: a resync every ten seconds is not."""
+"""Requests a second from which on they are waste: a resync every ten seconds is not, but worth a note."""
+
+_SUBSIDES = 3
+"""Requests in a window's first half for one in its second, from which on they may be the end of earlier work."""
 
 _CORES = 0.1
-_RECONCILES = "controller_runtime_reconcile_total"
-_RECONCILES_PER_OBJECT = 1 / 30
-"""Reconciles a second and object from which on they are reported: periodic ones have longer periods."""
+_PASSES = 2
+"""Reconciles of each object in one window from which on they go on."""
+_LONG_S = 30
+"""Seconds between two reconciles of one object from which on they are a note."""
+_ALIKE = 2
+"""Ratio of the rates of two windows up to which the work is the same in both."""
+
+_DAY_S = 86_400
+_MANY = 1000
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
-    """Yield what the operator did in the longest idle windows."""
+    """Yield what the operator did in its idle windows."""
     if not seen.operator or not seen.idle_windows:
         return
-    longest = seen.idle_windows[0]
     yield from _requests(seen)
-    yield from filter(None, (_reconciles(seen, longest), _cpu(seen, longest)))
+    yield from filter(None, (_reconciles(seen), _cpu(seen.test.idle)))
 
 
 def _requests(seen: Observed) -> Iterator[Finding]:
-    """Yield one finding for all that it asked, in the window in which it asked most."""
+    """Yield one finding for all that it asked, in the window in which it asked most; else one for what is regular."""
     best: tuple[float, Window, list[Sent]] | None = None
     for window in seen.idle_windows:
         sent = [one for one in seen.within(window) if one.category == "object" and one.verb != "watch"]
         halves = Counter(window.half(one.received) for one in sent)
+        goes_on = halves[1] >= 1 and halves[0] >= 1 and _SUBSIDES * halves[1] >= halves[0]
         rate = len(sent) / window.seconds
-        if min(halves[0], halves[1]) >= 1 and len(sent) >= _LEAST and rate >= _RATE and (not best or rate > best[0]):
+        if goes_on and len(sent) >= _LEAST and rate >= _RATE and (not best or rate > best[0]):
             best = rate, window, sent
+    regular = _regular(seen.test.idle)
     if best is None:
+        yield from _periodic(seen, regular)
         return
     rate, window, sent = best
     kinds = Counter(one.what for one in sent)
@@ -63,68 +75,133 @@ def _requests(seen: Observed) -> Iterator[Finding]:
         f" {len(sent):,} requests ({rate:.3g} a second): {most}",
         evidence=(
             *([f"one object was written {again:,} times"] if again >= _LEAST else []),
-            *([period] if (period := _period(sent)) else []),
+            *(f"{what}: every {regular[what]:.3g} s" for what, _ in kinds.most_common(3) if what in regular),
+            a_day(rate, "requests", seen),
+            uncovered(seen.test.idle),
         ),
-        check="noop_writes(max=0)" if writes else "noop_reads(max=0)",
+        check="noop_writes(max=0)" if writes else "idle_requests(max=0)",
     )
 
 
-def _period(sent: list[Sent]) -> str:
-    """Return the period of the most frequent request, in words; empty where it has none."""
-    what, _ = Counter(one.what for one in sent).most_common(1)[0]
-    times = sorted(one.received for one in sent if one.what == what)
-    # Requests in one burst are one occasion.
-    bursts = [at for at, before in zip(times, [0, *times], strict=False) if at - before > 200_000_000]
-    gaps = sorted((after - before) / 1e9 for before, after in pairwise(bursts))
-    if len(gaps) < 2 or gaps[-1] > 1.5 * gaps[0]:
-        return ""
-    return f"{what}: every {gaps[len(gaps) // 2]:.3g} s"
+def _regular(windows: Sequence[IdleWindow]) -> dict[str, float]:
+    """Return request → its period, s, of requests for objects that come regularly; by the longest window that shows it.
+
+    Of a burst of requests that differ, each has the same period.
+    """
+    rows: dict[str, IdleRow] = {}
+    for window in windows:
+        for row in window.rows:
+            if row.kind == "object" and row.period_s is not None:
+                rows.setdefault(row.what, row)
+    return {what: row.period_s for what, row in rows.items() if row.period_s is not None}
 
 
-def _reconciles(seen: Observed, window: Window) -> Finding | None:
-    target = seen.target
-    if target is None:
+def _periodic(seen: Observed, regular: dict[str, float]) -> Iterator[Finding]:
+    if not regular:
+        return
+    counts = {what: len(bursts([one.received for one in seen.own if one.what == what])) for what in regular}
+    rate = sum(1 / period for period in regular.values())
+    named = ", ".join(f"{what} every {period:.3g} s" for what, period in list(regular.items())[:3])
+    yield Finding(
+        id=ID,
+        severity="waste" if rate >= _RATE else "note",
+        text=f"the operator works at regular intervals, whether anything changes or not: {named}",
+        evidence=(
+            *(f"{what}: {counts[what]:,} times in the run" for what in list(regular)[:3]),
+            a_day(rate, "requests", seen),
+            uncovered(seen.test.idle),
+        ),
+        check="idle_requests(max=0)",
+    )
+
+
+def _reconciles(seen: Observed) -> Finding | None:
+    """Return the controllers that go on reconciling, by the longest window whose reconciles were counted."""
+    windows = [window for window in seen.test.idle if window.reconciles]
+    if not windows:
         return None
-    inside = [index for index, one in enumerate(target.moments) if window.start <= one.at <= window.end + 10**9]
-    if len(inside) < 2:
+    window = windows[0]
+    going = [one for one in window.reconciles if _goes_on(seen, one, windows)]
+    if not going:
         return None
-    first, last = inside[0], inside[-1]
-    seconds = (target.moments[last].at - target.moments[first].at) / 1e9
-    if seconds < 1:
-        return None
-    grown: Counter[str] = Counter()
-    for series in target.series:
-        parts = parse(series)
-        if parts.name == _RECONCILES:
-            grown[parts.labels.get("controller", "")] += round(
-                (target.value(series, last) or 0) - (target.value(series, first) or 0)
-            )
-    total = sum(grown.values())
-    if total < _LEAST or total / seconds < max(_RATE, _RECONCILES_PER_OBJECT * seen.objects):
-        return None
-    most = ", ".join(f"{number:,} of {controller}" for controller, number in grown.most_common(3) if number)
+    seconds = window.reconciles_window_s
+    total = sum(one.count for one in going)
+    periods = {one.controller: seconds * max(1, one.objects or 1) / one.count for one in going}
+    going.sort(key=lambda one: -one.count)
+    most = ", ".join(f"{one.count:,} of {one.controller}" for one in going[:3])
     return Finding(
         id=ID,
-        severity="waste",
+        severity="waste" if min(periods.values()) <= _LONG_S else "note",
         text=f"while nothing changed for {seconds:.1f} s of {window.phase}, there were {total:,} reconciles"
         f" ({total / seconds:.3g} a second): {most}",
+        evidence=(
+            *(
+                f"{one.controller}: each of {one.objects:,} object{'s' * (one.objects != 1)} every"
+                f" {periods[one.controller]:.3g} s on average"
+                for one in going[:3]
+                if one.objects
+            ),
+            a_day(total / seconds, "reconciles", seen),
+            uncovered(seen.test.idle),
+        ),
         check="hot_loop()",
     )
 
 
-def _cpu(seen: Observed, window: Window) -> Finding | None:
-    reads = [one for one in seen.contents.reads.get(OPERATOR, []) if window.start <= one.at <= window.end]
-    if len(reads) < 2 or len({one.pid for one in reads}) > 1:
+def _goes_on(seen: Observed, of: IdleController, windows: Sequence[IdleWindow]) -> bool:
+    """Return whether a controller's reconciles of the longest window are not the end of earlier work."""
+    objects = seen.objects if of.objects is None else max(1, of.objects)
+    if of.count < _LEAST:
+        return False
+    if of.count >= _PASSES * objects:
+        return True
+    rate = of.count / windows[0].reconciles_window_s
+    others = [
+        one.count / window.reconciles_window_s
+        for window in windows[1:]
+        for one in window.reconciles
+        if one.controller == of.controller and one.count >= _LEAST
+    ]
+    return any(rate / _ALIKE <= other <= rate * _ALIKE for other in others)
+
+
+def _cpu(windows: Sequence[IdleWindow]) -> Finding | None:
+    window = next((one for one in sorted(windows, key=lambda one: not one.rested) if one.cpu_s is not None), None)
+    if window is None or window.cpu_s is None or window.cpu_window_s < 2:
         return None
-    first, last = reads[0], reads[-1]
-    seconds = (last.at - first.at) / 1e9
-    used = (last.cpu_ns - first.cpu_ns) / 1e9
-    if seconds < 2 or used / seconds < _CORES:
+    cores = window.cpu_s / window.cpu_window_s
+    if cores < _CORES:
         return None
     return Finding(
         id=ID,
         severity="waste",
-        text=f"while nothing changed for {seconds:.1f} s of {window.phase}, the operator used"
-        f" {used / seconds:.3g} cores: {86_400 * used / seconds / 3600:.1f} hours of CPU a day",
-        check="hot_loop()",
+        text=f"while nothing changed for {window.cpu_window_s:.1f} s of {window.phase}, the operator used"
+        f" {cores:.3g} cores: {_DAY_S * cores / 3600:.1f} hours of CPU a day",
+        evidence=(uncovered(windows),),
+        check="idle_cpu(max=…)",
+    )
+
+
+def a_day(rate: float, what: str, seen: Observed) -> str:
+    """Return in words what a rate comes to in a day: with the objects of the run, and with a thousand."""
+    day = rate * _DAY_S
+    kind = seen.test.objects_resource.partition(".")[0] or "objects"
+    many = _rounded(day * _MANY / seen.objects)
+    return (
+        f"at this rate {_rounded(day)} {what} a day with {seen.objects:,} {kind}; {many} for each {_MANY:,}, if they"
+        " grow with them"
+    )
+
+
+def _rounded(number: float) -> str:
+    """Return a large number with three digits that count: ``17,300``."""
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
+def uncovered(windows: Sequence[IdleWindow]) -> str:
+    """Return in words which periods the idle windows were too short for."""
+    longest = windows[0]
+    return (
+        f"work with a period above {longest.covers_s:.3g} s need not show: the longest idle window lasted"
+        f" {longest.seconds:.3g} s"
     )

@@ -68,31 +68,45 @@ def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
 
 def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     for span in triggered:
-        triggers = span.phase.trigger_writes or span.phase.triggers
-        twin = seen.twin(span)
-        anyway = _by_controller(twin.phase) if twin is not None else Counter[str]()
-        counts = _by_controller(span.phase)
-        counts.subtract({controller: number for controller, number in anyway.items() if controller in counts})
-        if not counts or not triggers:
+        repeated = triggered_itself(seen, span)
+        if repeated is None:
             continue
-        controller, least = min(counts.items(), key=lambda one: one[1])
-        if least < _PER_TRIGGER * triggers:
-            continue
+        controller, least = repeated
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"{_triggers(triggers)} in {span.phase.name} made {least:,} reconciles of"
-            f" {controller}: it triggers itself",
+            text=f"{_triggers(span.phase.trigger_writes or span.phase.triggers)} in {span.phase.name} made {least:,}"
+            f" reconciles of {controller}: it triggers itself",
             check=f'noop_reconciles(controller="{controller}", per_trigger=1)',
         )
         return
+
+
+def triggered_itself(seen: Observed, span: Span) -> tuple[str, int] | None:
+    """Return the controller that reconciled least often, and how often; None where that is what triggers ask for."""
+    triggers = span.phase.trigger_writes or span.phase.triggers
+    counts = caused_by_triggers(seen, span)
+    if not counts or not triggers:
+        return None
+    controller, least = min(counts.items(), key=lambda one: one[1])
+    return (controller, least) if least >= _PER_TRIGGER * triggers else None
+
+
+def caused_by_triggers(seen: Observed, span: Span) -> Counter[str]:
+    """Return controller → reconciles of a phase, without those that its idle twin has anyway."""
+    twin = seen.twin(span)
+    anyway = by_controller(twin.phase) if twin is not None else Counter[str]()
+    counts = by_controller(span.phase)
+    counts.subtract({controller: number for controller, number in anyway.items() if controller in counts})
+    return counts
 
 
 def _triggers(number: int) -> str:
     return f"{number:,} no-op trigger{'s' * (number != 1)}"
 
 
-def _by_controller(phase: PhaseResult) -> Counter[str]:
+def by_controller(phase: PhaseResult) -> Counter[str]:
+    """Return controller → reconciles of a phase, whatever their results."""
     found: Counter[str] = Counter()
     for row in phase.reconciles:
         found[row.controller] += row.count

@@ -162,6 +162,8 @@ class Window(NamedTuple):
     phase: str
     start: int
     end: int
+    rested: bool = False
+    """Whether it begins with the phase: an idle twin, or a phase before which nothing had changed for a second."""
 
     @property
     def seconds(self) -> float:
@@ -227,15 +229,16 @@ class Observed:
     @functools.cached_property
     def requests(self) -> list[Sent]:
         """The operator's requests for objects: no Leases, Events or reviews, which `housekeeping` has."""
-        return [one for one in self._own if one.category == "object" and one.verb != "watch"]
+        return [one for one in self.own if one.category == "object" and one.verb != "watch"]
 
     @functools.cached_property
     def housekeeping(self) -> list[Sent]:
         """The operator's other requests: Leases, Events, reviews, and watches it opens."""
-        return [one for one in self._own if one.category != "object" or one.verb == "watch"]
+        return [one for one in self.own if one.category != "object" or one.verb == "watch"]
 
     @functools.cached_property
-    def _own(self) -> list[Sent]:
+    def own(self) -> list[Sent]:
+        """All of the operator's requests, in order."""
         return [one for one in self.all_requests if self.operator and one.user == self.operator]
 
     def by_harness(self, start: int, end: int) -> list[Sent]:
@@ -443,8 +446,15 @@ class Observed:
             moments = [at for at in others if begin <= at < span.end]
             starts = [begin, *(at + _QUIET_NS for at in moments)]
             ends = [*moments, span.end]
-            starts[0] += 0 if span.phase.name.endswith("(idle)") else _QUIET_NS
-            windows += [Window(span.phase.name, *pair) for pair in zip(starts, ends, strict=True)]
+            # A change is a moment of another phase, too: of the deployment that this phase follows.
+            before = bisect.bisect_left(others, begin)
+            quiet = not met and before > 0 and others[before - 1] + _QUIET_NS <= begin
+            rested = quiet or span.phase.name.endswith("(idle)")
+            starts[0] += 0 if rested else _QUIET_NS
+            windows += [
+                Window(span.phase.name, *pair, rested=rested and not number)
+                for number, pair in enumerate(zip(starts, ends, strict=True))
+            ]
         long = [window for window in windows if window.seconds >= LEAST_IDLE_S]
         return sorted(long, key=lambda window: window.start - window.end)
 
@@ -454,12 +464,12 @@ class Observed:
 
     def under_way(self, span: Span) -> float:
         """Return how many of the operator's requests were under way in a phase, on average; watches left out."""
-        times = (one.completed - one.received for one in self._own if one.verb != "watch" and during(one, span))
+        times = (one.completed - one.received for one in self.own if one.verb != "watch" and during(one, span))
         return sum(times) / max(1, span.end - span.start)
 
     def within(self, window: Window) -> Iterator[Sent]:
         """Yield the operator's requests in a window, of all categories."""
-        return (one for one in self._own if during(one, window))
+        return (one for one in self.own if during(one, window))
 
 
 def _sent(one: Request, offset: int) -> Sent:

@@ -211,7 +211,7 @@ def test_a_poll_while_nothing_changes_and_its_period() -> None:
     poll(sim, DEPLOYED + 2000, IDLE, 1000)
     (idle,) = [one for one in found(sim) if one.id == "idle-work"]
     assert idle.severity == "waste"
-    assert idle.evidence == ("list nodes: every 1 s",)
+    assert idle.evidence[0] == "list nodes: every 1 s"
 
 
 def test_a_status_that_is_written_while_nothing_changes() -> None:

@@ -33,6 +33,10 @@ class NoopRun:
     reconciles: Mapping[str, int] = field(default_factory=lambda: {"podcliqueset": 1, "podclique": 4})
     errors: int = 0
     idle_reconciles: int = 0
+    idle_polls: int = 0
+    """LISTs in the idle twin, spread over it evenly."""
+    idle_renewals: int = 0
+    """The same of a Lease."""
     steady_cpu: float | None = 0.3
     idle_cpu: float | None = 0.1
     deploy_cpu: float = 2.0
@@ -115,6 +119,14 @@ class NoopRun:
         sim.add(started)
         sim.add(rec.PhaseEnded(at=sim.at(end), phase=IDLE, outcome=self.twin_outcome))  # type: ignore[arg-type]
         used = None if self.idle_cpu is None else (6.0, 6.0 + self.idle_cpu)
+        for each in range(self.idle_polls):
+            sim.request(IDLE_AT + HOLD * (each + 0.5) / self.idle_polls, verb="list", resource="pods", namespace="t")
+        for each in range(self.idle_renewals):
+            at = IDLE_AT + HOLD * (each + 0.5) / self.idle_renewals
+            sim.request(at, verb="update", resource="leases", group="coordination.k8s.io", namespace="t", name="l")
+        if self.idle_cpu is not None:
+            for second in range(1, 30):
+                sim.cpu("operator", IDLE_AT + second * 1000, 6.0 + self.idle_cpu * second / 30, rss=self.rss)
         more = {
             name: count + self.idle_reconciles * (name == "podcliqueset") for name, count in self.reconciles.items()
         }

@@ -112,8 +112,16 @@ def test_reconciles_per_trigger(check: Any, facts: dict[str, Any], expected: str
 @pytest.mark.parametrize(
     ("check", "facts", "expected"),
     [
-        (HotLoop(), {}, "pass: .* 0 a second ≤ 1 a second"),
-        (HotLoop(), {"idle_reconciles": 29}, "pass: "),
+        (HotLoop(), {}, "pass: .* 0 a second ≤ 0 a second"),
+        # One late reconcile is no loop; one in ten seconds is.
+        (HotLoop(), {"idle_reconciles": 1}, "pass: .* 0 a second ≤ 0 a second"),
+        (HotLoop(), {"idle_reconciles": 3}, "fail: .*podcliqueset .* 0.1 a second > 0"),
+        (HotLoop(), {"idle_reconciles": 29}, "fail: .* 0.967 a second"),
+        (HotLoop(idle_per_second=1), {"idle_reconciles": 29}, "pass: "),
+        (HotLoop(periodic={"podcliqueset": "10s"}), {"idle_reconciles": 4}, "pass: "),
+        (HotLoop(periodic={"podcliqueset": "10s"}), {"idle_reconciles": 7}, "fail: .* 0.133 a second"),
+        # The twin is too short for it: whatever the period, one is allowed.
+        (HotLoop(periodic={"podcliqueset": "5m"}), {"idle_reconciles": 1}, "pass: "),
         (HotLoop(), {"idle_reconciles": 3000}, "fail: .* 100 a second"),
         (HotLoop(idle_per_second=101), {"idle_reconciles": 3000}, "pass: "),
         (HotLoop(), {"reconciles": {"podcliqueset": 20}}, "pass: "),
@@ -133,6 +141,34 @@ def test_hot_loop(check: Any, facts: dict[str, Any], expected: str, snapshot: Sn
     found = verdict(check, NoopRun(**facts))
     assert re.match(expected, found)
     assert found == snapshot
+
+
+@pytest.mark.parametrize(
+    ("objects", "idle", "said"), [(10, 9, "inconclusive"), (10, 19, "inconclusive"), (10, 20, "fail"), (10, 2, "pass")]
+)
+def test_one_late_pass_over_all_objects_is_no_loop(objects: int, idle: int, said: str) -> None:
+    test = NoopRun(idle_reconciles=idle).result()
+    twin = phase(test, IDLE)
+    rows = tuple(msgspec.structs.replace(row, objects=objects) for row in twin.reconciles)
+    assert verdict(HotLoop(), changed(test, IDLE, reconciles=rows)).startswith(said)
+
+
+def test_what_the_idle_twin_is_too_short_for_is_said() -> None:
+    found = judge(HotLoop(periodic={"podcliqueset": "5m", "absent": "1s"}), Run(NoopRun().result()))
+    assert found.verdict == "pass"
+    assert [line.partition(":")[0] for line in found.evidence[-3:]] == [
+        "podcliqueset",
+        "periodic",
+        "steady-state (idle) lasted 30 s",
+    ]
+
+
+@pytest.mark.parametrize("bad", [{"a": "0s"}, {"a": "often"}, {"a": -1}])
+def test_what_is_no_period_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="period"):
+        HotLoop(periodic=bad)
+    with pytest.raises(UsageError, match="idle_per_second"):
+        HotLoop(periodic={"a": "1s"}, idle_per_second=1)
 
 
 def test_a_hot_loop_needs_to_know_how_many_objects_there_are(snapshot: SnapshotAssertion) -> None:

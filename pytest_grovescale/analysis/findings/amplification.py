@@ -1,0 +1,257 @@
+"""Reconciles out of proportion: to a trigger that changes nothing, to the changes of a phase, to objects that are gone.
+
+Each event that a predicate lets through costs a reconcile of each object that it is mapped to. A mapping from one
+object to all of another kind makes that many of each change: reconciles grow with the square of the objects. What is
+reconciled for nothing is paid for in the queue: what really changed waits behind it.
+(https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/predicate)
+
+No false alarm: a trigger may wake each child once, and once more for half of them; it is counted without what the idle
+twin has. In a phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its
+retries are left out, and five reconciles for each change of any object are far beyond the 0.2 to 1.5 of sound
+operators. After the last object of a kind is gone, each may be reconciled once more.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...exposition.families import parse
+from ..reconciles import counters_of, is_of, objects_of
+from ..result import Finding
+from ..run_metrics import WINDOW
+from .noop_work import by_controller, caused_by_triggers, triggered_itself
+from .observed import Life, Observed
+
+ID = "reconcile-amplification"
+
+_PER_OBJECT = 1.5
+"""Reconciles of each object for a trigger from which on something wakes them more than once."""
+_OF_TRIGGERED = 5
+"""The same of the triggered objects: what they pass on may come back to them."""
+_FEWEST = 3
+
+_PER_CHANGE = 5
+"""Reconciles for each change of any object from which on they are out of proportion."""
+_PER_EXISTING = 10
+"""The same for each object that there was."""
+
+_GROWN = 3
+"""Ratio of the reconciles for each change, with most objects and with few, from which on they grow with the objects."""
+_SPREAD = 3
+"""Ratio of the numbers of objects that it takes to see that."""
+_CHANGES = 20
+"""Changes from which on reconciles for each of them mean something."""
+_INTERVALS = 4
+
+_OWN_TIMERS = ("requeue_after", "requeue", "error")
+"""Results of reconciles that the operator itself asks to be repeated."""
+
+_SETTLE_NS = 1_000_000_000
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for what triggers wake, for phases, for growth within the run, and for objects that are gone."""
+    if not seen.operator:
+        return
+    yield from _woken(seen)
+    growing = list(_growing(seen))
+    yield from growing
+    if not growing:
+        yield from _out_of_proportion(seen)
+    yield from _after_the_end(seen)
+
+
+def _woken(seen: Observed) -> Iterator[Finding]:
+    """Yield the controllers that a no-op trigger woke more often than there are objects."""
+    for span in seen.spans:
+        triggers = span.phase.trigger_writes or span.phase.triggers
+        if not triggers or WINDOW.fullmatch(span.phase.name) or triggered_itself(seen, span) is not None:
+            continue
+        triggered = {one.resource for one in seen.by_harness(span.start, span.end)}
+        objects = {row.controller: row.objects for row in span.phase.reconciles}
+        woken = {}
+        for controller, count in caused_by_triggers(seen, span).items():
+            own = objects[controller]
+            if own is None:
+                continue
+            itself = any(is_of(controller, resource) for resource in triggered)
+            most = _OF_TRIGGERED * triggers if itself else _PER_OBJECT * own * triggers
+            if count > most and (itself or count >= own * triggers + _FEWEST):
+                woken[controller] = count
+        if woken:
+            named = ", ".join(
+                f"{count:,} of {controller} ({count / max(1, objects[controller] or 1) / triggers:.3g} for each of"
+                f" {objects[controller]:,})"
+                for controller, count in sorted(woken.items(), key=lambda one: -one[1])
+            )
+            controller = max(woken, key=lambda name: woken[name])
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} in {span.phase.name} made reconciles that"
+                f" nothing asked for: {named}",
+                check=f'reconciles("{span.phase.name}", "{controller}", max={(objects[controller] or 1) * triggers})',
+            )
+            return
+
+
+def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
+    """Yield the phase in which most reconciles were made for each change of any object."""
+    worst: tuple[float, Finding] | None = None
+    for span in seen.spans:
+        changes = sum(one.changes and span.start <= one.received < span.end for one in seen.all_requests)
+        existing = _existing(seen, span.start, span.end)
+        # In a phase that changes little, as triggers do, each change may concern all objects.
+        if span.phase.outcome != "passed" or changes < max(_CHANGES, existing / 2) or seen.contended(span):
+            continue
+        for controller, count in by_controller(span.phase).items():
+            rows = [row for row in span.phase.reconciles if row.controller == controller]
+            of_kind = rows[0].objects or seen.objects
+            own = sum(row.count for row in rows if row.result in _OWN_TIMERS)
+            if rows[0].source == "work-queue":
+                own = count
+            asked = count - min(own, math.ceil(of_kind * span.phase.seconds))
+            per_change = asked / changes
+            if per_change > _PER_CHANGE and asked > _PER_EXISTING * existing and (not worst or per_change > worst[0]):
+                worst = (
+                    per_change,
+                    Finding(
+                        id=ID,
+                        severity="waste",
+                        text=f"each change of an object in {span.phase.name} made {per_change:.3g} reconciles of"
+                        f" {controller}: {count:,} for {changes:,} changes of {existing:,} objects",
+                        check=f'reconciles("{span.phase.name}", "{controller}", max=…, per_object=True)',
+                    ),
+                )
+    if worst is not None:
+        yield worst[1]
+
+
+def _existing(seen: Observed, start: int, end: int) -> int:
+    """Return how many objects of all watched kinds existed in a time."""
+    return sum(
+        life.events[0].at <= end and ((gone := life.gone_at()) is None or gone >= start)
+        for lives in seen.lives.values()
+        for life in lives
+    )
+
+
+class _Interval(NamedTuple):
+    """The time between two scrapes."""
+
+    reconciles: float
+    changes: int
+    objects: int
+
+    @property
+    def per_change(self) -> float:
+        return self.reconciles / self.changes
+
+
+def _growing(seen: Observed) -> Iterator[Finding]:
+    """Yield the controller whose reconciles for each change grow with the number of objects, within the run."""
+    if seen.target is None:
+        return
+    controllers = set(counters_of(seen.target.series).values())
+    for controller in sorted(controllers):
+        intervals = [
+            one for one in _intervals(seen, controller) if one.changes >= _CHANGES and one.objects and one.reconciles
+        ]
+        if len(intervals) < _INTERVALS:
+            continue
+        intervals.sort(key=lambda one: one.objects)
+        third = max(1, len(intervals) // 3)
+        first, last = intervals[:third], intervals[-third:]
+        few, many = _together(first), _together(last)
+        spread = intervals[-1].objects / intervals[0].objects
+        # Not one interval of many: each of them.
+        always = min(one.per_change for one in last) > max(one.per_change for one in first)
+        if spread >= _SPREAD and many >= _PER_CHANGE and many >= _GROWN * few and always:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"reconciles of {controller} grow faster than the objects: {few:.3g} for each change with up to"
+                f" {first[-1].objects:,} objects, {many:.3g} with {last[0].objects:,} and more",
+                check=f'scales("reconciles:{_phase(seen)}")',
+            )
+            return
+
+
+def _phase(seen: Observed) -> str:
+    return max(seen.spans, key=lambda span: sum(row.count for row in span.phase.reconciles)).phase.name
+
+
+def _together(intervals: list[_Interval]) -> float:
+    return sum(one.reconciles for one in intervals) / sum(one.changes for one in intervals)
+
+
+def _intervals(seen: Observed, controller: str) -> Iterator[_Interval]:
+    """Yield the times between scrapes within a phase in which objects became no fewer."""
+    target = seen.target
+    if target is None:
+        return
+    series = [name for name, of in counters_of(target.series).items() if of == controller]
+    changed = sorted(one.completed for one in seen.all_requests if one.changes)
+    lives = [life for of_kind in seen.lives.values() for life in of_kind]
+    came, went = sorted(one.events[0].at for one in lives), sorted(filter(None, (one.gone_at() for one in lives)))
+    kind = objects_of(seen.contents, controller, seen.begin, seen.end) or seen.objects
+    phases = {span.phase.name for span in seen.spans if not span.phase.triggers}
+    for scrape in range(1, len(target.moments)):
+        before, now = target.moments[scrape - 1], target.moments[scrape]
+        if (
+            before.phase != now.phase
+            or now.phase not in phases
+            or bisect_left(went, now.at) > bisect_left(went, before.at)
+        ):
+            continue
+        grown = own = 0.0
+        for name in series:
+            by = (target.value(name, scrape) or 0.0) - (target.value(name, scrape - 1) or 0.0)
+            grown += by
+            own += by if parse(name).labels.get("result", "requeue_after") in _OWN_TIMERS else 0.0
+        asked = grown - min(own, kind * (now.at - before.at) / 1e9)
+        if grown >= 0:
+            yield _Interval(
+                max(0.0, asked),
+                bisect_left(changed, now.at) - bisect_left(changed, before.at),
+                bisect_left(came, now.at) - bisect_left(went, now.at),
+            )
+
+
+def _after_the_end(seen: Observed) -> Iterator[Finding]:
+    """Yield the controllers that went on reconciling objects of their kind after the last of them was gone."""
+    target = seen.target
+    if target is None or not seen.workload_gone:
+        return
+    for controller in sorted(set(counters_of(target.series).values())):
+        lives = [life for resource, of in seen.lives.items() for life in of if is_of(controller, resource)]
+        gone = _last_gone(lives)
+        if gone is None:
+            continue
+        scrapes = [index for index, one in enumerate(target.moments) if gone + _SETTLE_NS <= one.at < seen.end]
+        if len(scrapes) < 2:
+            continue
+        more = sum(
+            (target.value(name, scrapes[-1]) or 0.0) - (target.value(name, scrapes[0]) or 0.0)
+            for name, of in counters_of(target.series).items()
+            if of == controller
+        )
+        if more >= _FEWEST and more > len(lives):
+            seconds = (target.moments[scrapes[-1]].at - target.moments[scrapes[0]].at) / 1e9
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"{controller} went on reconciling after the last of its {len(lives):,} objects was gone:"
+                f" {more:,.0f} times in {seconds:.1f} s",
+                check="hot_loop()",
+            )
+
+
+def _last_gone(lives: list[Life]) -> int | None:
+    """Return when the last of them was gone; None where one is still there, or none ever was."""
+    times = [life.gone_at() for life in lives]
+    known = [at for at in times if at is not None]
+    return max(known) if known and len(known) == len(times) else None

@@ -1,0 +1,116 @@
+"""Idle windows: what was done in them, what is periodic, and what is out of proportion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.result import IdleWindow
+
+from .simulated import Simulation
+from .test_findings import DELETED, DEPLOYED, IDLE, found, poll, scrape, settled
+
+RECONCILES = "controller_runtime_reconcile_total"
+
+
+def window(sim: Simulation) -> IdleWindow:
+    return analyse(sim.records()).idle[0]
+
+
+def reconciled(sim: Simulation, values: Mapping[int, float], controller: str = "pod", result: str = "success") -> None:
+    """Serve a controller's count at these moments, ms: at the scrape that is there, or one more."""
+    series = f'{RECONCILES}{{controller="{controller}",result="{result}"}}'
+    for ms, value in values.items():
+        sim.scrape(ms, {series: value})
+
+
+def test_an_idle_window_holds_what_was_asked_by_kind() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 1500, IDLE - 100, 1000)
+    poll(
+        sim, DEPLOYED + 1500, IDLE - 100, 2000, verb="update", resource="leases", group="coordination.k8s.io", name="l"
+    )
+    poll(sim, DEPLOYED + 2500, IDLE, 5000, verb="create", resource="events", code=201)
+    idle = window(sim)
+    assert idle.phase == "steady-state"
+    assert (idle.requests["object"], idle.requests["lease"], idle.requests["event"]) == (9, 5, 2)
+    assert idle.requests["review"] == idle.requests["watch"] == 0
+    assert {row.what: row.period_s for row in idle.rows} == {
+        "list nodes": pytest.approx(1.0, abs=0.1),
+        "update leases.coordination.k8s.io": pytest.approx(2.0, abs=0.1),
+        "create events": None,
+    }
+
+
+def test_work_that_comes_regularly_in_the_whole_run_is_found_although_each_window_is_too_short() -> None:
+    sim = settled()
+    poll(sim, 400, DELETED, 4500)
+    (idle,) = [one for one in found(sim) if one.id == "idle-work"]
+    assert "list nodes every 4.5 s" in idle.text
+
+
+def test_rare_periodic_work_is_a_note() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 1500, IDLE, 3100, verb="get", resource="configmaps", name="c", namespace="t")
+    poll(sim, 300, 300 + 31 * 11_000, 11_000)
+    assert [one.severity for one in found(sim) if one.id == "idle-work"] == ["waste"]
+
+
+def test_requests_that_subside_are_the_end_of_earlier_work() -> None:
+    sim = settled()
+    poll(sim, DEPLOYED + 1500, DEPLOYED + 4000, 100)
+    poll(sim, IDLE - 2000, IDLE - 1900, 200)
+    assert "idle-work" not in {one.id for one in found(sim)}
+
+
+@pytest.mark.parametrize(("more", "wrong"), [(2, False), (10, False), (19, False), (20, True), (200, True)])
+def test_reconciles_go_on_where_each_object_had_two_of_them(more: int, wrong: bool) -> None:
+    sim = settled(10)
+    reconciled(sim, {DEPLOYED + 1500: 40, IDLE - 500: 40 + more})
+    idle = [one for one in found(sim) if one.id == "idle-work"]
+    assert bool(idle) is wrong
+    (pods,) = [one for one in window(sim).reconciles if one.controller == "pod"]
+    assert (pods.count, pods.objects) == (more, 10)
+
+
+def test_a_poll_loop_of_one_object_is_found_among_many() -> None:
+    sim = settled(30)
+    end = DEPLOYED + 10_000
+    reconciled(sim, {DEPLOYED + 1500: 40, end - 500: 45}, controller="podcliqueset")
+    (idle,) = [one for one in found(sim) if one.id == "idle-work"]
+    assert "5 of podcliqueset" in idle.text
+
+
+# ---- out of proportion
+
+
+@pytest.mark.parametrize(("count", "wrong"), [(10, False), (15, False), (20, True)])
+def test_a_trigger_that_wakes_each_object_more_than_once(count: int, wrong: bool) -> None:
+    sim = settled(10)
+    values = {"start:steady-state": 40.0, "end:steady-state": 40.0 + count}
+    scrape(sim, "counter", RECONCILES, values, controller="pod", result="success")
+    amplified = [one for one in found(sim) if one.id == "reconcile-amplification"]
+    assert bool(amplified) is wrong
+    if wrong:
+        assert "20 of pod (2 for each of 10)" in amplified[0].text
+
+
+@pytest.mark.parametrize(("square", "wrong"), [(True, True), (False, False)])
+def test_reconciles_that_grow_faster_than_the_objects(square: bool, wrong: bool) -> None:
+    sim = settled(300)
+    total = 0.0
+    for ms in range(150, 1400, 150):
+        count = (ms - 150) / 4
+        total = count * count / 8 if square else 2 * count
+        reconciled(sim, {ms: total})
+    grown = [one for one in found(sim) if "grow faster" in one.text]
+    assert bool(grown) is wrong
+
+
+def test_reconciles_of_objects_that_are_gone() -> None:
+    sim = settled(5)
+    end = DELETED - 20
+    reconciled(sim, {end - 1500: 10, end - 200: 40})
+    assert any("went on reconciling" in one.text for one in found(sim))
