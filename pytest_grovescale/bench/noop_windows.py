@@ -8,7 +8,6 @@ windows differed by 15 % for the same work, as did every process on the machine.
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import window_name
 from ..errors import UsageError
+from ..json_lines import Channel
 from ..scenario.driver_protocol import (
     AnyAnswer,
     AnyOrder,
@@ -28,7 +28,6 @@ from ..scenario.driver_protocol import (
     End,
     Failed,
     Finish,
-    Line,
     Measured,
     Ready,
     Report,
@@ -172,11 +171,11 @@ def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None
 class Session:
     """A test that has deployed its workload and measures windows on command; created by ``opened``."""
 
-    def __init__(self, bench: Bench, arm: str, process: Child, line: Line[AnyAnswer], name: str) -> None:
+    def __init__(self, bench: Bench, arm: str, process: Child, channel: Channel[AnyAnswer], name: str) -> None:
         self._bench = bench
         self._arm = arm
         self._process = process
-        self._line = line
+        self._channel = channel
         self._name = name
         self.reports = bench.store.run_folder(name)
 
@@ -199,7 +198,7 @@ class Session:
         """Send a command and return its answer. Raises SessionBroken."""
         # Reading the answer reports a process that has died.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._line.say(order)
+            self._channel.say(order)
         return self._hear(wanted)
 
     def look(self) -> None:
@@ -209,16 +208,14 @@ class Session:
     def finish(self) -> None:
         """Let the test continue to its end."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._line.say(Finish())
+            self._channel.say(Finish())
 
     def ended(self) -> None:
         """Return when the test has ended."""
         self._process.wait(self._follow)
 
     def _hear(self, wanted: type[T]) -> T:
-        while not select.select([self._line], [], [], _LOOK_S)[0]:
-            self.look()
-        answer = self._line.hear()
+        answer = self._next()
         if isinstance(answer, wanted):
             return answer
         code = self._process.wait(self._follow)
@@ -236,6 +233,13 @@ class Session:
             )
         raise SessionBroken(self._arm, test, VariantRun(metrics={}, broken=why, recording=run.recording))
 
+    def _next(self) -> AnyAnswer | None:
+        while True:
+            try:
+                return self._channel.hear(_LOOK_S)
+            except TimeoutError:
+                self.look()
+
     def _follow(self, line: str) -> None:
         self._bench.screen.now(f"{self._name}: {line}")
 
@@ -250,9 +254,9 @@ def opened(bench: Bench, arm: str) -> Iterator[Session]:
     arguments = [*bench.arguments(arm, reports, hold_s=bench.plan.hold_s), *own_cluster_arguments(bench.plan.subject)]
     ours, theirs = socket.socketpair()
     with contextlib.ExitStack() as stack:
-        line: Line[AnyAnswer] = Line(ours, AnyAnswer)
-        stack.callback(line.close)
+        channel: Channel[AnyAnswer] = Channel(ours, AnyAnswer)
+        stack.callback(channel.close)
         with theirs:
             running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, line=theirs)
             process = stack.enter_context(running)
-        yield Session(bench, arm, process, line, name)
+        yield Session(bench, arm, process, channel, name)

@@ -23,6 +23,7 @@ import msgspec
 
 from .. import log_files, procfs
 from ..errors import ClusterError
+from ..json_lines import AsyncChannel
 from . import lease, processes, state, supervisor_client, teardown_plan
 from .processes import ProcessInfo, ProcessSpec
 from .supervisor_client import Answer
@@ -255,22 +256,22 @@ class Supervisor:
     # ---- requests
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel: AsyncChannel[supervisor_client.Request] = AsyncChannel(reader, writer, supervisor_client.Request)
         try:
-            line = await reader.readline()
-            if line:
-                try:
-                    request = msgspec.json.decode(line, type=supervisor_client.Request)
-                    answer = await self._answer(request)
-                except (ClusterError, msgspec.MsgspecError) as error:
-                    answer = Answer(error=str(error))
-                except OSError as error:
-                    answer = Answer(error=f"the supervisor in {self._directory}: {_refused(error)}")
-                writer.write(msgspec.json.encode(answer) + b"\n")
-                await writer.drain()
-        except (ConnectionError, ValueError) as error:
+            try:
+                request = await channel.hear()
+                if request is None:
+                    return
+                answer = await self._answer(request)
+            except (ClusterError, msgspec.MsgspecError) as error:
+                answer = Answer(error=str(error))
+            except OSError as error:
+                answer = Answer(error=f"the supervisor in {self._directory}: {_refused(error)}")
+            channel.say(answer)
+        except ValueError as error:
             _log(f"a request broke off: {error}")
         finally:
-            writer.close()
+            await channel.close()
 
     async def _answer(self, request: supervisor_client.Request) -> Answer:
         match request:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import socket
 import struct
 import time
@@ -16,6 +15,7 @@ import msgspec
 
 from .. import log_files, procfs
 from ..errors import ClusterError
+from ..json_lines import Channel
 from ..log_files import what_to_do
 from . import processes, state
 from .processes import ProcessInfo, ProcessSpec
@@ -25,7 +25,6 @@ SOCKET = "supervisor.sock"
 _ANSWER_S = 60.0
 _STATUS_S = 10.0
 _ANSWER_POLL_S = 0.25
-_CHUNK = 1 << 16
 
 T = TypeVar("T")
 
@@ -134,41 +133,34 @@ def ask(directory: Path, request: Request, *, timeout_s: float = _ANSWER_S) -> A
     """
     try:
         with _connect(directory, min(timeout_s, _ANSWER_S)) as connection:
-            connection.sendall(msgspec.json.encode(request) + b"\n")
-            line = _line(connection, directory, timeout_s)
+            channel: Channel[Answer] = Channel(connection, Answer)
+            channel.say(request)
+            answer = _answer(channel, directory, pid=_peer(connection), timeout_s=timeout_s)
     except (OSError, TimeoutError) as error:
         raise SupervisorGone(
             f"the supervisor of the cluster in {directory} does not answer: {error}",
             next_step="Clear what is left of it with: grovescale down --all.",
         ) from error
-    if not line.endswith(b"\n"):
+    if answer is None:
         raise SupervisorGone(
             f"the supervisor of the cluster in {directory} ended while it was asked",
             next_step="See grovescale status.",
         )
-    answer = msgspec.json.decode(line, type=Answer)
     if answer.error:
         raise ClusterError(answer.error, next_step=what_to_do(answer.error))
     return answer
 
 
-def _line(connection: socket.socket, directory: Path, timeout_s: float) -> bytes:
-    """Return the supervisor's line, partial if it ended meanwhile. Raises TimeoutError, SupervisorStopped."""
-    pid = _peer(connection)
+def _answer(channel: Channel[Answer], directory: Path, *, pid: int, timeout_s: float) -> Answer | None:
+    """Return the supervisor's answer; None if it ended meanwhile. Raises TimeoutError, SupervisorStopped."""
     stopped = processes.StoppedFor(pid)
     now = time.monotonic()
     deadline, next_question = now + timeout_s, now + _ANSWER_S
-    line = b""
-    readable = select.poll()
-    readable.register(connection, select.POLLIN)
-    while not line.endswith(b"\n"):
-        if readable.poll(_ANSWER_POLL_S * 1000):
-            part = connection.recv(_CHUNK)
-            if not part:
-                break
-            line += part
-            continue
-        now = time.monotonic()
+    while True:
+        try:
+            return channel.hear(_ANSWER_POLL_S)
+        except TimeoutError:
+            now = time.monotonic()
         if stopped.too_long():
             raise SupervisorStopped(directory.name, pid)
         if now >= deadline:
@@ -176,7 +168,6 @@ def _line(connection: socket.socket, directory: Path, timeout_s: float) -> bytes
         if now >= next_question:
             ask(directory, StatusWanted(), timeout_s=_STATUS_S)
             next_question = time.monotonic() + _ANSWER_S
-    return line
 
 
 def _peer(connection: socket.socket) -> int:

@@ -10,21 +10,20 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 from .. import redaction
 from ..errors import GrovescaleError, UsageError
+from ..json_lines import AsyncChannel
 from ..kube.client import Client
 from . import protocol
 from .journal import Writer
-from .protocol import Answer, Configure, Done, RecorderConfig, Refused
+from .protocol import Configure, Done, RecorderConfig, Refused
 from .session import Reason, Session
 
-_MAX_LINE = 64 << 20
 _MOST_FILES = 65_536
 
-_Say = Callable[[Answer], None]
+Harness = AsyncChannel[protocol.AnyRequest]
 
 
 class _Ending:
@@ -44,39 +43,33 @@ class _Ending:
 
 async def _serve(connection: socket.socket) -> RecorderConfig | None:
     """Record one recording; return its configuration when the controller has vanished, for the cleanup after it."""
-    reader, writer = await asyncio.open_connection(sock=connection, limit=_MAX_LINE)
-    line = await _line(reader)
-    if not line:
+    channel: Harness = await AsyncChannel.over(connection, protocol.AnyRequest)
+    configure = await channel.hear()
+    if configure is None:
         return None
-    configure = protocol.request(line)
-    assert isinstance(configure, Configure)  # the protocol's first line
+    assert isinstance(configure, Configure)  # the protocol's first message
     redaction.conceal(*configure.config.concealed)
     sys.path.extend(entry for entry in configure.import_path if entry not in sys.path)
-
-    def say(answer: Answer) -> None:
-        if not writer.is_closing():
-            writer.write(protocol.encode(answer))
-
     try:
         journal = Writer(Path(configure.config.journal))
     except GrovescaleError as error:
-        say(_refusal(configure.id, error))
-        await _farewell(writer)
+        channel.say(_refusal(configure.id, error))
+        await channel.close()
         return None
     ending = _Ending()
     _listen_for_the_end(ending, configure.controller)
     async with Client(configure.config.access, user_agent="grovescale-recorder") as client:
-        session = Session(configure.config, client, journal, say)
+        session = Session(configure.config, client, journal, channel.say)
         session.start(lambda: ending.because("failed"))
-        say(Done(id=configure.id))
-        commands = asyncio.create_task(_commands(reader, session, say, ending))
+        channel.say(Done(id=configure.id))
+        commands = asyncio.create_task(_commands(channel, session, ending))
         await ending.event.wait()
         commands.cancel()
         await asyncio.wait({commands})
         await session.close(ending.reason, ending.message)
     if ending.answer is not None:
-        say(Done(id=ending.answer))
-    await _farewell(writer)
+        channel.say(Done(id=ending.answer))
+    await channel.close()
     return configure.config if ending.reason == "controller-gone" else None
 
 
@@ -98,14 +91,13 @@ def _controller_gone(ending: _Ending, pidfd: int) -> None:
     ending.because("controller-gone")
 
 
-async def _commands(reader: asyncio.StreamReader, session: Session, say: _Say, ending: _Ending) -> None:
+async def _commands(channel: Harness, session: Session, ending: _Ending) -> None:
     """Dispatch commands one after another, until a stop or until the harness has gone."""
     waiting: asyncio.Queue[protocol.Command] = asyncio.Queue()
-    worker = asyncio.create_task(_obey(waiting, session, say, ending))
+    worker = asyncio.create_task(_obey(waiting, session, channel, ending))
     try:
-        while line := await _line(reader):
-            command = protocol.request(line)
-            assert not isinstance(command, Configure)  # only the first line is one
+        while (command := await channel.hear()) is not None:
+            assert not isinstance(command, Configure)  # only the first message is one
             if isinstance(command, protocol.Stop):
                 # Also while a phase begins or ends: after Ctrl-C, no caller waits for it.
                 ending.because(command.reason, answer=command.id)
@@ -119,13 +111,13 @@ async def _commands(reader: asyncio.StreamReader, session: Session, say: _Say, e
         await asyncio.wait({worker})
 
 
-async def _obey(commands: asyncio.Queue[protocol.Command], session: Session, say: _Say, ending: _Ending) -> None:
+async def _obey(commands: asyncio.Queue[protocol.Command], session: Session, channel: Harness, ending: _Ending) -> None:
     while True:
         command = await commands.get()
         try:
-            say(Done(id=command.id, late=await session.obey(command)))
+            channel.say(Done(id=command.id, late=await session.obey(command)))
         except GrovescaleError as error:
-            say(_refusal(command.id, error))
+            channel.say(_refusal(command.id, error))
         except Exception as error:  # noqa: BLE001 - any defect of ours must end the recording, journaled
             _fault(error, ending)
             return
@@ -135,24 +127,6 @@ def _fault(error: Exception, ending: _Ending) -> None:
     """End the recording because of an internal error; the trace goes to the recorder's log."""
     traceback.print_exception(error)
     ending.because("failed", message=f"{type(error).__name__}: {error}")
-
-
-async def _line(reader: asyncio.StreamReader) -> bytes:
-    """Return the next whole line; nothing when the other side has gone."""
-    try:
-        line = await reader.readline()
-    except ConnectionError:
-        return b""
-    return line if line.endswith(b"\n") else b""
-
-
-async def _farewell(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    try:
-        await writer.wait_closed()
-    except OSError:
-        # The harness has closed its end: there is no receiver.
-        return
 
 
 def _refusal(number: int, error: GrovescaleError) -> Refused:

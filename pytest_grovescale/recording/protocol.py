@@ -1,4 +1,4 @@
-"""Messages between the harness and the recorder process: one JSON document per line, over a socket pair.
+"""Messages between the harness and the recorder process, over a socket pair.
 
 The first line is a ``Configure``; credentials travel here, never by argument or environment. Every request is
 answered by one ``Done`` or ``Refused`` with its id; unsolicited updates come in between.
@@ -341,23 +341,3 @@ Update = (
     | SourceBroke
 )
 AnyAnswer = Done | Refused | Update
-
-
-_encoder = msgspec.json.Encoder()
-_requests: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)
-_answers: msgspec.json.Decoder[AnyAnswer] = msgspec.json.Decoder(AnyAnswer)
-
-
-def encode(message: Request | Answer) -> bytes:
-    """Return a message as one line."""
-    return _encoder.encode(message) + b"\n"
-
-
-def request(line: bytes) -> AnyRequest:
-    """Return the request in a line; raises msgspec.DecodeError."""
-    return _requests.decode(line)
-
-
-def answer(line: bytes) -> AnyAnswer:
-    """Return the answer or update in a line; raises msgspec.DecodeError."""
-    return _answers.decode(line)

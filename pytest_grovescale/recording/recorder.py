@@ -22,6 +22,7 @@ from .. import log_files, redaction
 from ..cluster import processes
 from ..cluster.processes import StoppedFor
 from ..errors import RecordingError, UsageError
+from ..json_lines import Channel
 from . import protocol
 from .conditions import Condition, WatchSpec
 from .journal import append
@@ -66,7 +67,7 @@ class Recorder:
         self.journal = journal
         self.pid = process.pid
         self._process = process
-        self._connection = connection
+        self._channel: Channel[protocol.AnyAnswer] = Channel(connection, protocol.AnyAnswer)
         self._log = log
         self._ids = itertools.count(1)
         self._heard: queue.SimpleQueue[protocol.AnyAnswer | _Gone] = queue.SimpleQueue()
@@ -74,8 +75,7 @@ class Recorder:
         self._gone = False
         self._journal_lost: RecordingError | None = None
         # A thread receives the bytes: Ctrl-C, which interrupts the main thread, then loses none of them, and neither a
-        # busy
-        # test nor a debugger blocks the recorder.
+        # busy test nor a debugger blocks the recorder.
         self._ear = threading.Thread(target=self._listen, name="grovescale-recorder", daemon=True)
         self._ear.start()
 
@@ -280,7 +280,7 @@ class Recorder:
         if self._process.poll() is None:
             with contextlib.suppress(RecordingError):
                 self._order(protocol.Stop(id=self._id(), reason=reason), _GRACE_S)
-        self._connection_down()
+        self._channel.close()
         try:
             self._process.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -295,7 +295,7 @@ class Recorder:
 
     def _order(self, request: protocol.Request, timeout: float) -> Done:
         try:
-            self._connection.sendall(protocol.encode(request))
+            self._channel.say(request)
         except OSError:
             raise self._died() from None
         deadline = time.monotonic() + timeout
@@ -337,20 +337,14 @@ class Recorder:
         return heard
 
     def _listen(self) -> None:
-        with self._connection.makefile("rb") as lines:
-            try:
-                for line in lines:
-                    self._heard.put(protocol.answer(line))
-            except OSError:
-                # The process died with unread bytes of ours.
-                pass
-            finally:
-                self._heard.put(_Gone())
-
-    def _connection_down(self) -> None:
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
-        self._connection.close()
+        try:
+            while (heard := self._channel.hear()) is not None:
+                self._heard.put(heard)
+        except OSError:
+            # `stop` has closed the socket.
+            pass
+        finally:
+            self._heard.put(_Gone())
 
     def _died(self) -> RecordingError:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -5,7 +5,7 @@ begin a phase, and continues when one comes back.
 
 A comparison runs two tests in parallel, each on a cluster of its own. When a phase with triggers has passed, the test
 pauses here and executes the orders of the comparison's driver, which keeps the windows of both tests open at the same
-time and triggers them alternately: orders over a socket, one JSON document per line.
+time and triggers them alternately.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import contextlib
 import os
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
+from ..json_lines import Channel
 from .phase import Phase, idle_twin_name
 from .quiescence import Rest, idle_cores, trigger_until_done, until_rest
 
@@ -155,44 +156,14 @@ class Failed(Answer, tag="failed", frozen=True, kw_only=True):
 AnyOrder = Restart | Begin | Trigger | End | Report | Finish
 AnyAnswer = Ready | Done | Rested | Measured | Failed
 
-T = TypeVar("T")
 
-
-class Line(Generic[T]):
-    """One end of the socket between driver and test, for messages of the given types."""
-
-    def __init__(self, connection: socket.socket, heard: Any) -> None:
-        self._connection = connection
-        self._reader = connection.makefile("rb")
-        self._decode = msgspec.json.Decoder(heard).decode
-
-    def say(self, message: Order | Answer) -> None:
-        """Send a message; raises BrokenPipeError or ConnectionResetError when the other end is closed."""
-        self._connection.sendall(msgspec.json.encode(message) + b"\n")
-
-    def hear(self) -> T | None:
-        """Wait for the next message; None when the other end has closed or died."""
-        line = b""
-        with contextlib.suppress(ConnectionResetError):
-            line = self._reader.readline()
-        return self._decode(line) if line.endswith(b"\n") else None
-
-    def fileno(self) -> int:
-        """Return the socket's descriptor."""
-        return self._connection.fileno()
-
-    def close(self) -> None:
-        self._reader.close()
-        self._connection.close()
-
-
-def inherited_line() -> Line[AnyOrder] | None:
-    """Return the line to the driver that started this process, once; None without one."""
+def inherited_channel() -> Channel[AnyOrder] | None:
+    """Return the channel to the driver that started this process, once; None without one."""
     connection = inherited_socket(CONNECTION)
-    return None if connection is None else Line(connection, AnyOrder)
+    return None if connection is None else Channel(connection, AnyOrder)
 
 
-def serve(test: RunningTest, workloads: Sequence[Workload], line: Line[AnyOrder]) -> None:
+def serve(test: RunningTest, workloads: Sequence[Workload], driver: Channel[AnyOrder]) -> None:
     """Execute the driver's orders until it finishes.
 
     Raises an order's error, after reporting it to the driver; PhaseError when the driver is gone.
@@ -201,19 +172,19 @@ def serve(test: RunningTest, workloads: Sequence[Workload], line: Line[AnyOrder]
         raise UsageError("no-op windows need an operator", next_step="Name one: --grovescale-operator=FILE.")
     try:
         with _Windows(test, workloads, idle_cores(test.operator)) as windows:
-            line.say(Ready(idle_cores=windows.idle))
-            while not isinstance(order := line.hear(), Finish):
+            driver.say(Ready(idle_cores=windows.idle))
+            while not isinstance(order := driver.hear(), Finish):
                 if order is None:
                     raise _driver_gone()
-                line.say(windows.obey(order))
+                driver.say(windows.obey(order))
     except GrovescaleError as error:
         with contextlib.suppress(OSError):
-            line.say(Failed(message=error.message, next_step=error.next_step))
+            driver.say(Failed(message=error.message, next_step=error.next_step))
         raise
     except (BrokenPipeError, ConnectionResetError):
         raise _driver_gone() from None
     finally:
-        line.close()
+        driver.close()
 
 
 class _Windows(contextlib.ExitStack):

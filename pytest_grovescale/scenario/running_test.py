@@ -22,6 +22,7 @@ from ..checks.run import Run
 from ..cluster import nodes
 from ..cluster.handle import Cluster
 from ..errors import ClusterError, NotMeasuredError, OperatorError, UsageError
+from ..json_lines import Channel
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..kube.resources import Resource
@@ -35,7 +36,7 @@ from ..recording.records import StallKind
 from ..resources import Folders
 from . import tracking_free_pass
 from .conditions import Declared, kinds, resolve
-from .driver_protocol import AnyOrder, Barrier, Line, serve
+from .driver_protocol import AnyOrder, Barrier, serve
 from .phase import Aim, Phase, no_operator
 from .quiet import Quietness, QuietWait
 from .workloads import Workload
@@ -79,7 +80,7 @@ class RunningTest:
     """Maximum length of holds, s."""
     wait_quiet_s: float = 0.0
     quietness: Quietness | None = None
-    driver: Line[AnyOrder] | None = None
+    driver: Channel[AnyOrder] | None = None
     """The comparison that has no-op windows measured, until it was served."""
     barrier: Barrier = dataclasses.field(default_factory=Barrier)
     """Synchronises phases with those of the test that is compared with this one."""

@@ -219,7 +219,7 @@ class MeasuredTest:
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
             wait_quiet_s=settings.wait_quiet_s,
             quietness=Quietness(processes_files(cluster, operator)),
-            driver=driver_protocol.inherited_line(),
+            driver=driver_protocol.inherited_channel(),
             barrier=driver_protocol.inherited_barrier(),
             profiled=self._profiled,
             profilers_follow=has_profiled_pass(item),

@@ -15,7 +15,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.bench import child
 from pytest_grovescale.cluster import machine_lock
-from pytest_grovescale.scenario.driver_protocol import AnyOrder, Finish, Line
+from pytest_grovescale.json_lines import Channel
+from pytest_grovescale.scenario.driver_protocol import AnyOrder, Finish
 from tests.processes import wait_none
 
 LOCK = """
@@ -64,10 +65,10 @@ LINE = """
 from pytest_grovescale.scenario import driver_protocol
 
 def test_line():
-    line = driver_protocol.inherited_line()
+    line = driver_protocol.inherited_channel()
     assert isinstance(line.hear(), driver_protocol.Finish)
     assert line.hear() is None
-    assert driver_protocol.inherited_line() is None
+    assert driver_protocol.inherited_channel() is None
 """
 
 
@@ -115,7 +116,7 @@ def test_a_turn_that_was_not_handed_on_is_waited_for(
 
 def test_the_line_reaches_it_once(folder: Path) -> None:
     ours, theirs = socket.socketpair()
-    line: Line[AnyOrder] = Line(ours, AnyOrder)
+    line: Channel[AnyOrder] = Channel(ours, AnyOrder)
     line.say(Finish())
     ours.shutdown(socket.SHUT_WR)
     with machine_lock.exclusive() as lock, theirs:
