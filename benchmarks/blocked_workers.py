@@ -16,8 +16,9 @@ from pathlib import Path
 
 from pytest_grovescale.analysis.analyse import analyse_run
 from pytest_grovescale.analysis.blocked_workers import workers_of_phase
+from pytest_grovescale.analysis.controller_result import WorkerRow
 from pytest_grovescale.analysis.metrics.history import histories_in
-from pytest_grovescale.analysis.result import PhaseResult, WorkerRow
+from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.errors import NotMeasuredError
 
 from .rows import Row, reported

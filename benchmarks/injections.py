@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse_run
-from pytest_grovescale.analysis.result import PhaseResult, Suspect
+from pytest_grovescale.analysis.phase_result import PhaseResult, Suspect
 
 from .rows import Row, at_least
 

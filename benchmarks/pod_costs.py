@@ -18,7 +18,8 @@ import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse_run
 from pytest_grovescale.analysis.metrics.history import MetricsHistory, histories_in
-from pytest_grovescale.analysis.result import PhaseResult, TestResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.analysis.statistics.slope import line
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from pytest_grovescale.analysis.phase_result import ProfileResult
 from pytest_grovescale.analysis.profiles.functions import PYSPY_HZ
 from pytest_grovescale.analysis.profiles.phase_profiles import read_stacks, with_table
-from pytest_grovescale.analysis.result import ProfileResult
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.procfs import Identity, started_ticks
 from pytest_grovescale.recording.profiling.capture import Capture

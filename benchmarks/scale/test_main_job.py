@@ -10,7 +10,8 @@ import pytest
 from benchmarks.rows import at_least, at_most, reported
 from benchmarks.scale.conftest import Rows
 from pytest_grovescale import Scale, conditions
-from pytest_grovescale.analysis.result import PhaseResult, TestResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.result import TestResult
 
 PHASES = ("deploy", "steady-state", "delete")
 

@@ -25,12 +25,13 @@ from .findings import with_findings
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import floors_of, milestones_of_phase, watch_lag
+from .phase_result import LateResult, MarkResult, Outcome, PhaseResult
 from .pod_placement import pod_places
 from .profiles.phase_profiles import profiles_of_phase, with_tables
 from .reconciles import reconciles_of_phase
 from .recording_gaps import after_early_end, audit_hole, warnings, watch_results
 from .recording_index import Contents, PhaseSpan
-from .result import OPERATOR, Evidence, LateResult, MarkResult, Outcome, PhaseResult, RecorderCost, Result, TestResult
+from .result import OPERATOR, Evidence, RecorderCost, Result, TestResult
 from .timeline import Timeline, timeline_of
 from .verdict import ended_as, last, numbered, verdict_of, worst_of
 

@@ -20,9 +20,10 @@ from typing import NamedTuple
 from ..exposition.families import parse
 from ..recording.records import ObjectRef, Request
 from .metrics.counters import growth_within, process_lifetimes
+from .phase_result import ApiRow, Category, ClientRow
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
-from .result import OPERATOR, ApiRow, Category, ClientRow
+from .result import OPERATOR
 from .statistics.quantile import quantile
 
 OBJECT_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -15,7 +15,8 @@ import msgspec
 
 from ..errors import UsageError
 from .comparability import RUNS_AS, backend_of
-from .result import NO_OPERATOR, OPERATOR, ApiRow, CpuResult, MilestoneResult, PhaseResult, TestResult
+from .phase_result import ApiRow, CpuResult, MilestoneResult, PhaseResult
+from .result import NO_OPERATOR, OPERATOR, TestResult
 
 SCHEMA_VERSION = 1
 

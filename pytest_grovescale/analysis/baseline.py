@@ -16,7 +16,8 @@ from ..errors import NotMeasuredError
 from ..recording.records import Machine
 from . import figures
 from .comparability import backend_of
-from .result import OPERATOR, PhaseResult, Result, TestResult
+from .phase_result import PhaseResult
+from .result import OPERATOR, Result, TestResult
 from .run_metrics import COUNTS, Unit, describe, metrics_of, units_of
 from .verdict import last
 

@@ -12,9 +12,10 @@ from itertools import pairwise
 from .. import durations
 from ..recording.records import CgroupCpu, CpuRead, MachineRead
 from .bottlenecks.cpu_clocks import API_SERVER
+from .controller_result import Saturation
+from .phase_result import Contention, CpuResult, PhaseResult
 from .reconciles import counter_of_phase
 from .recording_index import Contents, PhaseSpan
-from .result import Contention, CpuResult, PhaseResult, Saturation
 
 SATURATED = 0.95
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from ..recording.records import CpuRead
 from .metrics.counters import PROCESS_START, Lifetime, growth_within, process_lifetimes, values_within
 from .metrics.history import TargetHistory
+from .phase_result import CpuResult
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
-from .result import OPERATOR, CpuResult
+from .result import OPERATOR
 
 CPU = "process_cpu_seconds_total"
 

@@ -14,9 +14,10 @@ from ..recording.conditions import WatchSpec, watches
 from ..recording.records import IncidentKind, Stalled, StallKind, WatchGap
 from .api_requests import HARNESS, OBJECT_WRITES
 from .metrics.counters import PROCESS_START, restarts
+from .phase_result import Disruption, DisruptionKind, IncidentResult, MilestoneResult
 from .recording_gaps import audit_hole
 from .recording_index import Contents, PhaseSpan, WatchStory
-from .result import OPERATOR, Disruption, DisruptionKind, IncidentResult, MilestoneResult
+from .result import OPERATOR
 
 _KINDS: dict[str, IncidentKind] = {"kube-apiserver": "api-server-restart", "containerd": "node-restart"}
 """Process → the kind of incident that its restart is. In a node that is a container, containerd runs the others: it

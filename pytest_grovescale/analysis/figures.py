@@ -12,7 +12,7 @@ import msgspec
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import ObjectRef
 from .api_requests import OBJECT_WRITES, READS
-from .result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
+from .phase_result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 """How a phase can end."""

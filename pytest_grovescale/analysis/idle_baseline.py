@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from ..errors import NotMeasuredError
 from . import figures
+from .phase_result import PhaseResult
 from .reconciles import RECONCILES, WORK_ITEMS
-from .result import PhaseResult, TestResult
+from .result import TestResult
 
 SERVE_RECONCILES = (
     f"An operator is counted by {RECONCILES} or {WORK_ITEMS}: serve one of them, and name the endpoint under `metrics:`"

@@ -9,8 +9,9 @@ from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Pr
 from ..recording.records import MilestoneMet, ObjectRef, ObjectSeen
 from .audit_times import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 from .disruptions import RECORDER, SEEN_WITHIN_NS
+from .phase_result import Clock, MilestoneResult
 from .recording_index import Contents, PhaseSpan, WatchStory
-from .result import Clock, MilestoneResult, WatchLag
+from .result import WatchLag
 from .statistics.quantile import quantile
 
 _READY = "status.conditions[type=Ready].status"

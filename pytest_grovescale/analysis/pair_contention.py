@@ -15,8 +15,8 @@ import msgspec
 from ..errors import UsageError
 from ..recording.records import Closed, CoreTimes, CpuRead, MachineRead, Opened, PhaseEnded, PhaseStarted
 from .bottlenecks.cpu_clocks import API_SERVER, Window, demands
+from .phase_result import PhaseResult
 from .recording_index import Contents, PhaseSpan
-from .result import PhaseResult
 
 MAX_CONTENTION = 0.25
 """Share of the cores that programs outside a comparison, and steal, may take in a phase before its pair is discarded.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from .phase_result import PodPlaces, StrayPod
 from .recording_index import Contents
-from .result import PodPlaces, StrayPod
 
 NODE = "spec.nodeName"
 PODS = "pods"

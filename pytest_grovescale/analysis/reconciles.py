@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ..exposition.families import parse
+from .controller_result import ReconcileRow, ReconcileSource
 from .recording_index import Contents, PhaseSpan, Snapshot
-from .result import NO_OPERATOR, OPERATOR, ReconcileRow, ReconcileSource
+from .result import NO_OPERATOR, OPERATOR
 
 RECONCILES = "controller_runtime_reconcile_total"
 WORK_ITEMS = "workqueue_work_duration_seconds_count"

@@ -13,7 +13,8 @@ from typing import Literal
 from ..errors import NotMeasuredError
 from . import figures
 from .idle_baseline import over_idle, reconciles_of
-from .result import OPERATOR, PhaseResult, TestResult
+from .phase_result import PhaseResult
+from .result import OPERATOR, TestResult
 
 Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
 

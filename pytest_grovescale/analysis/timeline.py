@@ -16,8 +16,9 @@ from ..recording.records import CpuRead, IncidentKind, ObjectSeen
 from .api_requests import counted, roles
 from .disruptions import incidents_of
 from .metrics.curves import Curves, curves_of
+from .phase_result import Clock, MarkResult, Outcome, PhaseResult
 from .recording_index import Contents, PhaseSpan, WatchStory
-from .result import Clock, MarkResult, Outcome, PhaseResult, TestResult
+from .result import TestResult
 
 MAX_POINTS = 500
 """Of one count over time."""

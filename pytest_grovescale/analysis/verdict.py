@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ..recording.records import TestEnded, TestOutcome
-from .result import Outcome, TestResult, TestVerdict
+from .phase_result import Outcome
+from .result import TestResult, TestVerdict
 
 _OUTCOMES: tuple[TestOutcome, ...] = ("error", "failed", "inconclusive", "passed")
 """Worst first."""

@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 
 from ..analysis import figures
 from ..analysis.api_requests import FAMILY
-from ..analysis.result import OPERATOR, ApiRow, PhaseResult, TestResult
+from ..analysis.phase_result import ApiRow, PhaseResult
+from ..analysis.result import OPERATOR, TestResult
 from ..errors import NotMeasuredError
 from .check import Check, CheckArgumentError, not_negative
 from .outcome import Outcome, against, at_most

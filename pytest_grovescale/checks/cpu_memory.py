@@ -9,7 +9,8 @@ from __future__ import annotations
 from .. import durations
 from ..analysis import figures
 from ..analysis.idle_baseline import refuse_profiled
-from ..analysis.result import CpuResult, PhaseResult, TestResult
+from ..analysis.phase_result import CpuResult, PhaseResult
+from ..analysis.result import TestResult
 from ..errors import NotMeasuredError
 from ..quantity import memory_bytes
 from .api_requests import for_each, objects_of

@@ -15,7 +15,7 @@ import msgspec
 
 from .. import durations
 from ..analysis.idle_baseline import idle_twin, reconciles_of
-from ..analysis.result import PhaseResult
+from ..analysis.phase_result import PhaseResult
 from ..errors import NotMeasuredError
 from .check import Check, CheckArgumentError, Duration, not_negative, periods
 from .noop import by_controller

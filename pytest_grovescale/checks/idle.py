@@ -15,8 +15,9 @@ from typing import Literal
 import msgspec
 
 from .. import durations
+from ..analysis.controller_result import IdleKind, IdleRow, IdleWindow
 from ..analysis.idle_baseline import refuse_profiled
-from ..analysis.result import IdleKind, IdleRow, IdleWindow, TestResult
+from ..analysis.result import TestResult
 from ..errors import NotMeasuredError
 from .api_requests import ROWS_SHOWN, for_each, objects_of
 from .check import Check, Duration, duration, not_negative, periods

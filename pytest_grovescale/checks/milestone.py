@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .. import durations
-from ..analysis.result import MilestoneResult, PhaseResult, TestResult
+from ..analysis.phase_result import MilestoneResult, PhaseResult
+from ..analysis.result import TestResult
 from ..errors import NotMeasuredError, UsageError
 from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of
 from .outcome import Outcome, Unit, at_most, shown

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from ..analysis import figures
 from ..analysis.api_requests import OBJECT_WRITES, READS
 from ..analysis.idle_baseline import reconciles_of
-from ..analysis.result import PhaseResult
+from ..analysis.phase_result import PhaseResult
 from ..errors import NotMeasuredError
 from .api_requests import ROWS_SHOWN, by_own_count
 from .check import Check, CheckArgumentError, not_negative, one_of

@@ -7,8 +7,9 @@ from typing import NamedTuple, Protocol
 
 from ..analysis import figures
 from ..analysis.metrics.history import MetricsHistory
+from ..analysis.phase_result import PhaseResult, ProfileResult
 from ..analysis.profiles.stacks import Stacks
-from ..analysis.result import PhaseResult, ProfileResult, TestResult
+from ..analysis.result import TestResult
 from ..analysis.run_metrics import WINDOW
 from ..errors import NotMeasuredError, RecordingError, UsageError
 from ..suggestions import did_you_mean

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..analysis.bottlenecks.attribution import ACROSS
-from ..analysis.result import BottleneckRow, Evidence, PhaseResult, StackGroup, Suspect, WorkerRow
+from ..analysis.controller_result import WorkerRow
+from ..analysis.phase_result import BottleneckRow, PhaseResult, Suspect
+from ..analysis.result import Evidence, StackGroup
 from .document import Block, Column, Heading, Item, Line, Table, Tone
 from .format import NONE, count, percent, seconds, three
 

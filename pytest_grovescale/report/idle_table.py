@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.result import IdleKind, IdleWindow, TestResult
+from ..analysis.controller_result import IdleKind, IdleWindow
+from ..analysis.result import TestResult
 from .document import Block, Column, Heading, Line, Table
 from .format import NONE, bytes_, count, seconds, three
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..analysis import figures
-from ..analysis.result import SCHEMA_VERSION, CheckResult, PhaseResult, Result, TestResult
+from ..analysis.phase_result import PhaseResult
+from ..analysis.result import SCHEMA_VERSION, CheckResult, Result, TestResult
 from ..atomic_write import json_document, read_document, replacing
 from ..errors import NotMeasuredError, RecordingError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..analysis.result import MilestoneResult, PhaseResult, Result, TestResult
+from ..analysis.phase_result import MilestoneResult, PhaseResult
+from ..analysis.result import Result, TestResult
 from . import findings_table, summary
 from .bottleneck_table import answers, bottlenecks, heading, stack_lines, workers
 from .checks_table import checks

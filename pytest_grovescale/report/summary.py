@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ..analysis import contention, figures
 from ..analysis.idle_baseline import over_idle
-from ..analysis.result import WHOLE_PHASE, PhaseResult, Scalar, TestResult
+from ..analysis.phase_result import PhaseResult
+from ..analysis.result import WHOLE_PHASE, Scalar, TestResult
 from ..checks.outcome import headline
 from ..errors import NotMeasuredError
 from .format import NONE, bytes_, count, percent, seconds, three

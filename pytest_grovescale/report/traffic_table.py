@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..analysis.result import ApiRow, PhaseResult, TestResult
+from ..analysis.phase_result import ApiRow, PhaseResult
+from ..analysis.result import TestResult
 from .document import Block, Column, Gap, Heading, Item, Line, Table, Tone
 from .format import NONE, count, milliseconds, percent, three
 from .validity_notes import OWN_COUNT, OWN_COUNT_HOLDS

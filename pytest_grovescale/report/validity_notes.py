@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.result import CpuResult, IncidentResult, PhaseResult, TestResult
+from ..analysis.phase_result import CpuResult, IncidentResult, PhaseResult
+from ..analysis.result import TestResult
 from ..recording.records import IncidentKind
 from .format import bytes_, seconds, three
 

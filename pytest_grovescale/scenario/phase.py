@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from .. import durations
 from ..analysis import figures
 from ..analysis.contention import WAIT_QUIET
-from ..analysis.result import PhaseResult
+from ..analysis.phase_result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording.profiling.plan import Profiler
 from ..recording.protocol import (

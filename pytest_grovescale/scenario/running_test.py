@@ -13,8 +13,9 @@ import msgspec
 from ..analysis.analyse import contents_of, result_of
 from ..analysis.disruptions import CONTROL_PLANE, stall_text
 from ..analysis.metrics.history import MetricsHistory
+from ..analysis.phase_result import PhaseResult
 from ..analysis.profiles.phase_profiles import profiles_in
-from ..analysis.result import PhaseResult, TestResult
+from ..analysis.result import TestResult
 from ..checks.budgets import NO_BUDGET, Budget
 from ..checks.check import encode
 from ..checks.judge import judge_all

@@ -16,7 +16,7 @@ import yaml
 from benchmarks.injections import CORE_WAITS, DATA, phases_of, seconds_of, slow_owner_of
 from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
 from pytest_grovescale.analysis.contention import sentence
-from pytest_grovescale.analysis.result import PhaseResult, Suspect
+from pytest_grovescale.analysis.phase_result import PhaseResult, Suspect
 
 pytestmark = pytest.mark.cluster
 

@@ -18,7 +18,8 @@ import pytest
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.figures import METHODS
-from pytest_grovescale.analysis.result import CpuResult, PhaseResult, TestResult
+from pytest_grovescale.analysis.phase_result import CpuResult, PhaseResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import ApiRequests, Cpu, NoopWrites, SimulatedNodesOnly
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run

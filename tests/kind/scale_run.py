@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from pytest_grovescale import procfs
-from pytest_grovescale.analysis.result import PhaseResult, Result, TestResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import processes
 from pytest_grovescale.cluster.kind import container_engine as engines
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.result import PhaseResult, Result
+from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster import state
 from pytest_grovescale.recording import journal, records
 from tests.kind import kind_clusters

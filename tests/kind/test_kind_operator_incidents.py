@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.result import PhaseResult, Result, TestResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.result import Result, TestResult
 
 pytestmark = pytest.mark.kind
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import get_args
 
+from ..controller_result import IdleController, IdleKind, IdleRow, IdleWindow
 from ..metrics.history import TargetHistory
 from ..reconciles import counters_of, objects_of
-from ..result import OPERATOR, IdleController, IdleKind, IdleRow, IdleWindow
+from ..result import OPERATOR
 from .observed import Observed, Sent, Span, Window
 
 _MOST = 20

@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ..api_requests import OBJECT_WRITES
-from ..result import Finding, IdleController, IdleRow, IdleWindow
+from ..controller_result import IdleController, IdleRow, IdleWindow
+from ..result import Finding
 from .idle_windows import bursts
 from .observed import Observed, Sent, Window
 

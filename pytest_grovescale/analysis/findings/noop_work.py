@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..api_requests import OBJECT_WRITES, triggers_of
-from ..result import Finding, PhaseResult
+from ..phase_result import PhaseResult
+from ..result import Finding
 from ..run_metrics import WINDOW
 from .observed import Observed, Span
 

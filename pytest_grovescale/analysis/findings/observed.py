@@ -19,8 +19,9 @@ from .. import contention
 from ..api_requests import HARNESS, category_of, counted
 from ..audit_times import changes_object
 from ..metrics.history import TargetHistory
+from ..phase_result import PhaseResult
 from ..recording_index import Contents, PhaseSpan, WatchStory
-from ..result import OPERATOR, WHOLE_PHASE, PhaseResult, TestResult
+from ..result import OPERATOR, WHOLE_PHASE, TestResult
 from ..run_metrics import WINDOW
 
 RECONCILES = "controller_runtime_reconcile_total"

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...exposition.families import parse
-from ..result import OPERATOR, Finding, PhaseResult
+from ..phase_result import PhaseResult
+from ..result import OPERATOR, Finding
 from .observed import Observed, Span
 
 ID = "workers"

@@ -8,7 +8,8 @@ from typing import Literal
 import msgspec
 
 from ...recording.records import ProfileKind
-from ..result import FunctionRow, ProfileResult, Result
+from ..phase_result import FunctionRow, ProfileResult
+from ..result import Result
 from .functions import TOP, in_module, is_trunk, wilson
 from .selection import PhaseProfile, failures, matched
 from .stacks import Function

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from math import sqrt
 
 from ..libraries import is_library
-from ..result import FunctionRow
+from ..phase_result import FunctionRow
 from .stacks import Function, Stacks
 
 Z_95 = 1.959963984540054

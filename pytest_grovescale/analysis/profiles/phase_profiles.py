@@ -12,8 +12,9 @@ import msgspec
 from ...atomic_write import replacing
 from ...errors import RecordingError
 from ...recording.records import ProfileKind, ProfileTaken
+from ..phase_result import PhaseResult, ProfileResult
 from ..recording_index import Contents, PhaseSpan
-from ..result import PhaseResult, ProfileResult, Result, TestResult
+from ..result import Result, TestResult
 from ..verdict import last
 from . import folded, pprof
 from .functions import MAX_UNREADABLE, PYSPY_HZ, TOP, function_table, independent, problem_of

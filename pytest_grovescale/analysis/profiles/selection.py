@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from ...errors import RecordingError, UsageError
-from ..result import ProfileResult, Result
+from ..phase_result import ProfileResult
+from ..result import Result
 from .functions import function_table
 from .phase_profiles import read_stacks
 

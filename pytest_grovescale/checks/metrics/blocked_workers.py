@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from ... import durations
 from ...analysis.blocked_workers import NO_CPU, WaitingGroup, read_dump, waiting_workers, workers_of_phase
-from ...analysis.result import TestResult, WorkerRow
+from ...analysis.controller_result import WorkerRow
+from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
 from ...recording.worker_history import MIN_SCRAPES, Dump, WorkerHistory
 from ..check import Duration, duration

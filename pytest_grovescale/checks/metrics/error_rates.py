@@ -10,7 +10,8 @@ from ...analysis import figures
 from ...analysis.metrics.counters import counts, growth
 from ...analysis.metrics.history import MetricsHistory, TargetHistory
 from ...analysis.metrics.selectors import Matcher, Selector
-from ...analysis.result import ApiRow, PhaseResult, TestResult
+from ...analysis.phase_result import ApiRow, PhaseResult
+from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
 from ...exposition.families import parse
 from ..check import Check, not_negative, share

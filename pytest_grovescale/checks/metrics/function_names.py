@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ...analysis.blocked_workers import read_dump
-from ...analysis.result import OPERATOR, PhaseResult
+from ...analysis.phase_result import PhaseResult
+from ...analysis.result import OPERATOR
 from ...errors import NotMeasuredError, RecordingError
 from ...exposition.families import Series
 from ...recording.worker_history import Dump

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...analysis.comparison import Comparison
+from ...analysis.phase_result import FunctionRow, ProfileResult
 from ...analysis.profiles.functions import function_table
 from ...analysis.profiles.phase_profiles import read_stacks
 from ...analysis.profiles.selection import PhaseProfile
 from ...analysis.profiles.stacks import Stacks
-from ...analysis.result import CheckResult, FunctionRow, ProfileResult, Result
+from ...analysis.result import CheckResult, Result
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from ...atomic_write import replacing

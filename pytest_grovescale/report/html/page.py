@@ -9,8 +9,9 @@ import msgspec
 
 from ...analysis.comparability import InForce
 from ...analysis.comparison import Comparison, overall
+from ...analysis.phase_result import FunctionRow
 from ...analysis.profiles.comparison import NotProfiled
-from ...analysis.result import CheckResult, FunctionRow, Result, TestResult
+from ...analysis.result import CheckResult, Result, TestResult
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from .. import comparison_table

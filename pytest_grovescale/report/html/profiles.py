@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from ...analysis.phase_result import FunctionRow, PhaseResult, ProfileResult
 from ...analysis.profiles.comparison import DifferenceRow, difference
 from ...analysis.profiles.functions import is_framework
 from ...analysis.profiles.selection import PhaseProfile
 from ...analysis.profiles.stacks import Function, Stack, Stacks
-from ...analysis.result import FunctionRow, PhaseResult, ProfileResult
 
 MIN_SHARE = 0.001
 """Calls with a smaller share of a profile are summed as `OTHER`, next to their siblings."""

@@ -19,7 +19,8 @@ import msgspec
 from ...analysis import figures
 from ...analysis.bottlenecks.attribution import ACROSS, AT_MOST
 from ...analysis.comparison import MetricComparison
-from ...analysis.result import CpuResult, PhaseResult, TestResult
+from ...analysis.phase_result import CpuResult, PhaseResult
+from ...analysis.result import TestResult
 from ...analysis.timeline import Timeline
 from ...checks.outcome import headline
 from .. import (

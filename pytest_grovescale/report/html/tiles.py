@@ -9,7 +9,8 @@ import msgspec
 
 from ...analysis import figures
 from ...analysis.baseline import BaselineRow
-from ...analysis.result import OPERATOR, MilestoneResult, PhaseResult, TestResult
+from ...analysis.phase_result import MilestoneResult, PhaseResult
+from ...analysis.result import OPERATOR, TestResult
 from ...analysis.run_metrics import metrics_of
 from ...analysis.timeline import Timeline
 from ...checks.outcome import headline

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.api_requests import OBJECT_WRITES, READS
-from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.analysis.run_metrics import default_gated, metrics_of
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.recording import records as rec

@@ -12,7 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.backends import BackendRow, BackendsTable, backends_table
 from pytest_grovescale.analysis.comparability import differences, unlike
-from pytest_grovescale.analysis.result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult, TestResult
+from pytest_grovescale.analysis.phase_result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.recording.records import Machine
 

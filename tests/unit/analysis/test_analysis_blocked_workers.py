@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.blocked_workers import workers_of_phase
-from pytest_grovescale.analysis.result import WorkerRow
+from pytest_grovescale.analysis.controller_result import WorkerRow
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.profiling.stacks import DUMPED_AFTER_S, BlockedWorkers
 from pytest_grovescale.recording.worker_history import WorkerHistory, spells

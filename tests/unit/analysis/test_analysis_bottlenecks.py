@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
-from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Timer
 

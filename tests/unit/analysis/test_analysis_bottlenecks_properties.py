@@ -13,7 +13,7 @@ from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
 from pytest_grovescale.analysis.bottlenecks.cpu_clocks import Demand, Window
 from pytest_grovescale.analysis.bottlenecks.operator_activity import activity, limited_shares, without_limited
 from pytest_grovescale.analysis.bottlenecks.wait_graph import SERVER, Turns, Wait, Waits, take_out, turns
-from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.recording import records as rec
 
 from .simulated import S, Simulation, full_run

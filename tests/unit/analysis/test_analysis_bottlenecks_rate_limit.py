@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import BottleneckRow, PhaseResult
+from pytest_grovescale.analysis.phase_result import BottleneckRow, PhaseResult
 from pytest_grovescale.recording import records as rec
 from tests.golden import masked
 

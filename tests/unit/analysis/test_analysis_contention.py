@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.contention import contended, sentence
-from pytest_grovescale.analysis.result import Contention, PhaseResult
+from pytest_grovescale.analysis.phase_result import Contention, PhaseResult
 from pytest_grovescale.recording import records as rec
 
 from .simulated import PODS, S, Simulation, pods

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import CpuResult, PhaseResult
+from pytest_grovescale.analysis.phase_result import CpuResult, PhaseResult
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.recording import records as rec
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import CpuResult, PhaseResult
+from pytest_grovescale.analysis.phase_result import CpuResult, PhaseResult
 from pytest_grovescale.recording import records as rec
 
 from .simulated import T0, Simulation

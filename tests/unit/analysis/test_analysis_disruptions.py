@@ -9,7 +9,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import contents_of, result_of
-from pytest_grovescale.analysis.result import Disruption, TestResult
+from pytest_grovescale.analysis.phase_result import Disruption
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.recording import records as rec
 
 from .simulated import PODS, S, Simulation, pods

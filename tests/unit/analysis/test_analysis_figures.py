@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import PhaseResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.errors import NotMeasuredError, UsageError
 from pytest_grovescale.recording import records as rec
 

@@ -9,7 +9,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import milestones
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import MilestoneResult, TestResult
+from pytest_grovescale.analysis.phase_result import MilestoneResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer
 

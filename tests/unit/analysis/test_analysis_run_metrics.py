@@ -9,16 +9,9 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import (
-    ApiRow,
-    CpuResult,
-    MilestoneResult,
-    PhaseResult,
-    ReconcileRow,
-    Result,
-    Saturation,
-    TestResult,
-)
+from pytest_grovescale.analysis.controller_result import ReconcileRow, Saturation
+from pytest_grovescale.analysis.phase_result import ApiRow, CpuResult, MilestoneResult, PhaseResult
+from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.analysis.run_metrics import (
     default_gated,
     describe,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import IdleWindow
+from pytest_grovescale.analysis.controller_result import IdleWindow
 
 from .simulated import Simulation
 from .test_findings import DELETED, DEPLOYED, IDLE, found, poll, scrape, settled

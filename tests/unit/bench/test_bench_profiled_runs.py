@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis.phase_result import ProfileResult
 from pytest_grovescale.analysis.profiles.comparison import NotProfiled
-from pytest_grovescale.analysis.result import ProfileResult, TestResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.bench import profiled_runs
 from pytest_grovescale.bench.driver import Bench
 from pytest_grovescale.bench.measured import NothingMeasured

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_grovescale.analysis.metrics.history import history_of
-from pytest_grovescale.analysis.result import CheckResult, PhaseResult, ProfileResult, TestResult
+from pytest_grovescale.analysis.phase_result import PhaseResult, ProfileResult
+from pytest_grovescale.analysis.result import CheckResult, TestResult
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Profiles, Run, no_profiles
 from pytest_grovescale.recording import records as rec

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.result import PhaseResult, TestResult
+from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks.check import Check, text_of
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run

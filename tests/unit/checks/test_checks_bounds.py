@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import MilestoneResult, Saturation, TestResult
+from pytest_grovescale.analysis.controller_result import Saturation
+from pytest_grovescale.analysis.phase_result import MilestoneResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import ApiRequests, Cpu, Milestone, Rss
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.run import Run

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import Contention, TestResult
+from pytest_grovescale.analysis.phase_result import Contention
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import (
     ApiRequests,
     Cpu,

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.result import Disruption, DisruptionKind, TestResult
+from pytest_grovescale.analysis.phase_result import Disruption, DisruptionKind
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import (
     ApiRequests,
     Cpu,

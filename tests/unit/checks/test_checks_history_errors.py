@@ -8,7 +8,9 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import ApiRow, PhaseResult, ReconcileRow, TestResult
+from pytest_grovescale.analysis.controller_result import ReconcileRow
+from pytest_grovescale.analysis.phase_result import ApiRow, PhaseResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import ConflictRate, ErrorRatio
 from pytest_grovescale.errors import UsageError
 from tests.unit.checks.noop_run import NoopRun, changed

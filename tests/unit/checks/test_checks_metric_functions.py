@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.analysis.phase_result import ProfileResult
 from pytest_grovescale.analysis.profiles.phase_profiles import profiles_in
-from pytest_grovescale.analysis.result import ProfileResult
 from pytest_grovescale.checks import FunctionNameLabels
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import ClientRow, CpuResult, PhaseResult, PodPlaces, StrayPod, TestResult
+from pytest_grovescale.analysis.phase_result import ClientRow, CpuResult, PhaseResult, PodPlaces, StrayPod
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import ApiRequests, Cpu, NoopCpu, NoopReads, NoopWrites, Rss, SimulatedNodesOnly
 from pytest_grovescale.checks.judge import judge
 from pytest_grovescale.checks.outcome import at_most

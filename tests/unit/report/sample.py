@@ -6,22 +6,16 @@ from typing import Any
 
 import msgspec
 
-from pytest_grovescale.analysis.result import (
+from pytest_grovescale.analysis.controller_result import ReconcileRow, Saturation
+from pytest_grovescale.analysis.phase_result import (
     ApiRow,
     CpuResult,
-    Evidence,
     LateResult,
     MarkResult,
     MilestoneResult,
     PhaseResult,
-    ReconcileRow,
-    RecorderCost,
-    Result,
-    Saturation,
-    TestResult,
-    WatchLag,
-    WatchResult,
 )
+from pytest_grovescale.analysis.result import Evidence, RecorderCost, Result, TestResult, WatchLag, WatchResult
 from pytest_grovescale.recording.records import Machine, ObjectRef
 
 MACHINE = Machine(

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import BottleneckRow, Contention, Suspect, TestResult
+from pytest_grovescale.analysis.phase_result import BottleneckRow, Contention, Suspect
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.report.format import escape
 from pytest_grovescale.report.html.tiles import answer
 from pytest_grovescale.report.run_report import render_markdown, render_test

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.analysis.phase_result import FunctionRow, ProfileResult
 from pytest_grovescale.analysis.profiles.comparison import FunctionsCompared, functions_compared
 from pytest_grovescale.analysis.profiles.selection import PhaseProfile, paired
-from pytest_grovescale.analysis.result import FunctionRow, ProfileResult, TestResult
+from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.report import document
 from pytest_grovescale.report.function_table import chosen, differences

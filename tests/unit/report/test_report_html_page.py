@@ -17,16 +17,9 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.analyse import analyse_run_over_time, merge, result_of
 from pytest_grovescale.analysis.baseline import baseline_test, rows
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
+from pytest_grovescale.analysis.phase_result import BottleneckRow, Contention, FunctionRow, ProfileResult
 from pytest_grovescale.analysis.recording_index import Contents
-from pytest_grovescale.analysis.result import (
-    BottleneckRow,
-    CheckResult,
-    Contention,
-    FunctionRow,
-    ProfileResult,
-    Result,
-    TestResult,
-)
+from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read

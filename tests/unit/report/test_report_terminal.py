@@ -8,15 +8,8 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import (
-    CheckResult,
-    Evidence,
-    Finding,
-    MilestoneResult,
-    PhaseResult,
-    StackGroup,
-    TestResult,
-)
+from pytest_grovescale.analysis.phase_result import MilestoneResult, PhaseResult
+from pytest_grovescale.analysis.result import CheckResult, Evidence, Finding, StackGroup, TestResult
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.run_report import render_line, render_summary, render_test, render_warnings
 from pytest_grovescale.report.traffic_table import dominating

@@ -8,14 +8,8 @@ from html import unescape
 import msgspec
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import (
-    ClientRow,
-    IncidentResult,
-    MilestoneResult,
-    PhaseResult,
-    Result,
-    TestResult,
-)
+from pytest_grovescale.analysis.phase_result import ClientRow, IncidentResult, MilestoneResult, PhaseResult
+from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.report import result_file, run_report
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.validity_notes import cpu_cell

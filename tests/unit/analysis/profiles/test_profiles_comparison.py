@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis.phase_result import ProfileResult
 from pytest_grovescale.analysis.profiles.comparison import (
     FunctionsCompared,
     NotProfiled,
@@ -14,7 +15,6 @@ from pytest_grovescale.analysis.profiles.comparison import (
 )
 from pytest_grovescale.analysis.profiles.phase_profiles import with_table
 from pytest_grovescale.analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched
-from pytest_grovescale.analysis.result import ProfileResult
 from tests.unit.report.sample import DEPLOY, RESULT, TEST
 
 from .recorded import read_folded

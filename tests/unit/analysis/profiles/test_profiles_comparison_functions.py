@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis.phase_result import ProfileResult
 from pytest_grovescale.analysis.profiles.comparison import Difference, difference
 from pytest_grovescale.analysis.profiles.phase_profiles import with_table
-from pytest_grovescale.analysis.result import ProfileResult
 
 from .recorded import read_folded
 
