@@ -38,6 +38,8 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials = Credentials()
     timeout_s: float = 10.0
     json: bool = False
+    hints: bool = False
+    """Whether text shows what is no fault, too; JSON always has it."""
 
 
 def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
@@ -56,7 +58,7 @@ def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
         against=difference(before, surface) if before is not None else None,
         budgets=snapshot_checks.judge(declared, surface) if wanted.budgets else None,
     )
-    write(report.json(found) if wanted.json else report.text(found))
+    write(report.json(found) if wanted.json else report.text(found, hints=wanted.hints))
     return ExitCode.FAILED if found.faults else ExitCode.PASSED
 
 

@@ -23,6 +23,14 @@ def add(commands: Any) -> None:
     lint.add_argument(
         "--family", default="", metavar="FAMILY", help="count those of a family, of several or all (with *)"
     )
+    lint.add_argument(
+        "--max-combinations",
+        type=_number,
+        default=1_000,
+        metavar="N",
+        help="fail where one of its own families has more combinations of labels (1000)",
+    )
+    lint.add_argument("--hints", action="store_true", help="show what is worth a look and no fault, too")
     lint.add_argument("--forbid", action="append", default=[], metavar="LABEL", help="a label that none may have, too")
     lint.add_argument(
         "--ignore", action="append", default=[], metavar="RULE|FAMILY", help="a rule, or families (with *), to exclude"
@@ -63,6 +71,7 @@ def _lint_metrics(options: argparse.Namespace) -> int:
         rules=LintRules(
             max_series=options.max_series,
             max_series_family=options.family,
+            max_combinations=options.max_combinations,
             forbidden=(*UNBOUNDED, *options.forbid),
             ignore=tuple(options.ignore),
         ),
@@ -75,5 +84,6 @@ def _lint_metrics(options: argparse.Namespace) -> int:
         ),
         timeout_s=options.timeout,
         json=options.json,
+        hints=options.hints,
     )
     return lint_metrics(wanted, write=write)

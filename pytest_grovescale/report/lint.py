@@ -41,13 +41,14 @@ class LintDocument(Found, frozen=True, kw_only=True):
     schema_version: int = SCHEMA_VERSION
 
 
-def text(found: Found) -> str:
-    """Return all faults, the checks' results, the changes where it is compared, and the summary."""
+def text(found: Found, *, hints: bool = False) -> str:
+    """Return faults, ``hints`` on request, the checks' results, what changed where it is compared, and the summary."""
     parts = [
         [line(problem) for problem in found.lint.problems],
+        [f"hint: {line(problem)}" for problem in found.lint.hints] if hints else [],
         list(_checks(found.budgets)) if found.budgets is not None else [],
         list(_difference(found.against)) if found.against is not None else [],
-        [summary(found)],
+        [summary(found) + ("" if hints else _hidden(found))],
     ]
     return "\n\n".join("\n".join(map(plain, lines)) for lines in parts if lines)
 
@@ -66,6 +67,10 @@ def summary(found: Found) -> str:
     ignored = f", {count(lint.ignored)} ignored" if lint.ignored else ""
     checks = f"; checks: {sums(found.budgets.checks)}" if found.budgets and found.budgets.checks else ""
     return f"{lint.target}: {wrong if faults else 'no faults'}{ignored}{checks}; {_judged(lint)}"
+
+
+def _hidden(found: Found) -> str:
+    return f"; {_many(len(found.lint.hints), 'hint')}, with --hints" if found.lint.hints else ""
 
 
 def _judged(lint: Lint) -> str:

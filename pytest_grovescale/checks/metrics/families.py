@@ -55,6 +55,7 @@ Rule = Literal[
     "type",
     "order",
     "timestamp",
+    "exemplar",
     "reserved-label",
     "label-sets",
     "label-variants",
@@ -162,6 +163,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     series: str = ""
     """An example; empty where the family's name is one."""
     fix: str = ""
+    hint: bool = False
+    """Whether it is worth a look, and no fault."""
 
 
 def served(surface: Surface, *, pattern: str = "") -> list[Served]:

@@ -18,6 +18,7 @@ from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
 from .series import none_served
 from .target import TargetCheck, unread
+from .value_shapes import is_identifier, shape_of
 
 UNBOUNDED = (
     *("namespace", "pod", "pod_name", "name", "object", "object_name", "resource_name", "key"),
@@ -30,8 +31,14 @@ UNBOUNDED = (
 _OF_OBJECTS = frozenset({"pod", "pod_name", "name", "object", "object_name", "resource_name"})
 """Those of `UNBOUNDED` that mean names of objects."""
 
-_OF_ANYTHING = frozenset({"name", "key", "id", "path", "address", "error", "err", "user"})
-"""Those of `UNBOUNDED` that may as well mean a part of the program: a few plain words under them are no identifiers."""
+_OF_ANYTHING = frozenset(
+    {"name", "key", "id", "path", "url", "uri", "ip", "address", "remote_addr", "error", "err", "user", "object"}
+)
+"""Those of `UNBOUNDED` that may as well mean a part of the program: a few values under them that are no identifiers are
+worth a look."""
+
+_MOST_WORDS = 10
+"""Values of such a label; more are no longer few."""
 
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
@@ -52,43 +59,13 @@ MANY = 100
 """A label with more different values is reported, after
 https://prometheus.io/docs/practices/instrumentation/#do-not-overuse-labels."""
 
-_SHAPES = {
-    "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
-    "a pod's name": re.compile(r"[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
-    "an object's namespace and name": re.compile(r"[a-z0-9][a-z0-9-]*/[a-z][a-z0-9]*-[a-z0-9-]*[0-9][a-z0-9-]*"),
-    "a name with a ReplicaSet's hash": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)[bcdf-hj-np-tv-z2-9]{8,10}"),
-    "a generated name": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)(?=\d*[a-z])[bcdf-hj-np-tv-z2-9]{5}"),
-    "a ULID": re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}"),
-    "an email address": re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
-    "a time": re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"),
-    "a hash": re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
-    "an address": re.compile(
-        r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|\[?(?=.*[0-9a-f]:)(?=(?:.*:){2})[0-9a-f:]{3,45}\]?(?::\d+)?", re.IGNORECASE
-    ),
-    "a number with many digits": re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE),
-    "a URL": re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE),
-    "a path": re.compile(r"(?:/[^/\s]+){3,}/?"),
-    "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
-}
-"""What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
-(k8s.io/apimachinery/pkg/util/rand)."""
-
-
-_MANY_SHAPES = {
-    "a hash": (3, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
-    "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
-    "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),
-}
-"""What one value may look like by coincidence or as a setting: only so many that do are unbounded.
-Ports end at 65535."""
+_NEVER_EMPTY = frozenset(
+    {"reason", "result", "outcome", "error_type", "type", "status", "state", "phase", "controller", "kind", "operation"}
+)
+"""Labels that say what happened or who did it: there is always an answer."""
 
 _TARGET = ("job", "instance")
 """Labels that Prometheus gives each target: https://prometheus.io/docs/concepts/jobs_instances/."""
-
-_NUMBERED = re.compile(r"(.*[a-z].*[-_./])\d+")
-"""What ends in a number of its own: a StatefulSet's pod, a replica."""
-
-_MANY_NUMBERS = 5
 
 
 class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
@@ -149,6 +126,7 @@ def problems(
             yield from _reserved(family, label, next(iter(values.values())))
             yield from _secret(family, label, values)
             yield from _variants(family, label, values)
+            yield from _empty(family, label, values)
             yield from _of_label(family, label, values, forbidden, many)
         if not family.of_library:
             yield from _label_sets(family)
@@ -172,6 +150,16 @@ def _secret(family: Served, label: str, values: Mapping[str, Series]) -> Iterato
             fix = f"take the label {label} away, and change the credential"
             yield Problem(family=family.name, rule="credential", says=says, series=written(one), fix=fix)
             return
+
+
+def _empty(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
+    """Yield a label that is empty on some series; of most labels that says that something does not apply."""
+    if "" in values and len(values) > 1:
+        says = f"{label} is empty on a series, which Prometheus stores without it"
+        fix = 'write what it is, or "none"'
+        one = written(values[""])
+        hint = label.lower() not in _NEVER_EMPTY
+        yield Problem(family=family.name, rule="label-sets", says=says, series=one, fix=fix, hint=hint)
 
 
 def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
@@ -210,16 +198,22 @@ def _of_label(
     fix = f"take the label {label} away: an Event, a log line or a trace can name the single one"
     example = written(next(iter(values.values())))
     seen = f"{_count(values)} so far"
-    if label.startswith(COPIED) or (label.lower() in forbidden and not _listed(family, label, values)):
+    named = label.startswith(COPIED) or label.lower() in forbidden
+    shape = None if _describes_process(family) or _routes(label, values) else shape_of(values)
+    certain = label.lower() not in _OF_ANYTHING or len(values) > _MOST_WORDS or any(map(is_identifier, values))
+    if named and certain and not _describes_process(family) and not _listed(family, label, values):
         says = f"the values of {label} are unbounded ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
-    elif (shape := None if _describes_process(family) or _routes(label, values) else _shape_of(values)) is not None:
+    elif shape is not None:
         looks, value = shape
         says = f"a value of {label} is {looks}: there is no end to them ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=written(values[value]), fix=fix)
     elif len(values) > many:
         says = f"the label {label} has {len(values):,} values"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
+    elif named and not certain and not _listed(family, label, values):
+        says = f"a label named {label} often takes any number of values ({seen})"
+        yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix, hint=True)
 
 
 def _listed(family: Served, label: str, values: Collection[str]) -> bool:
@@ -255,24 +249,6 @@ def _routes(label: str, values: Iterable[str]) -> bool:
 def _describes_process(family: Served) -> bool:
     """Return whether it is the one series with a process's version, build or settings."""
     return family.name.endswith("_info") and len(family.series) == 1
-
-
-def _shape_of(values: Iterable[str]) -> tuple[str, str] | None:
-    """Return what a value looks like, and that value; None where none looks unbounded."""
-    stems: dict[str, list[str]] = {}
-    values = list(values)
-    for looks, (least, pattern) in _MANY_SHAPES.items():
-        alike = [value for value in values if pattern.fullmatch(value)]
-        if len(alike) >= least:
-            return looks, alike[0]
-    for value in values:
-        for looks, pattern in _SHAPES.items():
-            if pattern.fullmatch(value):
-                return looks, value
-        if (numbered := _NUMBERED.fullmatch(value)) is not None:
-            stems.setdefault(numbered[1], []).append(value)
-    most = max(stems.values(), key=len, default=[])
-    return ("one of many that differ in a number", most[0]) if len(most) >= _MANY_NUMBERS else None
 
 
 def _count(values: Mapping[str, object]) -> str:

@@ -7,13 +7,14 @@ that. What it refuses all for is in refusals.py.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from ...exposition.families import CLASSIC_NAME, Family, family_of
+from ...exposition.families import CLASSIC_NAME, Family, family_of, unescaped
 from ...exposition.reader import Format
 from .families import Problem, Rule, number
 
@@ -29,6 +30,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 _PARTS = ("_sum", "_count")
 """Suffixes beside ``_bucket``; said once, of the buckets."""
+
+_EXEMPLAR = re.compile(r"(?<=\S) # \{(?P<labels>[^\n]*)\} (?P<value>\S+)(?: (?P<timestamp>\S+))?$")
+_PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_EXEMPLAR_CHARACTERS = 128
+"""Of names and values together."""
+
+_FEW_UNTYPED = 3
+"""Families; more are reported in one line."""
 
 _FIRST_S = 1e9
 """September 2001: no sample is older than Prometheus. As milliseconds it is in January 1970."""
@@ -64,6 +73,9 @@ def problems(
         # The reader of OpenMetrics refuses what is described twice or late.
         yield from _descriptions(lines)
         yield from _untyped(lines, {line.family for line in lines if line.what == "TYPE"})
+    else:
+        yield from _exemplars(texts, families, now_s)
+    yield from _said_untyped({line.family for line in lines if line.what == "TYPE"}, families)
     samples = [line for line in lines if line.name]
     yield from _groups(samples)
     yield from _bounds(samples)
@@ -120,6 +132,49 @@ def _untyped(lines: Sequence[_Line], typed: Collection[str]) -> Iterator[Problem
         if not stem or f"{stem}_bucket" not in untyped:
             says, fix = "it has no TYPE line, so that no query can rely on what it is", "write a TYPE line above it"
             yield Problem(family=line.family, rule="type", says=says, fix=fix)
+
+
+def _said_untyped(typed: Collection[str], families: Mapping[str, Family]) -> Iterator[Problem]:
+    untyped = sorted(family for family in typed if family in families and families[family].type == "unknown")
+    fix = "make each a counter or a gauge: a query has to know whether it may fall"
+    if len(untyped) <= _FEW_UNTYPED:
+        for family in untyped:
+            yield Problem(family=family, rule="type", says="its type is untyped", fix=fix)
+    else:
+        some = ", ".join(untyped[:_FEW_UNTYPED])
+        yield Problem(family="", rule="type", says=f"{len(untyped):,} families are untyped: {some}, …", fix=fix)
+
+
+def _exemplars(
+    texts: Iterable[tuple[int, str]], families: Mapping[str, Family], now_s: float | None
+) -> Iterator[Problem]:
+    """Yield exemplars that no scraper keeps: https://prometheus.io/docs/specs/om/open_metrics_spec/#exemplars."""
+    said: set[tuple[str, str]] = set()
+    for position, line in texts:
+        if line.startswith("#") or (match := _EXEMPLAR.search(line)) is None:
+            continue
+        name = line.partition("{")[0].partition(" ")[0]
+        family = family_of(name, families)
+        fix, wrong = _exemplar(line, match, now_s)
+        if wrong and (family, fix) not in said:
+            said.add((family, fix))
+            yield Problem(family=family, rule="exemplar", says=f"line {position}: its exemplar {wrong}", fix=fix)
+
+
+def _exemplar(line: str, match: re.Match[str], now_s: float | None) -> tuple[str, str]:
+    """Return how to mend an exemplar, and what is wrong with it; empty where nothing is."""
+    size = sum(len(unescaped(text)) for pair in _PAIR.findall(match["labels"]) for text in pair)
+    le = _LE.search(line[: match.start()])
+    value = number(match["value"])
+    if size > _EXEMPLAR_CHARACTERS:
+        says = f"has labels of {size} characters, and {_EXEMPLAR_CHARACTERS} are allowed"
+        return "keep the trace's id alone", says
+    if math.isnan(value) or (le is not None and value > number(le[1])):
+        where = f", above the bound {le[1]} of its bucket" if le is not None else ""
+        return "give an exemplar to the bucket that its observation fell into", f"is {match['value']}{where}"
+    if match["timestamp"] and now_s is not None and number(match["timestamp"]) > now_s + _FUTURE_S:
+        return "give it the time of its observation, in seconds", f"has the time {match['timestamp']}, in the future"
+    return "", ""
 
 
 def _groups(samples: Sequence[_Line]) -> Iterator[Problem]:

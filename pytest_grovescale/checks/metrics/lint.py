@@ -31,6 +31,8 @@ class LintRules(msgspec.Struct, frozen=True, kw_only=True):
     """In all families that match `max_series_family`."""
     max_series_family: str = ""
     """A family, or several with ``*``; empty: all that no library brought."""
+    max_combinations: int = series.MOST_SETS
+    """Of the labels of one family that no library brought."""
     forbidden: tuple[str, ...] = labels.UNBOUNDED
     """Labels that no family of its own may have."""
     ignore: tuple[str, ...] = ()
@@ -48,6 +50,8 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     own_series: int
     problems: tuple[Problem, ...]
     """By family; those of the endpoint as a whole first."""
+    hints: tuple[Problem, ...] = ()
+    """What is worth a look, by family; none is a fault."""
     ignored: int = 0
     """Faults of ignored rules and families."""
 
@@ -61,20 +65,22 @@ def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = ()) 
     own = [family for family in every if not family.of_library]
     faults = [*syntax, *_problems(surface, every, own, rules)]
     kept = [problem for problem in faults if not _ignored(problem, rules.ignore)]
+    kept.sort(key=lambda problem: problem.family)
     return Lint(
         target=surface.target,
         families=len(every),
         own_families=len(own),
         series=len(surface.samples),
         own_series=sum(len(family.series) for family in own),
-        problems=tuple(sorted(kept, key=lambda problem: problem.family)),
+        problems=tuple(problem for problem in kept if not problem.hint),
+        hints=tuple(problem for problem in kept if problem.hint),
         ignored=len(faults) - len(kept),
     )
 
 
 def _problems(surface: Surface, every: list[Served], own: list[Served], rules: LintRules) -> Iterator[Problem]:
     known = {family.name for family in every}
-    yield from series.problems(every, rules.max_series, rules.max_series_family)
+    yield from series.problems(every, rules.max_series, rules.max_series_family, most_sets=rules.max_combinations)
     yield from names.problems(own, known)
     yield from labels.problems(every, forbidden=rules.forbidden)
     yield from builtin_duplicates.problems(surface, every, own)

@@ -56,6 +56,34 @@ _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 _DERIVED = re.compile(r"_per_(?:second|minute|hour|sec|min)$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)")
 """Words of a gauge that is computed from what a counter or a histogram says."""
 
+_LONG = {
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "µs": "microseconds",
+    "ns": "nanoseconds",
+    "kb": "kilobytes",
+    "mb": "megabytes",
+    "gb": "gigabytes",
+    "percentage": "percent",
+    "kib": "kibibytes",
+    "mib": "mebibytes",
+    "gib": "gibibytes",
+}
+_UNIT_IN_HELP = re.compile(
+    r"(?:\bin |\bunit: ?|[(\[])((?:milli|micro|nano)?seconds|minutes|hours|days|(?:kilo|mega|giga|kibi|mebi|gibi)?bytes"
+    r"|percent(?:age)?|[mun]s|µs|[KMG]i?B)(?=[\s.,;)\]]|$)",
+    re.IGNORECASE,
+)
+"""A unit that a help text says: "in milliseconds", "(MiB)"."""
+
+_NOW = re.compile(
+    r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
+)
+_SO_FAR = re.compile(
+    r"\b(?:cumulative (?:number|count)|(?:number|count) of .*\b(?:since (?:the )?(?:start|boot)|so far|ever)\b)",
+    re.IGNORECASE,
+)
+
 _AGE = re.compile(r"_(?:age|ago)(?=_|$)|_since_")
 """Words of a gauge that ages by itself."""
 
@@ -124,6 +152,22 @@ def _help(family: Served) -> Iterator[Problem]:
         yield _problem(
             family, "help", "its help text is its name once more", "say what is counted or measured, and when"
         )
+    elif (said := _UNIT_IN_HELP.search(family.family.help)) is not None:
+        unit, of_help = unit_in(family.name), _LONG.get(said[1].lower(), said[1].lower())
+        if unit is not None and unit.word != of_help:
+            says = f"its help text says {said[1]}, and its name {unit.word}"
+            yield _problem(family, "help", says, "say the unit in which it is, the same in both")
+
+
+def _kind(family: Served) -> Iterator[Problem]:
+    """Yield a help text that says another type than the TYPE line."""
+    text = family.family.help
+    if family.family.type == "counter" and _NOW.match(text):
+        says = "its help text says that it goes up and down, and this is a counter"
+        yield _problem(family, "type", says, "make it a gauge, without _total")
+    elif family.family.type == "gauge" and _SO_FAR.search(text):
+        says = "its help text says that it only goes up, and this is a gauge"
+        yield _problem(family, "type", says, f"make it a counter, {_as_counter(family.name)}")
 
 
 def _unit(family: Served) -> Iterator[Problem]:
@@ -247,6 +291,7 @@ def _unit_abbreviation(family: Served) -> Iterator[Problem]:
 
 _RULES: tuple[Callable[[Served], Iterator[Problem]], ...] = (
     _help,
+    _kind,
     _unit,
     _counter_total,
     _reserved_suffix,

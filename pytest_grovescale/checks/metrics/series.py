@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -120,8 +121,14 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
         )
 
 
-def problems(families: Sequence[Served], most: int | None, pattern: str = "") -> Iterator[Problem]:
-    """Yield that there are more series than ``most`` in the families that count; None: no limit."""
+def problems(
+    families: Sequence[Served], most: int | None, pattern: str = "", *, most_sets: int = MOST_SETS
+) -> Iterator[Problem]:
+    """Yield that there are more series than ``most`` in the families that count; None: no limit.
+
+    And that one of the operator's own has more than ``most_sets`` combinations of labels; as a hint, that it may have,
+    by all values of its labels, or has as many series with its buckets.
+    """
     counted = bounded(families, pattern)
     count = sum(len(family.series) for family in counted)
     if most is not None and count > most:
@@ -134,15 +141,18 @@ def problems(families: Sequence[Served], most: int | None, pattern: str = "") ->
         )
     for family in families:
         sets = {frozenset(set(one.labels.items()) - {("le", one.labels.get("le", ""))}) for one in family.series}
-        if not family.of_library and len(sets) > MOST_SETS:
-            sizes = " × ".join(f"{len(values)} {label}" for label, values in family.labels().items())
-            yield Problem(
-                family=family.name,
-                rule="series",
-                says=f"{len(sets):,} combinations of labels: {sizes}",
-                series=written(family.series[0]),
-                fix="take away the label with the most values, or two that multiply",
-            )
+        counts = {label: len(values) for label, values in family.labels().items()}
+        may_be, series = math.prod(counts.values()), len(family.series)
+        if family.of_library or max(may_be, series) <= most_sets:
+            continue
+        sizes = " × ".join(f"{count} {label}" for label, count in counts.items())
+        many = len(sets) > most_sets
+        says = f"{len(sets):,} combinations of labels: {sizes}"
+        if not many:
+            says = f"{series:,} series; its labels have up to {may_be:,} combinations: {sizes}"
+        fix = "take away the label with the most values, or two that multiply"
+        one = written(family.series[0])
+        yield Problem(family=family.name, rule="series", says=says, series=one, fix=fix, hint=not many)
 
 
 def bounded(families: Iterable[Served], pattern: str) -> list[Served]:

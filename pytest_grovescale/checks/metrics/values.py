@@ -28,6 +28,30 @@ _PERCENT = 2.0
 _LATEST_S = 4.1e9
 """The year 2100: a time in seconds beyond it is one in milliseconds or less."""
 
+_FIRST_S = 1e9
+"""September 2001: a time before it is a duration, or in another unit."""
+
+_LONGEST_S = 3.2e7
+"""A year: what takes longer is in milliseconds or less."""
+
+_DURATION = re.compile(
+    r"(?:duration|latency|elapsed|delay|wait(?:ing)?|response|processing|request|reconcile)(?:_time)?_seconds$"
+)
+"""The end of the name of what something took."""
+
+_A_TIME = re.compile(r"_(?:timestamp|start_time|(?:last|created|creation|deletion|completion)\w*_time)_seconds$")
+"""The end of the name of a point in time."""
+
+_YES_OR_NO = re.compile(r"(?:^|_)(?:is|has)_\w+$|_(?:enabled|healthy|alive|leader|successful|up)$")
+"""Names of what holds or does not."""
+
+_WHETHER = re.compile(r"(?:\[\w+\] )?(?:whether|(?:set to |value is )?1 (?:if|when|means)|boolean)\b", re.IGNORECASE)
+_OTHER_NUMBERS = re.compile(r"(?<![\w.])(?:[2-9]|-\d|\d\d+)(?![\w.])|number|count")
+"""What a help text says of values beside 0 and 1."""
+
+_EXCLUSIVE = ("phase", "state", "status")
+"""Labels of which an object has one value at a time."""
+
 _NO_TIME_S = 9.2e15
 """The largest number of milliseconds in 64 bits, in seconds: programs have it, or the least one, for no time at all."""
 
@@ -37,11 +61,18 @@ _WRAPPED = 2.0**63
 _FRACTIONAL = re.compile(r"seconds|bytes|joules|celsius|ratio|cost|score|weight|volume|amount|time|duration|sum")
 """Parts of names of counters that need not be whole."""
 
-_COUNTED = re.compile(r"(?<!s)s$")
+_COUNTED = re.compile(
+    r"(?<!s)s$|_(?:length|depth|size|count|in_?flight|pending|active|backlog|running|queued|waiting|used|free|usage)$"
+)
 """The end of a gauge's name that counts things."""
+
+_LIMITS = re.compile(r"limit|max|quota|index|status|exit_code")
+"""Parts of names of gauges that have −1 for none."""
 
 _SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|rate|score")
 """Parts of names of gauges that may be below zero."""
+
+_SECONDS = re.compile(r"_seconds(?:_total)?$")
 
 _WHOLE = ("all", "any", "total", "sum", "*")
 """Values of a label that stand for all its others."""
@@ -62,6 +93,9 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             case "gauge" | "unknown" | "info":
                 yield from _first(family, "value", _gauge(family, samples))
                 yield from _first(family, "value", _sums(family, samples))
+                yield from _first(family, "value", _states(family, samples))
+            case "stateset":
+                yield from _first(family, "value", _states(family, samples))
             case _:
                 pass
 
@@ -144,6 +178,8 @@ def _of_label_set(
         yield f"its count is {count:g}, and its +Inf bucket holds {top:g}", example, _CLIENT
     if math.isnan(total) or math.isinf(total):
         yield f"its sum is {total:g}", example, "observe finite values only"
+    elif total < 0 and own and min(by_bound) >= 0 and unit_in(own[0].name) is not None:
+        yield f"its sum is {total:g}, and no duration or size is below zero", example, _CLIENT
     elif count == 0 and total != 0:
         yield f"its sum is {total:g} without an observation", example, _CLIENT
     elif count:
@@ -184,6 +220,13 @@ def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
         count = _single(counts.get(labels), samples)
         if count is not None and (not math.isfinite(count) or count < 0 or count != int(count)):
             yield "its count is no whole number from 0 on", example, fix
+        total = _single(sums.get(labels), samples)
+        if count == 0 and total:
+            yield f"its sum is {total:g} without an observation", example, fix
+        if total is not None and math.isfinite(total) and total < 0 and unit_in(family.name) is not None:
+            yield f"its sum is {total:g}, and no duration or size is below zero", example, fix
+        if count and total is not None and _DURATION.search(family.name) and total / count > _LONGEST_S:
+            yield f"its mean of {total / count:.4g} s is longer than a year", example, "observe seconds"
         points: list[tuple[float, float]] = []
         for one in quantiles.get(labels, []):
             quantile = number(one.labels.get("quantile", ""))
@@ -206,6 +249,8 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
                 written(one),
                 "count with a counter, and make what can fall a gauge",
             )
+        elif _SECONDS.search(family.name) and value > _LATEST_S:
+            yield f"{value:.4g} s is more than a century", written(one), "add up seconds, not milliseconds or less"
         elif value >= _WRAPPED:
             yield f"{value:.4g} is more than anything can count", written(one), "do not add negative numbers to it"
         elif value != int(value) and unit_in(family.name) is None and not _FRACTIONAL.search(family.name):
@@ -221,12 +266,23 @@ def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, 
             continue  # of nothing to nothing
         if not math.isfinite(value):
             yield f"{value:g} says nothing of it", example, "leave the series out while it has no value"
+        elif value not in (0, 1) and _is_yes_or_no(family):
+            yield (
+                f"it is 1 or 0 for yes or no, and this is {value:g}",
+                example,
+                "set it to 1 or 0, or name what it counts",
+            )
         elif name.endswith("_info") and value != 1:
             yield f"an info is always 1, and this is {value:g}", example, "put facts into its labels, and set it to 1"
         elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
         elif abs(value) >= _NO_TIME_S:
             continue  # stands for none
+        elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S):
+            says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
+            yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
+        elif _A_TIME.search(name) and 1 < value < _FIRST_S:
+            yield f"a time of {value:.4g} s lies before 2001", example, "expose seconds since 1970, not a duration"
         elif name.endswith("_seconds") and value > _LATEST_S:
             what = "a time of" if "_time" in name else "a duration of"
             yield f"{what} {value:.4g} s is past the year 2100", example, "divide: it is in milliseconds or less"
@@ -236,8 +292,36 @@ def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, 
             yield f"a time of {value:g} s lies before 1970", example, "leave the series out while there is no such time"
         elif name.endswith("_bytes") and (value < 0 or value != int(value)):
             yield f"{value:g} is no number of bytes", example, "expose whole bytes"
-        elif value < 0 and value == int(value) and _counts(name):
+        elif value < 0 and value == int(value) and _counts(name) and not (value == -1 and _LIMITS.search(name)):
             yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
+
+
+def _is_yes_or_no(family: Served) -> bool:
+    """Return whether a gauge's name or its help text says that it is 1 or 0."""
+    text = family.family.help.strip()
+    if _OTHER_NUMBERS.search(text):
+        return False
+    return bool(_WHETHER.match(text) or (_YES_OR_NO.search(family.name) and unit_in(family.name) is None))
+
+
+def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    """Yield what is in several states at once: series that are 1 or 0, one for each value of a label."""
+    stateset = family.family.type == "stateset"
+    label = family.name if stateset else family.name.rpartition("_")[2]
+    if not stateset and (label not in _EXCLUSIVE or _OTHER_NUMBERS.search(family.family.help.lower())):
+        return
+    groups: dict[LabelSet, list[tuple[Series, float]]] = defaultdict(list)
+    for one, value in _values(family, samples):
+        if label in one.labels:
+            rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
+            groups[rest].append((one, value))
+    for group in groups.values():
+        values = [value for _, value in group]
+        if stateset and not {*values} <= {0.0, 1.0}:
+            yield "a state is 1 or 0", written(group[0][0]), "set the states that hold to 1, and the others to 0"
+        elif not stateset and 0.0 in values and {*values} <= {0.0, 1.0} and sum(values) > 1:
+            says = f"it is in {sum(values):.0f} values of {label} at once"
+            yield says, written(next(one for one, value in group if value)), f"set the {label} before to 0"
 
 
 def _counts(name: str) -> bool:

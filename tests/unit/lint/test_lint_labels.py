@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks.metrics.labels import MANY, UNBOUNDED
-from pytest_grovescale.checks.metrics.lint import LintRules
+from pytest_grovescale.checks.metrics.lint import LintRules, lint
 
-from .surfaces import family, problems, rules
+from .surfaces import family, problems, rules, surface
 
 
 @pytest.mark.parametrize("label", [*UNBOUNDED, "label_app", "annotation_run", "Namespace"])
@@ -89,7 +89,11 @@ def test_parts_of_the_program_are_no_objects() -> None:
 def test_a_few_plain_words_are_no_identifiers() -> None:
     """Prometheus' own: the name of a manager, and the handlers of its server."""
     assert rules(family("x_sd_configs", "gauge", '{name="scrape"}', '{name="notify"}')) == []
-    assert rules(family("x_sd_configs", "gauge", *(f'{{name="{word}"}}' for word in "vwxyz"))) == ["unbounded-label"]
+    some = family("x_sd_configs", "gauge", *(f'{{name="{word}"}}' for word in "vwxyz"))
+    assert rules(some) == []
+    assert [hint.rule for hint in lint(surface(some), LintRules()).hints] == ["unbounded-label"]
+    many = [f'{{name="{word}"}}' for word in "abcdefghijk"]
+    assert rules(family("x_sd_configs", "gauge", *many)) == ["unbounded-label"]
     assert rules(family("x_requests_total", "counter", '{handler="/api/v1/query"}')) == []
     assert rules(family("x_requests_total", "counter", '{handler="/api/v1/things/17"}')) == ["unbounded-values"]
 

@@ -112,7 +112,7 @@ def test_summaries(text: str, wrong: bool) -> None:
         ("x_cache_bytes", "gauge", "1048576", False),
         ("x_cache_bytes", "gauge", "0.5", True),
         ("x_cache_bytes", "gauge", "-1", True),
-        ("x_queue_depth", "gauge", "-1", False),
+        ("x_queue_depth", "gauge", "-1", True),
         ("x_total", "counter", "2.5", True),
         ("x_busy_seconds_total", "counter", "2.5", False),
         ("x_total", "counter", "1.8446744073709552e+19", True),
