@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import ExitCode, GrovescaleError
 from . import check, clusters, comparisons, completion, lint_metrics, runs, schemas, selftest
 from .arguments import Parser
-from .out import say, write_any_character
+from .out import open_closed_streams, say, write_any_character
 
 _INTERRUPTED = 128 + signal.SIGINT
 _EXIT_CODES = (
@@ -21,6 +21,7 @@ _EXIT_CODES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return an `ExitCode`, or 130 after Ctrl-C. Exits with 2 for wrong arguments."""
+    open_closed_streams()
     write_any_character()
     commands = parser()
     completion.complete(commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 
 _IN_ASCII = {
@@ -12,6 +13,20 @@ _IN_ASCII = {
     "━": "=", "─": "-", "│": "|", "┃": "|", "█": "#",
 }  # fmt: skip
 """Replacements for characters of tables and messages that the terminal's encoding lacks."""
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that the caller has closed (``>&-``) on the null device.
+
+    Otherwise the next file that is opened takes their number, and every message fails.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def write_any_character() -> None:

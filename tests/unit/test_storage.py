@@ -170,6 +170,27 @@ def test_a_users_own_error_is_told_from_one_of_ours(tmp_path: Path) -> None:
     assert raised_here(ours.value)
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_does_without_standard_streams(tmp_path: Path, closed: str) -> None:
+    code = (
+        "import os, sys\n"
+        "from pytest_grovescale import cli\n"
+        "code = cli.main(['status'])\n"
+        # Nothing else may take the numbers of the standard streams.
+        "code += sum(os.open('/', os.O_RDONLY) < 3 for _ in range(3))\n"
+        "cli.main(['down', 'none'])\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", code],
+        env={**os.environ, "GROVESCALE_STATE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_command_writes_every_character(encoding: str) -> None:
     code = (
