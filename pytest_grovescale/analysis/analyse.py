@@ -20,6 +20,7 @@ from .blocked_workers import read_dump, stack_groups, workers_of_phase
 from .bottlenecks.attribution import bottlenecks_of_phase
 from .contention import contention_of_phase, saturation_of_phase
 from .cpu import cpu_of_phase
+from .cycles import cycles_of
 from .disruptions import Happened, disruptions_of_phase, incidents_of, incidents_of_phase
 from .findings import with_findings
 from .metrics.history import MetricsHistory
@@ -125,6 +126,7 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
         profiled=opened.profiled,
         declared=tuple(contents.checks),
         findings_off=opened.findings_off,
+        cycles=cycles_of(contents),
         floors=floors_of(contents),
         phases=phases,
         watches=watch_results(contents),

@@ -225,6 +225,27 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A dump's stacks: those of reconcile workers first, then by size of the group."""
 
 
+class CycleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator held at rest after a cycle; 0: before the first. None: not measured."""
+
+    cycle: int
+    pid: int | None = None
+    rss_bytes: int | None = None
+    heap_bytes: int | None = None
+    """In use, by its own metrics."""
+    goroutines: int | None = None
+    threads: int | None = None
+    files: int | None = None
+    """Open files, without sockets."""
+    sockets: int | None = None
+    watches: int | None = None
+    """Open watches that began in the recording."""
+    series: int | None = None
+    """Of its metrics endpoint."""
+    reconciles: int | None = None
+    """Since its start."""
+
+
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of one recording. A recording belongs to one test."""
 
@@ -278,6 +299,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """Idle windows, the longest first; empty without one, or without a complete audit log."""
     findings_off: dict[str, str] = {}
     """Rules that the operator's definition switches off → the reason that it gives."""
+    cycles: tuple[CycleResult, ...] = ()
+    """Empty for a test that does not use `Scale.cycles`."""
     floors: dict[str, float] = {}
     """Milestone, or ``phase/milestone``, → seconds that the test measured for it where the operator costs nothing."""
     watches: tuple[WatchResult, ...] = ()

@@ -13,7 +13,7 @@ import msgspec
 from ..endpoints import Address
 from ..kube.access import Access
 from .conditions import Condition, WatchSpec
-from .records import IncidentKind, LateObject, Opened, StallKind, TestOutcome
+from .records import SETTLED, IncidentKind, LateObject, Opened, StallKind, TestOutcome
 from .scrape_targets import OfFollowed, ScrapeTarget
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
@@ -205,6 +205,8 @@ class Settle(Request, tag="settle", frozen=True, kw_only=True):
     """The workload is gone: wait until what the operator has made goes too (`FollowedKinds.settled`), then scrape."""
 
     timeout: float
+    edge: str = SETTLED
+    """Label of the mark, and edge of the scrape and of the reads of clocks and memory."""
 
 
 class Flush(Request, tag="flush", frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ from .protocol import (
     SourceBroke,
     Update,
 )
-from .records import IncidentKind, LateObject, TestEnded, TestOutcome
+from .records import SETTLED, IncidentKind, LateObject, TestEnded, TestOutcome
 from .scrape_targets import ScrapeTarget
 
 __all__ = ["PodsToFollow", "ProcessTarget", "ProfileTarget", "Recorder", "RecorderConfig", "ScrapeTarget"]
@@ -237,9 +237,12 @@ class Recorder:
         """
         self._order(protocol.MeasureFile(id=self._id(), path=str(path)), _ORDER_S)
 
-    def settle(self, timeout: float) -> None:
-        """After the workload is gone: give the operator this long (s) to finish, then scrape its metrics once more."""
-        self._order(protocol.Settle(id=self._id(), timeout=timeout), timeout + _ORDER_S)
+    def settle(self, timeout: float, *, edge: str = SETTLED) -> None:
+        """After the workload is gone: give the operator this long (s) to finish, then measure it once more.
+
+        ``edge``: how the recording names that moment.
+        """
+        self._order(protocol.Settle(id=self._id(), timeout=timeout, edge=edge), timeout + _ORDER_S)
 
     def flush(self) -> None:
         """Return when everything received so far is on disk: the journal may be analysed."""

@@ -273,7 +273,8 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     """Open files, without sockets."""
     sockets: int | None = None
     edge: str = ""
-    """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge, or `SETTLED`; empty for the 1 s timeline."""
+    """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; `SETTLED`, or that of a cycle; empty for the
+    1 s timeline."""
 
 
 class CoreTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,12 +317,21 @@ SETTLED = "settled"
 react."""
 
 
+CYCLES = "cycles"
+"""Label of the mark before the first of several cycles; its count is how many of them fill caches."""
+
+
+def cycle_edge(number: int) -> str:
+    """Return the label of the mark, and the edge of scrapes and reads, after a cycle; 0: before the first one."""
+    return f"cycle {number}"
+
+
 class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
     """One scrape; ``samples`` holds only the series whose value changed since the target's last scrape."""
 
     target: str
     edge: str = ""
-    """As in `CpuRead`; or `SETTLED`."""
+    """As in `CpuRead`."""
     took_ns: int = 0
     samples: dict[str, float] = {}
     """Series as exposed, ``name{label="value",…}`` with labels sorted by name → value."""

@@ -27,7 +27,7 @@ from .profiling.profiler_endpoint import at_leader
 from .profiling.stacks import BlockedWorkers
 from .protocol import Answer, RecorderConfig
 from .record_writer import Ledger, RecorderClock
-from .records import SETTLED, AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
+from .records import AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
 from .scraping.scrapers import Scrapers
 from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
@@ -204,13 +204,13 @@ class Session:
                 self.ledger.add(Incident(at=self.clock.now(), kind=kind, subject=subject, detail=detail))
             case protocol.MeasureFile(path=path):
                 self.roster.add_file(Path(path))
-            case protocol.Settle(timeout=timeout):
+            case protocol.Settle(timeout=timeout, edge=edge):
                 if self.audit is not None:
                     await self.audit.drain()
                 await self.kinds.settled(timeout)
-                self.ledger.add(Mark(at=self.clock.now(), label=SETTLED))
-                self.roster.read(SETTLED)
-                await self.scrapers.edge(SETTLED)
+                self.ledger.add(Mark(at=self.clock.now(), label=edge))
+                self.roster.read(edge)
+                await self.scrapers.edge(edge)
                 self.scrapers.run(rest=True)
             case protocol.Flush():
                 self._report_stalls()

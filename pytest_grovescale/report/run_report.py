@@ -9,6 +9,7 @@ from ..analysis.result import Result, TestResult
 from . import findings_table, summary
 from .bottleneck_table import answers, bottlenecks, heading, stack_lines, workers
 from .checks_table import checks
+from .cycles_table import cycles
 from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone, Verbatim, markdown, text
 from .format import NONE, bytes_, count, escape, milliseconds, percent, plain, seconds, three
 from .function_table import profiles
@@ -89,6 +90,7 @@ def _report(test: TestResult) -> Iterator[Block]:
     yield from checks(test)
     if test.phases:
         yield from _phases(test.phases)
+        yield from cycles(test.cycles)
         for phases in _few(test.phases):
             yield from bottlenecks(phases)
         for phases in _few(test.phases):
@@ -132,6 +134,7 @@ def _for_review(test: TestResult) -> Iterator[Block]:
     yield from checks(test)
     if test.phases:
         yield from _phases(test.phases)
+        yield from cycles(test.cycles)
         yield from bottlenecks(test.phases)
     yield from metrics(test.metrics)
     yield from profiles(test)

@@ -33,12 +33,13 @@ from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchS
 from ..recording.journal import read
 from ..recording.profiling.plan import Profiler
 from ..recording.recorder import Recorder
-from ..recording.records import StallKind
+from ..recording.records import CYCLES, StallKind, cycle_edge
 from ..resources import Folders
 from . import tracking_free_pass
 from .conditions import Declared, kinds, resolve
 from .driver_protocol import AnyOrder, Barrier, serve
 from .phase import Aim, Phase, no_operator
+from .quiescence import idle_cores
 from .quiet import Quietness, QuietWait
 from .workloads import Workload
 
@@ -46,6 +47,8 @@ T = TypeVar("T")
 Parameter = str | int | float | bool
 
 TAIL_LINES = 30
+_IDLE_S = 10.0
+"""Time for the operator to come to rest after a cycle, s."""
 _POLL_S = 0.01
 """Poll interval of an action, s: its end is noticed at most this much later."""
 
@@ -93,6 +96,8 @@ class RunningTest:
     profiler_aim: Aim = no_operator
     prometheus: Live | None = None
 
+    cycle: int = 0
+    """Number of the cycle of ``Scale.cycles`` that runs; 0 outside of one."""
     current: Phase | None = None
     """The open phase."""
     failed_phase: str = ""
@@ -152,6 +157,35 @@ class RunningTest:
         if not self.tracking_free and not self.profiled:
             self.tracking_free = True
             tracking_free_pass.measure(self)
+
+    def phase_name(self, name: str) -> str:
+        """Return the name of a phase of the current cycle: that of the first one has no number."""
+        return f"{name} (cycle {self.cycle})" if self.cycle > 1 else name
+
+    def begin_cycles(self, warm_up: int) -> None:
+        """Measure the operator before the first cycle."""
+        if self.current is not None or any(workload.applied and not workload.deleted for workload in self.workloads):
+            raise UsageError(
+                "scale.cycles() begins while a workload is there, or a phase is open",
+                next_step="Make cycles first, or delete the workload before them.",
+            )
+        self.recorder.mark(CYCLES, count=warm_up)
+        self._measure_at_rest(0)
+
+    def end_cycle(self) -> None:
+        """Measure the operator after a cycle, in which everything was deleted again."""
+        left = [workload for workload in self.workloads if workload.applied and not workload.deleted]
+        if left:
+            raise UsageError(
+                f"cycle {self.cycle} ends, and {left[0].names()[0].name} was not deleted",
+                next_step="Delete in each cycle what it applies, in a phase that waits until it is gone.",
+            )
+        self._measure_at_rest(self.cycle)
+
+    def _measure_at_rest(self, cycle: int) -> None:
+        if self.operator is not None and not self.profiled:
+            idle_cores(self.operator, limit_s=_IDLE_S)
+        self.recorder.settle(_IDLE_S, edge=cycle_edge(cycle))
 
     def enter(self, phase: Phase) -> None:
         if self.current is not None:

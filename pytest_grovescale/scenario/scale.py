@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,6 +34,9 @@ T = TypeVar("T")
 Parameter = str | int | float | bool
 
 TAIL_LINES = 30
+
+_LEAST_CYCLES = 3
+"""Cycles after those that warm up: with the state before them, four points of a line."""
 _LOOK_S = 0.01
 """Poll interval of an action, s: its end is noticed at most this much later."""
 
@@ -112,6 +115,7 @@ class Scale:
         instead of that pass's own, ``"off"`` or False for none. There, a phase with triggers and a hold repeats them
         until its profile has samples enough.
         """
+        name = self._test.phase_name(name)
         if name in self._test.phases:
             raise UsageError(
                 f"this test already had a phase {name!r}", next_step="Give every phase of a test its own name."
@@ -120,6 +124,27 @@ class Scale:
         if phase.profiler not in (None, "off") and not (self._test.profiled or self._test.profilers_follow):
             self._test.unprofiled[name] = phase.profiler
         return phase
+
+    def cycles(self, n: int = 6, *, warm_up: int = 1) -> Iterator[int]:
+        """Yield 1 to ``n``: ``for cycle in scale.cycles(6):`` deploys a workload and deletes it again, in phases.
+
+        After each cycle the operator is measured at rest: memory, threads, files, connections, watches, series. What
+        grows from cycle to cycle after the first ``warm_up`` is a finding (`cycles`), which one cycle cannot show.
+        Phases of later cycles get the cycle's number: ``deploy``, ``deploy (cycle 2)``, and so on.
+        """
+        if n - warm_up < _LEAST_CYCLES or warm_up < 0:
+            raise UsageError(
+                f"scale.cycles({n}, warm_up={warm_up}): too few for a slope",
+                next_step=f"Make at least {_LEAST_CYCLES} cycles after those that warm up.",
+            )
+        self._test.begin_cycles(warm_up)
+        try:
+            for number in range(1, n + 1):
+                self._test.cycle = number
+                yield number
+                self._test.end_cycle()
+        finally:
+            self._test.cycle = 0
 
     def check(self, check: Check) -> CheckResult:
         """Check what was recorded so far against a bound: ``scale.check(checks.NoopWrites(max=0))``.

@@ -127,3 +127,36 @@ def test_credentials_in_the_log_are_counted_with_their_lines(pytester: pytest.Py
     run(pytester, cluster, f"--grovescale-operator={file}").assert_outcomes(passed=1)
     (found,) = [one for one in result_of(pytester).findings if one.severity == "defect"]
     assert (found.id, found.evidence) == ("credentials-logged", ("operator.log:1",))
+
+
+CYCLES = """
+import pytest
+from pytest_grovescale import UsageError, conditions
+
+def test_cycles(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=1)
+    seen = []
+    for cycle in scale.cycles(4):
+        seen.append(cycle)
+        with scale.phase("deploy", timeout="60s") as deploy:
+            deploy.milestone("available", pcs.status(availableReplicas=2))
+            pcs.apply()
+        with scale.phase("delete", timeout="60s") as delete:
+            delete.milestone("gone", conditions.gone(pcs))
+            delete.milestone("pods-gone", conditions.count("pods", 0))
+            pcs.delete()
+    assert seen == [1, 2, 3, 4]
+    with pytest.raises(UsageError, match="too few"):
+        next(scale.cycles(3))
+"""
+
+
+def test_cycles_are_measured_at_rest_and_their_phases_numbered(pytester: pytest.Pytester, cluster: Cluster) -> None:
+    pytester.makepyfile(CYCLES)
+    pytester.runpytest_subprocess("--grovescale", f"--grovescale-cluster={cluster.name}").assert_outcomes(passed=1)
+    result = result_of(pytester)
+    names = [phase.name for phase in result.phases]
+    assert names[:4] == ["deploy", "delete", "deploy (cycle 2)", "delete (cycle 2)"]
+    assert [one.cycle for one in result.cycles] == [0, 1, 2, 3, 4]
+    assert all(one.rss_bytes and one.threads and one.watches and one.series for one in result.cycles)
+    assert severe(pytester) == set()

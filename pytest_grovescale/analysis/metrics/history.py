@@ -68,6 +68,8 @@ class ObjectsSeen:
 
 T = TypeVar("T")
 
+_CYCLE = rec.cycle_edge(0)[:-1]
+
 
 class Moment(NamedTuple):
     """One scrape of one target."""
@@ -187,6 +189,8 @@ class TargetHistory:
         moment = self.moments[scrape]
         if moment.edge == rec.SETTLED:
             return "after the workload was gone"
+        if moment.edge.startswith(_CYCLE):
+            return f"after {moment.edge}"
         which, _, phase = moment.edge.partition(":")
         if which in ("start", "end") and phase:
             return f"at the {which} of {phase}"

@@ -359,3 +359,55 @@ def test_what_the_log_says(label: str, count: int, severity: str | None) -> None
     sim = settled()
     sim.add(rec.Mark(at=sim.at(DELETED + 950), label=label, count=count, detail="operator.log:7"))
     assert [one.severity for one in found(sim) if one.id == "operator-log"] == ([severity] if severity else [])
+
+
+def cycled(sim: Simulation, values: list[int], field: str = "rss_bytes", *, warm_up: int = 1) -> None:
+    """The operator is measured at rest before the first cycle and after each."""
+    sim.add(rec.Mark(at=sim.at(20), label=rec.CYCLES, count=warm_up))
+    for number, value in enumerate(values):
+        ms = 30 + 800 * number
+        held: dict[str, Any] = {"rss_bytes": 50_000_000, "threads": 3, "files": 3, "sockets": 3, field: value}
+        edge = rec.cycle_edge(number)
+        sim.add(rec.Mark(at=sim.at(ms), label=edge))
+        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, edge=edge, **held))
+        sim.scrape(ms, {"go_goroutines": 20.0}, edge=edge)
+
+
+MB = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ([50, 60, 60.6, 61.1, 61.6, 62.2, 62.7], True),
+        # Caches that fill, and then stay.
+        ([50, 60, 61.0, 61.3, 61.3, 61.4, 61.3], False),
+        # A heap that goes up and down.
+        ([50, 60, 63, 61, 64, 62, 64], False),
+        # Less than counts.
+        ([50, 60, 60.01, 60.02, 60.03, 60.04, 60.05], False),
+        # Too few to say.
+        ([50, 60, 60.6, 61.1], False),
+    ],
+)
+def test_memory_that_grows_with_each_cycle(values: list[float], wrong: bool) -> None:
+    sim = settled()
+    cycled(sim, [round(value * MB) for value in values])
+    assert ids(sim) == ({"cycles"} if wrong else set())
+
+
+@pytest.mark.parametrize("field", ["threads", "files", "sockets"])
+def test_what_one_cycle_is_too_few_to_show(field: str) -> None:
+    sim = settled()
+    cycled(sim, [5, 9, 10, 11, 12, 13], field)
+    assert ids(sim) == {"cycles"}
+    sim = settled()
+    cycled(sim, [5, 9, 10, 9, 10, 9], field)
+    assert ids(sim) == set()
+
+
+def test_cycles_are_in_the_result() -> None:
+    sim = settled()
+    cycled(sim, [50 * MB, 60 * MB])
+    result = analyse(sim.records())
+    assert [(one.cycle, one.rss_bytes, one.goroutines) for one in result.cycles] == [(0, 50 * MB, 20), (1, 60 * MB, 20)]

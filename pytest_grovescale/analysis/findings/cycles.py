@@ -1,0 +1,103 @@
+"""What grows with each cycle of deployment and deletion: memory, threads, open files, connections, watches, series.
+
+An operator that keeps a kilobyte for each reconcile is killed for its memory after weeks; no single run shows it.
+
+No false alarm: the first cycles fill caches and are left out; of at least four points the slope's whole interval (98 %)
+has to be above what counts, most steps have to go up, and the second half has to grow like the first, which caches and
+heaps that settle do not. Memory counts from 128 KiB for each cycle and 256 bytes for each reconcile on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..cycles import warm_up_of
+from ..result import CycleResult, Finding
+from ..statistics.slope import Line, line
+from .observed import Observed
+
+ID = "cycles"
+
+_ALPHA = 0.02
+_LEAST_POINTS = 4
+_STEPS_UP = 0.75
+_SECOND_HALF = 0.35
+"""Share of the growth that its second half has at least; a straight line has half."""
+_MEMORY_EACH_CYCLE = 128 << 10
+_MEMORY_EACH_RECONCILE = 256
+_COUNT_EACH_CYCLE = 0.5
+
+
+class _Quantity(NamedTuple):
+    field: str
+    what: str
+    memory: bool = False
+
+
+_QUANTITIES = (
+    _Quantity("heap_bytes", "the heap in use", memory=True),
+    _Quantity("rss_bytes", "memory (RSS)", memory=True),
+    _Quantity("goroutines", "goroutines"),
+    _Quantity("threads", "threads"),
+    _Quantity("files", "open files"),
+    _Quantity("sockets", "connections"),
+    _Quantity("watches", "open watches"),
+    _Quantity("series", "series at its metrics endpoint"),
+)
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each quantity that grows with the cycles."""
+    cycles = seen.test.cycles
+    warm = warm_up_of(seen.contents)
+    if len({cycle.pid for cycle in cycles}) != 1:
+        return
+    for quantity in _QUANTITIES:
+        points = [(cycle.cycle, value) for cycle in cycles if (value := getattr(cycle, quantity.field)) is not None]
+        later = [point for point in points if point[0] >= warm]
+        if len(later) >= _LEAST_POINTS and (fitted := _grows(quantity, later, cycles)) is not None:
+            yield _finding(quantity, later, fitted, cycles)
+
+
+def _grows(quantity: _Quantity, points: Sequence[tuple[int, int]], cycles: Sequence[CycleResult]) -> Line | None:
+    across, up = [float(x) for x, _ in points], [float(y) for _, y in points]
+    ups = sum(after > before for before, after in pairwise(up))
+    grown = up[-1] - up[0]
+    middle = up[len(up) // 2] if len(up) % 2 else (up[len(up) // 2 - 1] + up[len(up) // 2]) / 2
+    if grown <= 0 or ups < _STEPS_UP * (len(up) - 1) or up[-1] - middle < _SECOND_HALF * grown:
+        return None
+    fitted = line(across, up, _ALPHA)
+    least = _COUNT_EACH_CYCLE
+    if quantity.memory:
+        least = max(_MEMORY_EACH_CYCLE, _MEMORY_EACH_RECONCILE * (_reconciles_each(cycles) or 0))
+    return fitted if fitted.low > 0 and fitted.slope >= least else None
+
+
+def _reconciles_each(cycles: Sequence[CycleResult]) -> float | None:
+    counts = [cycle.reconciles for cycle in cycles if cycle.reconciles is not None]
+    return (counts[-1] - counts[0]) / (len(counts) - 1) if len(counts) > 1 else None
+
+
+def _finding(
+    quantity: _Quantity, points: Sequence[tuple[int, int]], fitted: Line, cycles: Sequence[CycleResult]
+) -> Finding:
+    shown = _size if quantity.memory else _number
+    each = _reconciles_each(cycles)
+    per_reconcile = f", {shown(fitted.slope / each)} for each reconcile" if each and quantity.memory else ""
+    return Finding(
+        id=ID,
+        severity="defect",
+        text=f"{quantity.what} grows by {shown(fitted.slope)} ({shown(fitted.low)} to {shown(fitted.high)}) with each"
+        f" cycle of deployment and deletion{per_reconcile}",
+        evidence=("after each cycle: " + ", ".join(shown(value) for _, value in points),),
+    )
+
+
+def _size(value: float) -> str:
+    return f"{value / 1e6:,.2f} MB" if abs(value) >= 1e6 else f"{value / 1e3:,.3g} kB"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.3g}"
