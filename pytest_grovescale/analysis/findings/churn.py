@@ -5,7 +5,8 @@ name that is drawn again at each reconcile, an owner reference that the garbage 
 (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents). Each costs an etcd write, an
 Event, a scheduling and an image pull.
 
-No false alarm: between two changes of the workload by the harness, and never after a deletion; pods that ended by
+No false alarm: between two changes of the workload by the harness, which the recording has to show, and never after a
+deletion; pods that ended by
 themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a tenth of the kind.
 """
 
@@ -29,7 +30,7 @@ _ENDED = ("Succeeded", "Failed")
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of which objects were made for nothing."""
-    if not seen.operator or not seen.log_whole:
+    if not seen.operator or not seen.log_whole or not seen.workload_marked:
         return
     deleters = _deleters(seen)
     for resource, lives in sorted(seen.lives.items()):

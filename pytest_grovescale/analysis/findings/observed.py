@@ -332,6 +332,11 @@ class Observed:
         return sorted([*marks, *(span.start for span in self.spans)])
 
     @functools.cached_property
+    def workload_marked(self) -> bool:
+        """Whether the recording says when the harness changed the workload."""
+        return any(mark.label in _WORKLOAD for mark in self.contents.marks)
+
+    @functools.cached_property
     def workload_deleted(self) -> int | None:
         """When the harness first asked for a deletion of its workload; None: never."""
         marks = (mark.at for mark in self.contents.marks if mark.label == "delete" and mark.state != "end")
