@@ -5,9 +5,9 @@ name that is drawn again at each reconcile, an owner reference that the garbage 
 (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents). Each costs an etcd write, an
 Event, a scheduling and an image pull.
 
-No false alarm: between two changes of the workload by the harness, which the recording has to show, and never after a
-deletion; pods that ended by
-themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a tenth of the kind.
+No false alarm: between two changes of the workload by the harness, from its first apply on and never after a deletion;
+pods that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a
+tenth of the kind.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ _ENDED = ("Succeeded", "Failed")
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of which objects were made for nothing."""
-    if not seen.operator or not seen.log_whole or not seen.workload_marked:
+    applied = seen.workload_applied
+    if not seen.operator or not seen.log_whole or applied is None:
         return
     deleters = _deleters(seen)
     for resource, lives in sorted(seen.lives.items()):
-        own = [life for life in lives if life.events[0].at >= seen.begin and seen.made_by_operator(life)]
+        own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
         by_collector = [life for life in gone if _COLLECTOR in deleters.get((resource, life.name), "")]
         by_operator = [life for life in gone if deleters.get((resource, life.name), seen.operator) == seen.operator]

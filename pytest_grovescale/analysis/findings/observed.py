@@ -332,9 +332,9 @@ class Observed:
         return sorted([*marks, *(span.start for span in self.spans)])
 
     @functools.cached_property
-    def workload_marked(self) -> bool:
-        """Whether the recording says when the harness changed the workload."""
-        return any(mark.label in _WORKLOAD for mark in self.contents.marks)
+    def workload_applied(self) -> int | None:
+        """When the harness first began to apply its workload; None: never."""
+        return next((mark.at for mark in self.contents.marks if mark.label == "apply" and mark.state != "end"), None)
 
     @functools.cached_property
     def workload_deleted(self) -> int | None:

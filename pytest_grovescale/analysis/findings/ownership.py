@@ -2,8 +2,8 @@
 
 An owner in another namespace counts as absent, and the garbage collector deletes the object
 (https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/). A pod whose owners are no
-controller of it counts as unmanaged: `kubectl drain` refuses it, a PodDisruptionBudget does not count it, and the cluster
-autoscaler does not remove its node.
+controller of it counts as unmanaged: `kubectl drain` refuses it, a PodDisruptionBudget does not count it, and the
+cluster autoscaler does not remove its node.
 
 No false alarm: only pods need a controller; owners are judged where both were watched.
 """
