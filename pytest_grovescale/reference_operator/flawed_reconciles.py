@@ -30,6 +30,8 @@ Reconcile = Callable[[str], Awaitable[Result]]
 _LEAKED_BYTES = 1024
 _PANIC_EVERY = 20
 _LATE_S = 2.0
+_WATCHES = 20
+"""Watches that are leaked: with more, the client has no connection left."""
 _WAKE_AFTER_S = 0.2
 
 
@@ -114,7 +116,7 @@ class FlawedReconciles:
             await self._event(clique)
         if d.LOG_FLOOD in self._defects:
             log.info("reconciled %s: %s", key, msgspec.json.encode(clique).decode() * 3)
-        if d.WATCH_LEAK in self._defects and key not in self._watches:
+        if d.WATCH_LEAK in self._defects and key not in self._watches and len(self._watches) < _WATCHES:
             self._watches[key] = asyncio.create_task(self._watch(clique))
 
     async def _stamp(self, clique: PodClique) -> None:

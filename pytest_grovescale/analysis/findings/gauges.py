@@ -4,15 +4,20 @@ A gauge that equals a number of objects at one time and differs at another is wh
 and a plausible number is not looked at twice. Typical causes: it is set on create only, or counted up and down beside
 the cache.
 
+Numbers of objects are those of each watched kind: all, the ready ones, and those in each phase and condition.
+
 No false alarm: a gauge is held against a count only if it was 0 when there was no such object and equal to their
-number, at least three, after a phase that passed; gauges whose names speak of a maximum or a limit are left out.
+number, at least three, after a phase that passed; or if its name is that of the kind, with no other word than the
+prefix of the operator's families, it was 0 when there was none, and nothing had changed for two seconds. Gauges whose
+names speak of a maximum or a limit are left out.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ..metrics.history import TargetHistory
@@ -30,6 +35,19 @@ _FEW = 20
 Counts = Mapping[str, Mapping[int, int]]
 """What is counted, in words → scrape at rest → its number then."""
 
+_STATES = 12
+"""Phases and conditions of a kind that gauges are held against."""
+
+_QUIET_S = 2.0
+"""Time without a change after which a gauge that is set now and then has been set, s."""
+
+_PLAIN = frozenset(
+    {"total", "count", "current", "number", "num", "managed", "tracked", "known", "existing", "by", "phase"}
+)
+"""Words beside a kind's name that do not say which of its objects are counted."""
+
+_CONDITION = re.compile(r"status\.conditions\[type=(.+)\]\.status")
+
 _OTHER = re.compile(r"max|peak|limit|capacity|seconds|timestamp|bytes|ratio|info|desired|version|generation")
 """Parts of names of gauges that need not follow a number of objects."""
 
@@ -43,6 +61,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if target is None:
         return
     counts = _counts(seen, target)
+    common = _common_prefix(target)
     for family, series in sorted(_own_gauges(target).items()):
         below = [] if _SIGNED.search(family) else [one for one in series if _is_below_zero(target, one)]
         if below:
@@ -55,7 +74,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
             )
         elif not _OTHER.search(family):
             columns = _columns(target, family, series, seen.rests).items()
-            found = (_contradiction(target, name, values, counts, seen.rests) for name, values in columns)
+            found = [_contradiction(target, name, values, counts, seen.rests) for name, values in columns]
+            named = _named(family, common, counts)
+            if named and not any(found):
+                values = _sum_at(target, series, seen.rests)
+                found.append(_misnamed(seen, target, family, named, values, counts))
             yield from islice(filter(None, found), 1)
 
 
@@ -87,17 +110,85 @@ def _columns(
     chosen = {family if len(series) == 1 else f"sum({family})": series}
     if 1 < len(series) <= _FEW:
         chosen |= {one: [one] for one in series}
-    return {
-        name: {scrape: sum(target.value(one, scrape) or 0.0 for one in added) for scrape in rests}
-        for name, added in chosen.items()
+    # With several labels, each value of one of them: {phase="Running"} of all namespaces.
+    by_label: dict[tuple[str, str], list[str]] = {}
+    for one in series:
+        labels = parse(one).labels
+        if len(labels) > 1:
+            for pair in labels.items():
+                by_label.setdefault(pair, []).append(one)
+    if len(by_label) <= _FEW:
+        chosen |= {f'sum({family}{{{label}="{value}"}})': added for (label, value), added in by_label.items()}
+    return {name: _sum_at(target, added, rests) for name, added in chosen.items()}
+
+
+def _said_by_labels(name: str, counts: Counts) -> Counts:
+    """Return the counts that a label's value names, as ``{phase="Running"}`` does; all where none is named."""
+    values = re.findall(r'="([^"]+)"', name)
+    named = {
+        what: numbers
+        for what, numbers in counts.items()
+        if any(what.lower().endswith(f" in phase {value.lower()}") for value in values)
     }
+    return named or counts
+
+
+def _sum_at(target: TargetHistory, series: Sequence[str], rests: Sequence[int]) -> dict[int, float]:
+    return {scrape: sum(target.value(one, scrape) or 0.0 for one in series) for scrape in rests}
+
+
+def _common_prefix(target: TargetHistory) -> list[str]:
+    """Return the words that the names of all own families begin with; empty for fewer than three families."""
+    own = [name.split("_") for name in target.families if not name.startswith(LIBRARIES)]
+    if len(own) < _LEAST:
+        return []
+    return [words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*own, strict=False))]
+
+
+def _named(family: str, common: Sequence[str], counts: Counts) -> str:
+    """Return what a gauge counts by its name, as in ``counts``; empty where its name has a word that is not known."""
+    words = family.split("_")
+    if words[: len(common)] == list(common):
+        words = words[len(common) :]
+    words = [word for word in words if word not in _PLAIN]
+    for what in counts:
+        qualifier, _, resource = what.rpartition(" ")
+        plural = resource.partition(".")[0]
+        if not resource or " in " in what:
+            continue
+        wanted = [[*qualifier.split(), noun] for noun in (plural, plural.removesuffix("s"))]
+        if words in wanted:
+            return what
+    return ""
+
+
+def _misnamed(
+    seen: Observed, target: TargetHistory, family: str, what: str, values: Mapping[int, float], counts: Counts
+) -> Finding | None:
+    """Return the contradiction between a gauge and what its name says that it counts."""
+    numbers = counts[what]
+    quiet = [scrape for scrape in values if seen.still(target.moments[scrape].at, _QUIET_S)]
+    none = [scrape for scrape in values if numbers[scrape] == 0]
+    wrong = [scrape for scrape in quiet if values[scrape] != numbers[scrape]]
+    deployed = [scrape for scrape in quiet if numbers[scrape] >= _LEAST]
+    if not wrong or not deployed or not none or values[none[0]] != 0:
+        return None
+    if any(all(other[scrape] == values[scrape] for scrape in values) for other in counts.values()):
+        return None
+    worst = max(wrong, key=lambda scrape: abs(values[scrape] - numbers[scrape]))
+    return Finding(
+        id=ID,
+        severity="defect",
+        text=f"{family} is {values[worst]:,.0f} {target.when(worst)}, when there are {numbers[worst]:,} {what}",
+        evidence=(f"its name says that it counts them; nothing had changed for {_QUIET_S:g} s",),
+    )
 
 
 def _contradiction(
     target: TargetHistory, name: str, values: Mapping[int, float], counts: Counts, rests: Sequence[int]
 ) -> Finding | None:
     equal: dict[str, list[int]] = {}
-    for what, numbers in counts.items():
+    for what, numbers in _said_by_labels(name, counts).items():
         same = [scrape for scrape in rests if values[scrape] == numbers[scrape]]
         none = [scrape for scrape in rests if numbers[scrape] == 0]
         from_zero = bool(none) and values[none[0]] == 0
@@ -126,6 +217,23 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
             found[f"ready {resource}"] = {
                 scrape: sum(_is_ready(life, at) for life in lives if life.exists(at)) for scrape, at in moments.items()
             }
+        states = {scrape: [_states(life, at) for life in lives if life.exists(at)] for scrape, at in moments.items()}
+        kinds = Counter(state for of_scrape in states.values() for those in of_scrape for state in those)
+        for state, _ in kinds.most_common(_STATES):
+            found[f"{resource} in {state}"] = {
+                scrape: sum(state in those for those in of_scrape) for scrape, of_scrape in states.items()
+            }
+    return found
+
+
+def _states(life: Life, at: int) -> set[str]:
+    """Return the phase and the conditions of an object at a moment: ``phase Running``, ``condition Ready=True``."""
+    numbers = life.numbers(at)
+    phase = numbers.get("status.phase", life.field("status.phase", at))
+    found = {f"phase {phase}"} if isinstance(phase, str) else set()
+    for path, value in numbers.items():
+        if (condition := _CONDITION.fullmatch(path)) is not None:
+            found.add(f"condition {condition[1]}={value}")
     return found
 
 

@@ -404,12 +404,12 @@ class Observed:
             return []
         ends = {SETTLED, *(f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed")}
         at_rest = [scrape for scrape, edge in enumerate(self._edges) if edge in ends or scrape == self.first_scrape]
-        return [scrape for scrape in at_rest if self._still(self.target.moments[scrape].at)]
+        return [scrape for scrape in at_rest if self.still(self.target.moments[scrape].at, _QUIET_NS / 1e9)]
 
-    def _still(self, at: int) -> bool:
-        """Return whether no watched object changed in the second before a moment."""
+    def still(self, at: int, seconds: float) -> bool:
+        """Return whether no watched object changed in the seconds before a moment."""
         before = bisect.bisect_right(self._changes, at)
-        return before == 0 or at - self._changes[before - 1] >= _QUIET_NS
+        return before == 0 or at - self._changes[before - 1] >= seconds * 1e9
 
     @functools.cached_property
     def _changes(self) -> list[int]:

@@ -70,7 +70,7 @@ def scrape(sim: Simulation, type_: Any, name: str, values: dict[str, float], **l
     series = f"{name}{{{text}}}" if text else name
     for index, (at, order, record) in enumerate(sim.items):
         if isinstance(record, rec.Scraped) and record.edge in values:
-            families = {name: Family(name=name, type=type_, help="h")}
+            families = {**record.families, name: Family(name=name, type=type_, help="h")}
             samples = {**record.samples, series: values[record.edge]}
             sim.items[index] = at, order, msgspec.structs.replace(record, samples=samples, families=families)
 

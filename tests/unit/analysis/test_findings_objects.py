@@ -12,7 +12,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, N, found, ids, made, poll, seen, settled
+from .test_findings import DELETED, DEPLOYED, EDGES, IDLE, N, found, ids, made, poll, scrape, seen, settled
 
 CLIQUES = WatchSpec(resource="cliques.a.io", path="/apis/a.io/v1/namespaces/t/cliques")
 LEASES = WatchSpec(
@@ -411,3 +411,39 @@ def test_cycles_are_in_the_result() -> None:
     cycled(sim, [50 * MB, 60 * MB])
     result = analyse(sim.records())
     assert [(one.cycle, one.rss_bytes, one.goroutines) for one in result.cycles] == [(0, 50 * MB, 20), (1, 60 * MB, 20)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "wrong"),
+    [
+        # Never set, doubled, and off by one: none of them ever was right.
+        ("op_pods", (0, 0, 0, 0, 0), True),
+        ("op_managed_pods", (0, 2 * N, 2 * N, 0, 0), True),
+        ("op_pods_total", (0, N + 1, N + 1, 0, 0), True),
+        # A number of its own for all clusters, or of something else.
+        ("op_pods", (7, N + 7, N + 7, 7, 7), False),
+        ("op_evicted_pods", (0, 0, 0, 0, 0), False),
+        ("op_pods", (0, N, N, 0, 0), False),
+    ],
+)
+def test_a_gauge_that_is_not_what_its_name_says(name: str, values: tuple[float, ...], wrong: bool) -> None:
+    sim = settled()
+    for other in ("op_up", "op_queue"):
+        scrape(sim, "gauge", other, dict.fromkeys(EDGES, 1.0))
+    scrape(sim, "gauge", name, dict(zip(EDGES, map(float, values), strict=True)))
+    assert ids(sim) == ({"gauge"} if wrong else set())
+
+
+def test_a_gauge_of_a_phase_that_is_never_left() -> None:
+    def phased(sim: Simulation, new: tuple[float, ...]) -> Simulation:
+        for number in range(4):
+            clique(sim, f"c-{number}", 200, numbers={"status.phase": "New"})
+            shown(sim, f"c-{number}", DEPLOYED + 100, numbers={"status.phase": "Done"})
+        gone(sim)
+        scrape(sim, "gauge", "op_things", dict(zip(EDGES, new, strict=True)), phase="New")
+        scrape(sim, "gauge", "op_things", dict(zip(EDGES, (0.0, 0.0, 4.0, 4.0, 0.0), strict=True)), phase="Done")
+        return sim
+
+    edges = phased(settled(), (0.0, 4.0, 0.0, 0.0, 0.0))
+    assert ids(edges) == set()
+    assert ids(phased(settled(), (0.0, 4.0, 4.0, 4.0, 0.0))) == {"gauge"}
