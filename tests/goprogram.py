@@ -1,4 +1,4 @@
-"""A small Go program with net/http/pprof, built once for all workers and started for a test."""
+"""Small Go programs, each built once for all workers: one with net/http/pprof, to be started; Prometheus' linter."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from filelock import FileLock
 
 from pytest_grovescale.endpoints import Address
 
-SOURCE = Path(__file__).parent / "data" / "goprogram"
+SOURCES = Path(__file__).parent / "data"
 
 
-def build(shared: Path) -> Path:
-    """Return the program, built into a folder that all workers share; skips the test where there is no Go."""
+def build(shared: Path, name: str = "goprogram") -> Path:
+    """Return a program of ``tests/data``, built into a folder that all workers share; skips the test without Go."""
     go = shutil.which("go")
     if go is None:
-        pytest.skip("needs a Go toolchain on PATH, to build tests/data/goprogram")
-    program = shared / "goprogram"
+        pytest.skip(f"needs a Go toolchain on PATH, to build tests/data/{name}")
+    program = shared / name
     with FileLock(f"{program}.lock"):
         if not program.exists():
             environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
             command = [go, "build", "-buildvcs=false", "-o", str(program), "."]
-            subprocess.run(command, cwd=SOURCE, env=environment, check=True)
+            subprocess.run(command, cwd=SOURCES / name, env=environment, check=True)
     return program
 
 

@@ -28,8 +28,8 @@ def test_workers_of_a_go_operator_wait_on_one_line(tmp_path_factory: pytest.Temp
     stacks = read_dump(dump)
     (group,) = waiting_workers(stacks)
     assert (group.count, group.line.function) == (5, "main.ensurePlugins")
-    assert Path(group.line.file) == goprogram.SOURCE / "workers.go"
-    source = (goprogram.SOURCE / "workers.go").read_text().splitlines()
+    assert Path(group.line.file) == goprogram.SOURCES / "goprogram" / "workers.go"
+    source = (goprogram.SOURCES / "goprogram" / "workers.go").read_text().splitlines()
     assert source[group.line.line - 1].strip() == "time.Sleep(time.Second)"
     assert group.state.startswith("sleep")
     idle = [stack for stack in stacks if any(frame.function == "main.(*workqueue).Get" for frame in stack.frames)]

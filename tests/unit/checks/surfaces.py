@@ -1,6 +1,7 @@
 """Real endpoints that nobody here wrote, as they answered: what the rules say of them, and why it is kept.
 
-``tests/data/surfaces/<component>.prom.gz`` are the answers of Kubernetes' own components in text 0.0.4;
+``tests/data/surfaces/<component>.prom.gz`` are the answers of Kubernetes' own components, and of Prometheus and its
+exporter for machines, in text 0.0.4;
 ``reasons.yaml`` there says of each kind of fault why it is one.
 """
 
@@ -23,7 +24,15 @@ from pytest_grovescale.checks.metrics.lint import Lint, LintRules, lint
 from pytest_grovescale.report.lint import Found, summary
 
 FOLDER = Path(__file__).parents[2] / "data" / "surfaces"
-COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+COMPONENTS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok",
+    "node-exporter",
+    "prometheus",
+)
 TEXT = "text/plain; version=0.0.4"
 
 _WIDTH = 120
