@@ -17,7 +17,7 @@ from ..outcome import Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
 from .series import none_served
-from .target import TargetCheck, unread
+from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 from .value_shapes import is_identifier, shape_of
 
 UNBOUNDED = (
@@ -78,20 +78,22 @@ class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
     one_scrape = "alone"
 
     forbidden: list[str] = msgspec.field(default_factory=list)
-    allowed_values: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    """Label → all values that it may have."""
+    allowed_values: dict[str, ValuesOf] = msgspec.field(default_factory=dict)
+    """Label → all values that it may have, or a selector of the series whose values they are."""
     family: str = ""
 
     def validate(self) -> None:
         if not any(self.forbidden) and not self.allowed_values:
             raise CheckArgumentError("labels() forbids nothing", next_step='Give forbidden=["namespace", "name"].')
+        check_selectors(self.allowed_values)
 
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)
         families = [family for family in served(target.whole(), pattern=self.family) if family.series]
         if not families:
             raise none_served(target, self.family)
-        broken = [text for family in families for text in self._broken(family)]
+        allowed = values_of(self.allowed_values, target)
+        broken = [text for family in families for text in self._broken(family, allowed)]
         there = {label for family in families for label in self._judged(family)}
         missing = sorted(set(self.allowed_values) - there)
         return at_most(
@@ -106,13 +108,13 @@ class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
     def _judged(self, family: Served) -> dict[str, dict[str, Series]]:
         return family.labels() if self.family else family.own_labels()
 
-    def _broken(self, family: Served) -> Iterator[str]:
+    def _broken(self, family: Served, allowed: Mapping[str, Collection[str]]) -> Iterator[str]:
         """Yield each label that breaks a rule, with examples of its values."""
         for label, values in sorted(self._judged(family).items()):
             if label in self.forbidden:
                 yield f"{family.name} has the label {label}, with {_count(values)}: {_examples(values)}; take it away"
-            elif label in self.allowed_values:
-                others = {value: of for value, of in values.items() if value not in self.allowed_values[label]}
+            elif label in allowed:
+                others = {value: of for value, of in values.items() if value not in allowed[label]}
                 if others:
                     yield f"{family.name}: {label} has {_count(others)} that it may not have: {_examples(others)}"
 

@@ -18,7 +18,7 @@ from ..check import CheckArgumentError
 from ..outcome import Outcome, at_most, first
 from ..run import Run, unknown
 from .families import RESERVED, fits
-from .target import TargetCheck
+from .target import TargetCheck, ValuesOf, check_selectors, values_of
 
 _TO_DO = "set it to 0 when the program starts"
 
@@ -47,8 +47,8 @@ class PreinitializedSeries(_Positional, tag="preinitialized_series", frozen=True
 
     one_scrape = "alone"
 
-    labels: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    """Label → all of its values, of each of the families."""
+    labels: dict[str, ValuesOf] = msgspec.field(default_factory=dict)
+    """Label → all of its values, of each of the families; or a selector of the series whose values they are."""
 
     def validate(self) -> None:
         if not self.families:
@@ -59,12 +59,14 @@ class PreinitializedSeries(_Positional, tag="preinitialized_series", frozen=True
             raise CheckArgumentError(
                 f"preinitialized_series(labels={self.labels}): {empty[0]} has no value, so none is demanded"
             )
+        check_selectors(self.labels)
 
     def judge_target(self, run: Run) -> Outcome:
         target = run.metrics().target(self.target)
         target.surface()
         by_family = _label_sets(target, self.families)
-        missing = [line for family in self.families for line in _missing(family, self.labels, by_family, target)]
+        declared = values_of(self.labels, target)
+        missing = [line for family in self.families for line in _missing(family, declared, by_family, target)]
         counted = _counted(by_family, target)
         worked = has_worked(target, 0)
         if worked is False:

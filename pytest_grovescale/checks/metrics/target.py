@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 import msgspec
 
 from ...analysis.metrics.history import TargetHistory
+from ...analysis.metrics.selectors import selector
 from ...analysis.result import OPERATOR
 from ...errors import NotMeasuredError
 from ..check import Check, some_judged
@@ -64,6 +66,34 @@ class OwnFamiliesCheck(TargetCheck, frozen=True, kw_only=True):
     def ignored(self, family: str) -> bool:
         """Return whether a family's name matches a pattern of `ignore`."""
         return any(fnmatchcase(family, pattern) for pattern in self.ignore)
+
+
+ValuesOf = list[str] | str
+"""Values of a label: these, or those that it has in the series of a selector, as PromQL writes it."""
+
+
+def values_of(declared: Mapping[str, ValuesOf], target: TargetHistory) -> dict[str, list[str]]:
+    """Return label → its declared values, read from the target where a selector declares them.
+
+    Raises NotMeasuredError where it selects no series, and ExpressionError for one that is none.
+    """
+    found: dict[str, list[str]] = {}
+    for label, values in declared.items():
+        if isinstance(values, str):
+            selected = {one.labels.get(label, "") for one in selector(values).of(target.series).values()} - {""}
+            if not selected:
+                raise NotMeasuredError(f"{target.target} serves no series {values} with a label {label}")
+            found[label] = sorted(selected)
+        else:
+            found[label] = values
+    return found
+
+
+def check_selectors(declared: Mapping[str, ValuesOf]) -> None:
+    """Raise ExpressionError for a selector that is none."""
+    for values in declared.values():
+        if isinstance(values, str):
+            selector(values)
 
 
 def unread(target: TargetHistory) -> list[str]:

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale import checks
 from pytest_grovescale.checks.budgets import declared_for
 from pytest_grovescale.checks.check import Check, bundles, decode, encode
+from pytest_grovescale.checks.grep498 import CONTROLLERS, ERROR_TYPES, TARGET_KINDS
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.exposition.families import Family
 from tests.golden import masked
@@ -19,6 +20,8 @@ from tests.unit.analysis.endpoint import Endpoint
 from .metrics_run import judged
 
 CONFLICTS, ERRORS = "grove_operator_status_update_conflict_total", "grove_operator_reconcile_errors_total"
+
+FAMILIES = (CONFLICTS, ERRORS, "controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total")
 
 
 def declared(folder: Path, entry: str) -> list[Check]:
@@ -41,7 +44,7 @@ def test_its_arguments_may_be_given_in_the_file(tmp_path: Path) -> None:
 
 
 def test_it_bounds_the_surface_of_the_proposal() -> None:
-    series, labels, of_conflicts, of_errors, errors, conflicts = checks.Grep498()
+    series, labels, of_conflicts, of_errors, errors, conflicts = checks.Grep498(controllers=["a", "b", "c"])
     assert isinstance(series, checks.Series)
     assert (series.max, series.family) == (33, "grove_operator_*")
     assert isinstance(labels, checks.Labels)
@@ -54,6 +57,33 @@ def test_it_bounds_the_surface_of_the_proposal() -> None:
     assert all(isinstance(invariant, checks.Invariant) for invariant in (errors, conflicts))
 
 
+def verdicts_of(controllers: list[str]) -> list[tuple[str, str]]:
+    """Return the verdict of each check, where controller-runtime and Grove's families count under these names."""
+    served = Endpoint(families=[Family(name=name, type="counter", help="Errors.") for name in FAMILIES])
+    series = {f'controller_runtime_reconcile_total{{controller="{one}",result="success"}}': 0.0 for one in controllers}
+    for one in [*controllers, "cert-rotator"]:
+        series[f'controller_runtime_reconcile_errors_total{{controller="{one}"}}'] = 0.0
+    for one in controllers:
+        series |= {f'{CONFLICTS}{{controller="{one}",target_kind="{kind}"}}': 0.0 for kind in TARGET_KINDS}
+        series |= {f'{ERRORS}{{controller="{one}",error_type="{kind}"}}': 0.0 for kind in ERROR_TYPES}
+    served.answers(0, series, edge="start:deploy")
+    served.answers(1, series, edge="end:deploy")
+    return [
+        (check.check.partition("(")[0], check.verdict) for check in (judged(one, served) for one in checks.Grep498())
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["", "-controller"])
+def test_names_of_controllers_are_those_by_which_controller_runtime_counts(suffix: str) -> None:
+    verdicts = dict(verdicts_of([f"{name}{suffix}" for name in CONTROLLERS]))
+    assert {verdicts[name] for name in ("series", "labels", "preinitialized_series")} == {"pass"}
+    assert "fail" not in verdicts.values()
+
+
+def test_without_its_controllers_nothing_can_be_demanded() -> None:
+    assert dict(verdicts_of(["other"]))["labels"] == "inconclusive"
+
+
 def test_a_few_of_its_series_are_not_enough() -> None:
     served = Endpoint(families=[Family(name=name, type="counter", help="Errors.") for name in (CONFLICTS, ERRORS)])
     few = {
@@ -62,7 +92,7 @@ def test_a_few_of_its_series_are_not_enough() -> None:
     }
     served.answers(0, few, edge="start:deploy")
     served.answers(1, few, edge="end:deploy")
-    found = [judged(check, served) for check in checks.Grep498()]
+    found = [judged(check, served) for check in checks.Grep498(controllers=list(CONTROLLERS))]
     assert [check.figure for check in found if check.verdict == "fail"] == [8, 23]
 
 
