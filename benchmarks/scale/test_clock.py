@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +30,7 @@ def test_server_intervals_lie_between_send_and_receive(scale: Scale, rows: Rows,
 
     with scale.phase("writes", timeout="2m") as writes:
         writes.milestone("written", conditions.count("configmaps", WRITES, selector="bench=clock"))
-        writes.begin()
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        done = scale.run(asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.PIPE))
 
     times = msgspec.json.decode(done.stdout, type=dict[str, tuple[int, int]])
     records = scale.recording()

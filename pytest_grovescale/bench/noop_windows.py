@@ -35,7 +35,7 @@ from ..scenario.driver_protocol import (
     Rested,
     Trigger,
 )
-from ..scenario.phase import idle_twin_name
+from ..scenario.running_phase import idle_twin_name
 from . import child, measured
 from .child import Child
 from .driver import Bench, own_cluster_arguments

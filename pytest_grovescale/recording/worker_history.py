@@ -85,7 +85,7 @@ MIN_SCRAPES = 3
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """One controller over several scrapes. `analysis.result.WorkerRow` defines the figures."""
+    """One controller over several scrapes. `analysis.controller_result.WorkerRow` defines the figures."""
 
     active_share: float | None
     unfinished_growth: float

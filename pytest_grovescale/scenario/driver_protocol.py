@@ -22,8 +22,8 @@ from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
 from ..json_lines import Channel
-from .phase import Phase, idle_twin_name
 from .quiescence import Rest, idle_cores, trigger_until_done, until_rest
+from .running_phase import RunningPhase, idle_twin_name
 
 
 def inherited_socket(variable: str) -> socket.socket | None:
@@ -205,7 +205,7 @@ class _Windows(contextlib.ExitStack):
             case Begin(name=name, twin_of=twin_of):
                 # A window is still open where the other variant has failed in the middle of it.
                 self.close()
-                window = self.enter_context(Phase(self._test, name, timeout=_TIMEOUT_S, twin_of=twin_of))
+                window = self.enter_context(RunningPhase(self._test, name, timeout=_TIMEOUT_S, twin_of=twin_of))
                 window.edges_only()
                 window.begin()
                 return Done()

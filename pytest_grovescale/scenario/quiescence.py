@@ -163,7 +163,7 @@ def cpu_ns(operator: Process) -> int:
 
 
 if TYPE_CHECKING:
-    from .phase import Phase
+    from .running_phase import RunningPhase
     from .running_test import ProgressView
     from .workloads import Workload
 
@@ -186,7 +186,7 @@ def limit_s(hold: float, left: float) -> float:
     return max(min(TIMES_HOLD * hold, LONGEST_S, left), 0.0)
 
 
-def repeat_triggers(phase: Phase, operator: Process, *, limit: float, progress: ProgressView) -> int:
+def repeat_triggers(phase: RunningPhase, operator: Process, *, limit: float, progress: ProgressView) -> int:
     """Repeat the phase's triggers, each once the operator is idle again, and return how often.
 
     Returns when the operator has used `ENOUGH_CPU_S` since, or after ``limit`` s. Raises what ends the phase.

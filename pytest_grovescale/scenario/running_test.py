@@ -38,9 +38,9 @@ from ..resources import Folders
 from . import tracking_free_pass
 from .conditions import Declared, kinds, resolve
 from .driver_protocol import AnyOrder, Barrier, serve
-from .phase import Aim, Phase, no_operator
 from .quiescence import idle_cores
 from .quiet import Quietness, QuietWait
+from .running_phase import Aim, RunningPhase, no_operator
 from .workloads import Workload
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class RunningTest:
 
     cycle: int = 0
     """Number of the cycle of ``Scale.cycles`` that runs; 0 outside of one."""
-    current: Phase | None = None
+    current: RunningPhase | None = None
     """The open phase."""
     failed_phase: str = ""
     """Name of the phase that did not pass; empty: all have, so far."""
@@ -187,7 +187,7 @@ class RunningTest:
             idle_cores(self.operator, limit_s=_IDLE_S)
         self.recorder.settle(_IDLE_S, edge=cycle_edge(cycle))
 
-    def enter(self, phase: Phase) -> None:
+    def enter(self, phase: RunningPhase) -> None:
         if self.current is not None:
             raise UsageError(
                 f"phase {phase.name!r} starts inside phase {self.current.name!r}",
@@ -202,7 +202,7 @@ class RunningTest:
         self._broken.clear()
         self.current = phase
 
-    def leave(self, phase: Phase) -> None:
+    def leave(self, phase: RunningPhase) -> None:
         if self.current is phase:
             self.current = None
 

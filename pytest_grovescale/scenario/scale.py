@@ -25,8 +25,9 @@ from ..prometheus.statistics import Live, Statistics
 from ..recording.journal import read
 from ..recording.records import AnyRecord
 from ..workload.template import render
-from .phase import Asked, Phase
+from .phase import Phase
 from .quiescence import idle_cores
+from .running_phase import Asked, RunningPhase
 from .running_test import RunningTest
 from .workloads import Workload
 
@@ -120,10 +121,10 @@ class Scale:
             raise UsageError(
                 f"this test already had a phase {name!r}", next_step="Give every phase of a test its own name."
             )
-        phase = Phase(self._test, name, timeout=timeout, idle_twin=idle_twin, profile=profile)
+        phase = RunningPhase(self._test, name, timeout=timeout, idle_twin=idle_twin, profile=profile)
         if phase.profiler not in (None, "off") and not (self._test.profiled or self._test.profilers_follow):
             self._test.unprofiled[name] = phase.profiler
-        return phase
+        return Phase(phase)
 
     def cycles(self, n: int = 6, *, warm_up: int = 1) -> Iterator[int]:
         """Yield 1 to ``n``: ``for cycle in scale.cycles(6):`` deploys a workload and deletes it again, in phases.
@@ -204,7 +205,7 @@ class Scale:
 
         All at one moment of evaluation, in the time of one query. Each is summed by the labels ``by``, and selected by
         its name or a selector: ``scale.statistics(gauge=["workqueue_depth"], rate=["workqueue_adds_total"],
-        by=["name"])``. No data, a failed query and zero are increaseerent answers; see
+        by=["name"])``. No data, a failed query and zero are different answers; see
         ``prometheus.statistics.Statistics``.
         """
         seconds = durations.seconds(window)

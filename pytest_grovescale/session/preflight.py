@@ -19,7 +19,7 @@ from ..errors import ClusterError, DefinitionError, UsageError
 from ..operator import command
 from ..operator.schema import OperatorDefinition
 from ..options import Settings
-from ..scenario.phase import idle_twin_name
+from ..scenario.running_phase import idle_twin_name
 from ..storage import MB
 from ..suggestions import with_all
 from ..workload import template

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.cluster
 
 # The test tells through a pipe when its phase is open, and goes on when it is told to.
 TEST = """
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_it(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("ready", conditions.count("pods", 4, ready=True))
-        deploy.begin()
+        scale.run(asyncio.sleep(0))
         Path("here").write_text(scale.cluster.name)
         Path("go-on").read_text()
         while not scale.run(scale.client.ready()):
@@ -146,6 +147,7 @@ def test_supervisor_killed_in_a_phase_ends_it_with_the_reason(folder: Path) -> N
 
 
 STALLS = """
+import asyncio
 import os
 import signal
 
@@ -168,7 +170,7 @@ def test_it(scale):
             pcs.trigger_reconcile()
             os.kill(pid, signal.SIGSTOP)
             try:
-                phase.pass_time(2)
+                scale.run(asyncio.sleep(2))
             finally:
                 os.kill(pid, signal.SIGCONT)
         for check in (checks.Cpu(name, max="10m"), checks.Cpu(name, max=0), checks.NoopWrites(phase=name)):

@@ -21,6 +21,7 @@ from tests.processes import wait_none
 pytestmark = pytest.mark.cluster
 
 TEST = """
+import asyncio
 import contextlib
 import os
 import shutil
@@ -58,7 +59,7 @@ def test_it(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
     with surely, scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("there", conditions.count("configmaps", 40))
-        deploy.begin()
+        scale.run(asyncio.sleep(0))
         globals()[begin]()
         for number in range(40):
             metadata = {"name": f"c{number}", "namespace": scale.namespace}

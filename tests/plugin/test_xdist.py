@@ -20,6 +20,7 @@ pytestmark = pytest.mark.cluster
 CHECKOUT = Path(__file__).parents[2]
 
 HEAD = """
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -153,7 +154,7 @@ def test_killed(scale):
         deploy.milestone("pods-ready", conditions.count("pods", 2, ready=True))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s") as steady:
-        steady.begin()
+        scale.run(asyncio.sleep(0))
         os.kill(os.getpid(), signal.SIGKILL)
 """
     outcome = run(pytester, running_cluster, killed + MEASURED.format(name="other"))

@@ -35,6 +35,7 @@ def test_functional(grovescale_cluster, pipe):
 """
 
 MEASURED = """
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ pytestmark = pytest.mark.grovescale(nodes=1, operator="none")
 def test_measured(scale):
     with scale.phase("deploy", timeout="5m") as deploy:
         deploy.milestone("never", conditions.count("pods", 1))
-        deploy.begin()
+        scale.run(asyncio.sleep(0))
         (HERE / "one").write_text(scale.cluster.name)
 
 
@@ -62,7 +63,7 @@ ONE_FAILS = (
 def test_measured(scale):
     with scale.phase("deploy", timeout="5m") as deploy:
         deploy.milestone("no-pods", conditions.count("pods", 0))
-        deploy.begin()
+        scale.run(asyncio.sleep(0))
         (HERE / "one").write_text("is open")
         (HERE / "never").read_text()
 

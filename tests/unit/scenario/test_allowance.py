@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_grovescale.scenario.phase import Allowance
+from pytest_grovescale.scenario.running_phase import Allowance
 
 
 class Clock:

@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.recording.profiling.plan import Profiler
-from pytest_grovescale.scenario.phase import profiler_of
+from pytest_grovescale.scenario.running_phase import profiler_of
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.procfs import started_ticks
 from pytest_grovescale.scenario import quiescence
-from pytest_grovescale.scenario.phase import Phase
 from pytest_grovescale.scenario.quiescence import limit_s, repeat_triggers
+from pytest_grovescale.scenario.running_phase import RunningPhase
 
 
 class Operator:
@@ -73,7 +73,7 @@ class Said:
 
 def repeat(*triggered: Workload, limit: float, operator: Operator | None = None) -> tuple[int, list[str]]:
     said = Said()
-    phase = cast(Phase, OpenPhase(*triggered))
+    phase = cast(RunningPhase, OpenPhase(*triggered))
     rounds = repeat_triggers(phase, operator or Operator(), limit=limit, progress=cast(Any, said))
     return rounds, said.lines
 
