@@ -3,9 +3,9 @@
 The verdict of a gated metric, by a rule that is fixed before the first run: ``regression`` only where the lower bound
 of B / A lies above 1.03, ``improvement`` only where the upper bound lies below 1 / 1.03, ``ok`` where the upper bound
 lies below 1.10, else ``inconclusive``, with the number of pairs that would decide it. The bounds behind ``regression``
-and ``improvement`` are Holm's over the gated metrics, so that many metrics make no more false alarms than one; ``ok``
-needs no such correction, since the whole is ok only if every gated metric is. Functions of a profile are never gated
-on.
+and ``improvement`` are Holm's over the gated metrics that vary, so that many metrics make no more false alarms than
+one; ``ok`` needs no such correction, since the whole is ok only if every gated metric is, or a guard that does not look
+worse. Counts that never vary are compared as facts. Functions of a profile are never gated on.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from .metric_comparison import (
     MetricLevels,
     MetricVerdict,
     describe_metric,
+    method_of,
     metric_evidence,
     not_measured,
 )
 from .pair_contention import PairContention, is_contended, remarks
 from .run_metrics import is_wall_time, phase_of
-from .statistics.decision import Decision, Levels, decide, levels_of_look
+from .statistics.decision import Decision, decide_with_facts, nominal_levels
 from .statistics.paired import Evidence, Floats
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "VariantRun",
     "check",
     "compare",
+    "is_silent",
     "overall",
 ]
 
@@ -53,6 +55,10 @@ SCHEMA_VERSION = 2
 
 ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
 """``broken``: a variant failed its milestones; its speed means nothing."""
+
+FACTS_FROM = 5
+"""Pairs, with the warm-up, from which on a count that never varies within a variant is compared as a fact, before the
+first analysis too: it needs no test, and so no share of alpha."""
 
 _RANK_TEST_AGREES = 0.05
 _SAME_WORK = 0.02
@@ -127,7 +133,7 @@ def compare(
     work = work_alone(used, alone or {}) if plan.parallel else ()
     return Comparison(
         plan=plan,
-        verdict=_verdict(metrics, broken),
+        verdict=_verdict(plan, metrics, broken),
         metrics=metrics,
         pairs=len(pairs),
         look=look,
@@ -193,8 +199,8 @@ def _failures(name: str, runs: Sequence[VariantRun]) -> list[str]:
     ]
 
 
-def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> ComparisonVerdict:
-    verdicts = {metric.verdict for metric in metrics if metric.gated}
+def _verdict(plan: ComparisonPlan, metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> ComparisonVerdict:
+    verdicts = {metric.verdict for metric in metrics if metric.gated and not is_silent(plan, metric)}
     if broken:
         return "broken"
     if "regression" in verdicts:
@@ -202,6 +208,15 @@ def _verdict(metrics: Sequence[MetricComparison], broken: Sequence[Broken]) -> C
     if verdicts & {"inconclusive", "not-measured"}:
         return "inconclusive"
     return "improvement" if "improvement" in verdicts else "ok"
+
+
+def is_silent(plan: ComparisonPlan, metric: MetricComparison) -> bool:
+    """Return whether an undecided metric holds up no verdict: a guard that does not look worse than ok on average."""
+    if metric.key not in plan.guards or metric.verdict != "inconclusive":
+        return False
+    if metric.ratio is not None:
+        return metric.ratio < plan.ok
+    return metric.a is not None and metric.difference is not None and metric.difference < (plan.ok - 1) * metric.a
 
 
 def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:
@@ -221,14 +236,21 @@ def _judged(
         metric_evidence(key, a, b, bounds) if a.size else (np.nan, np.nan, np.nan)
         for key, (a, b) in zip(keys, figures, strict=True)
     ]
-    levels = _levels(plan, len(keys), look)
-    decision = decide(Evidence(*np.array(p).T), levels)
+    facts = np.array(
+        [a.size > 0 and method_of(key, a, b) == "exact" for key, (a, b) in zip(keys, figures, strict=True)]
+    )
+    fractions = tuple((at - plan.warmup) / (plan.pairs - plan.warmup) for at in plan.looks)
+    index = plan.looks.index(look) if look is not None else 0
+    decision = decide_with_facts(Evidence(*np.array(p).T), facts, alpha=plan.alpha / 2, fractions=fractions, look=index)
+    alone = nominal_levels(plan.alpha / 2, fractions)[index]
+    early = look is None and plan.warmup + len(pairs) >= FACTS_FROM
     judged = []
     for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
         note = _note(key, pairs, a.size)
         if a.size:
-            verdict = _metric_verdict(decision, at) if look is not None else "inconclusive"
-            own = _metric_levels(levels, decision, at) if gated else MetricLevels(levels.alone)
+            decided = look is not None or (early and facts[at] and decision.regression[at])
+            verdict = _metric_verdict(decision, at) if decided else "inconclusive"
+            own = MetricLevels(alone, *_adjusted(decision, at, alone)) if gated else MetricLevels(alone)
             judged.append(
                 describe_metric(
                     key,
@@ -252,19 +274,15 @@ def _next_look(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) ->
     return next((later - have for later in plan.looks if later > have), 1)
 
 
-def _metric_levels(levels: Levels, decision: Decision, at: int) -> MetricLevels:
-    return MetricLevels(levels.alone, float(decision.low_level[at]), float(decision.high_level[at]))
+def _adjusted(decision: Decision, at: int, alone: float) -> tuple[float, float]:
+    """Return the levels of a metric's bounds, below and above; those of a fact bound nothing."""
+    return float(decision.low_level[at]) or alone, float(decision.high_level[at]) or alone
 
 
 def _figures(pairs: Sequence[Pair], key: str) -> tuple[Floats, Floats]:
     """Return A's and B's figures of the pairs in which both were measured."""
     both = [pair for pair in pairs if key in pair.a.metrics and key in pair.b.metrics]
     return np.array([pair.a.metrics[key] for pair in both]), np.array([pair.b.metrics[key] for pair in both])
-
-
-def _levels(plan: ComparisonPlan, metrics: int, look: int | None) -> Levels:
-    fractions = tuple((at - plan.warmup) / (plan.pairs - plan.warmup) for at in plan.looks)
-    return levels_of_look(plan.alpha / 2, fractions, plan.looks.index(look) if look is not None else 0, metrics)
 
 
 def _metric_verdict(decision: Decision, at: int) -> MetricVerdict:
@@ -293,7 +311,11 @@ def _warnings(
 ) -> list[str]:
     texts = []
     if look is None:
-        texts.append(f"{len(pairs)} of the {plan.looks[0]} pairs of the first analysis: nothing is decided yet")
+        facts = [metric.key for metric in metrics if metric.gated and metric.verdict == "regression"]
+        texts.append(
+            f"{len(pairs)} of the {plan.looks[0]} pairs of the first analysis: "
+            + (f"decided by counts that never vary: {', '.join(facts)}" if facts else "nothing is decided yet")
+        )
     elif look < len(pairs):
         texts.append(f"{len(pairs)} pairs recorded; the figures are of the planned look at {look}")
     a_first = sum(pair.first == "a" for pair in pairs)

@@ -24,6 +24,9 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How they differ: ``variant: baseline, optimized``; empty for an operator against itself."""
     gated: tuple[str, ...]
     """Keys of the metrics that the verdict is about; all others are reported only."""
+    guards: tuple[str, ...] = ()
+    """Those of `gated` that call a regression as the others do, and hold up the verdict only where B's figures are
+    above the bound `ok` on average: what varies too much from run to run to be known to be ok."""
     regression: float = 1.03
     ok: float = 1.10
     alpha: float = 0.05
@@ -89,6 +92,7 @@ def check(plan: ComparisonPlan) -> None:
     rising = all(earlier < later for earlier, later in zip(plan.looks, plan.looks[1:], strict=False))
     wrong = {
         "no metric is gated": not plan.gated,
+        "a guard is not gated": not set(plan.guards) <= set(plan.gated),
         "a metric is gated twice": len(set(plan.gated)) < len(plan.gated),
         f"the bounds {plan.regression} and {plan.ok} are not 1 < regression < ok": not 1 < plan.regression < plan.ok,
         f"alpha is {plan.alpha}, not between 0 and 1": not 0 < plan.alpha < 1,

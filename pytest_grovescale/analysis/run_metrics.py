@@ -6,14 +6,15 @@ Metrics that a run did not measure, or measured in part, are left out; they are 
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from ..errors import NotMeasuredError
 from . import figures
-from .idle_baseline import over_idle, reconciles_of
-from .phase_result import PhaseResult
+from .idle_baseline import over_idle, reconciles_of, refuse_profiled
+from .phase_result import Category, PhaseResult
 from .result import OPERATOR, TestResult
 
 Unit = Literal["s", "bytes", "requests", "writes", "reconciles", "series"]
@@ -30,6 +31,8 @@ _UNITS: dict[str, Unit] = {
     "cpu": "s",
     "api": "requests",
     "client_requests": "requests",
+    "verb": "requests",
+    "events": "requests",
     "writes": "writes",
     "reconciles": "reconciles",
     "rss": "bytes",
@@ -39,6 +42,9 @@ _UNITS: dict[str, Unit] = {
     "noop_writes": "writes",
     "noop_requests": "requests",
     "noop_reconciles": "reconciles",
+    "idle_cpu": "s",
+    "idle_requests": "requests",
+    "idle_reconciles": "reconciles",
 }
 
 _WORDS = {
@@ -47,6 +53,8 @@ _WORDS = {
     "cpu": "CPU of the operator, {}",
     "api": "requests by the operator, {}",
     "client_requests": "requests by the operator's own count, {}",
+    "verb": "requests by the operator, {}",
+    "events": "Events by the operator, {}",
     "writes": "object writes by the operator, {}",
     "reconciles": "reconciles, {}",
     "rss": "peak memory of the operator, {}",
@@ -56,7 +64,35 @@ _WORDS = {
     "noop_writes": "object writes by the operator per no-op trigger",
     "noop_requests": "requests by the operator per no-op trigger",
     "noop_reconciles": "reconciles per no-op trigger",
+    "idle_cpu": "CPU of the operator a second while idle, at least 5 ms",
+    "idle_requests": "requests by the operator while idle",
+    "idle_reconciles": "reconciles while idle",
 }
+
+_VERBS = ("get", "list", "create", "update", "patch", "delete")
+"""Verbs with a metric of their own. Deletions of collections are ``delete``; watches depend on time, not on work."""
+
+_FEW = 20
+"""Requests of a verb, or Events, below which they are not gated on: one more is a large share of few."""
+
+_IDLE_FLOOR_S = 0.005
+"""CPU seconds a second below which an idle operator costs nothing that matters: less counts as that much."""
+
+OF_NOOP = ("noop_", "idle_")
+"""Beginnings of the keys that no-op windows measure: what a trigger costs, and their idle twins."""
+
+_GUARDS = ("reconciles", "verb", "events", "noop_reconciles", "idle_cpu", "idle_requests", "idle_reconciles")
+"""Kinds of metrics that are gated on as guards by default: what falls together before an operator gets to it, and what
+a nearly idle process uses, vary so much from run to run that they would rarely be known to be ok."""
+
+
+class Gates(NamedTuple):
+    """The metrics that a verdict is about."""
+
+    gated: tuple[str, ...]
+    """All of them."""
+    guards: tuple[str, ...]
+    """Those of them that call a regression, but hold up no verdict unless they look worse."""
 
 
 def units_of(key: str) -> Unit:
@@ -80,16 +116,30 @@ def is_wall_time(key: str) -> bool:
     return key.startswith(("wall:", "milestone:"))
 
 
-def default_gated(keys: Iterable[str]) -> tuple[str, ...]:
+def default_gates(largest: Mapping[str, float]) -> Gates:
     """Return the metrics to gate on by default: CPU and counts, which do not depend on other users of the machine.
 
-    CPU and requests of the phases that have work to do, and CPU, writes and requests per no-op trigger. Where no audit
-    log was read, requests are the operator's own count.
+    CPU, requests and reconciles of the phases that have work to do, requests by verb and Events where there are enough
+    of them, and what a no-op trigger and an idle operator cost. Where no audit log was read, requests are the
+    operator's own count. ``largest``: key → largest figure, of runs that decide nothing themselves.
     """
-    known = set(keys)
-    worked = sorted(phase_of(key) for key in known if key.startswith("wall:"))
-    gated = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests") for phase in worked]
-    return tuple(key for key in (*gated, "noop_cpu", "noop_writes", "noop_requests") if key in known)
+    worked = sorted(phase_of(key) for key in largest if key.startswith("wall:"))
+    gated = [f"{kind}:{phase}" for kind in ("cpu", "api", "client_requests", "reconciles") for phase in worked]
+    many = [key for phase in worked for key in (*(f"verb:{phase}/{verb}" for verb in _VERBS), f"events:{phase}")]
+    gated += [key for key in many if largest.get(key, 0.0) >= _FEW]
+    of_noop = ("noop_cpu", "noop_writes", "noop_requests", "noop_reconciles")
+    of_idle = ("idle_cpu", "idle_requests", "idle_reconciles")
+    known = tuple(key for key in (*gated, *of_noop, *of_idle) if key in largest)
+    return Gates(known, tuple(key for key in known if key.partition(":")[0] in _GUARDS))
+
+
+def largest_of(runs: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return key → largest figure of some runs."""
+    found: dict[str, float] = {}
+    for metrics in runs:
+        for key, figure in metrics.items():
+            found[key] = max(figure, found.get(key, figure))
+    return found
 
 
 def metrics_of(test: TestResult) -> dict[str, float]:
@@ -144,13 +194,17 @@ def _of_phase(phase: PhaseResult, *, profiled: bool) -> dict[str, float]:
         "writes": lambda: _object_writes(phase),
         "reconciles": lambda: reconciles_of(phase),
     }
+    for verb in _VERBS:
+        sources[f"verb/{verb}"] = functools.partial(_of_verb, phase, verb)
+    sources["events"] = lambda: _of_category(phase, "event")
     if phase.traffic_source == "metrics":
         sources["client_requests"] = lambda: figures.client_requests(phase).requests
     if profiled:
         # It includes the profiler's cost.
         del sources["cpu"]
-    for kind, source in sources.items():
-        metrics |= _measured(f"{kind}:{phase.name}", source)
+    for name, source in sources.items():
+        kind, _, what = name.partition("/")
+        metrics |= _measured(f"{kind}:{phase.name}" + (f"/{what}" if what else ""), source)
     if phase.series is not None:
         metrics[f"series:{phase.name}"] = phase.series
     return metrics
@@ -173,6 +227,13 @@ def _noop(test: TestResult, windows: Sequence[PhaseResult]) -> dict[str, float]:
         "noop_requests": lambda: sum(_requests(phase) for phase in windows) / triggers,
         "noop_reconciles": lambda: sum(reconciles_of(phase) for phase in windows) / triggers,
     }
+    twins = [twin for twin in test.phases if twin.outcome == "passed" and twin.name in {of.idle_twin for of in windows}]
+    if twins:
+        sources |= {
+            "idle_cpu": lambda: _idle_cpu(test, twins),
+            "idle_requests": lambda: sum(_requests(twin) for twin in twins),
+            "idle_reconciles": lambda: sum(reconciles_of(twin) for twin in twins),
+        }
     metrics: dict[str, float] = {}
     for key, source in sources.items():
         metrics |= _measured(key, source)
@@ -185,6 +246,23 @@ def _requests(phase: PhaseResult) -> int:
     """Return the operator's requests for objects and Events; Leases and reviews depend on time, not on work."""
     rows = figures.api(phase, OPERATOR).rows
     return sum(row.count for row in rows if row.category in ("object", "event"))
+
+
+def _idle_cpu(test: TestResult, twins: Sequence[PhaseResult]) -> float:
+    """Return CPU seconds a second of idle twins, at least `_IDLE_FLOOR_S`. Raises NotMeasuredError."""
+    refuse_profiled(test)
+    used = [figures.cpu(twin, OPERATOR) for twin in twins]
+    return max(_IDLE_FLOOR_S, sum(one.seconds for one in used) / sum(one.result.window_s for one in used))
+
+
+def _of_category(phase: PhaseResult, category: Category) -> int:
+    return sum(row.count for row in figures.api(phase, OPERATOR).rows if row.category == category)
+
+
+def _of_verb(phase: PhaseResult, verb: str) -> int:
+    """Return the operator's requests for objects with a verb; deletions of collections with the single ones."""
+    by_verb = figures.api(phase, OPERATOR).by_verb
+    return by_verb.get(verb, 0) + (by_verb.get("deletecollection", 0) if verb == "delete" else 0)
 
 
 def _object_writes(phase: PhaseResult) -> int:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from .. import redaction
-from ..analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, check, compare
+from ..analysis.comparison import FACTS_FROM, Comparison, ComparisonPlan, Discarded, Pair, check, compare
 from ..analysis.pair_contention import MAX_CONTENTION, described, is_contended
 from ..analysis.profiles.comparison import NotProfiled
-from ..analysis.run_metrics import default_gated, is_wall_time
+from ..analysis.run_metrics import OF_NOOP, default_gates, is_wall_time, largest_of
 from ..cluster import handle, machine_lock
 from ..cluster.backend import backend
 from ..errors import UsageError
@@ -54,12 +54,13 @@ _FACTS = ("kubernetes", "nodes")
 def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPlan:
     """Return the plan with the metrics that its verdict is about: those named, else the default ones.
 
-    The default ones depend on which metrics the warm-up run measured, not on their values. Raises UsageError for a
-    named metric that it did not measure.
+    The default ones depend on what the warm-up pair measured, which decides nothing itself. Raises UsageError for a
+    named metric that was not measured.
     """
     known = {key for pair in found for run in (pair.a, pair.b) for key in run.metrics}
     if not plan.gated:
-        return msgspec.structs.replace(plan, gated=default_gated(known) or _NOTHING_MEASURED)
+        gates = default_gates(largest_of(run.metrics for pair in found[:1] for run in (pair.a, pair.b)))
+        return msgspec.structs.replace(plan, gated=gates.gated or _NOTHING_MEASURED, guards=gates.guards)
     if known and (unknown := [key for key in plan.gated if key not in known]):
         raise UsageError(
             f"the runs do not measure {', '.join(unknown)}",
@@ -88,7 +89,8 @@ def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
     if len(found) >= plan.comparisons[part].pairs or any(pair.a.broken or pair.b.broken for pair in found):
         return True
     between_pairs = 2 * len(found) == sum(slot.part == part for slot in samples)
-    return between_pairs and len(found) in plan.comparisons[part].looks and so_far(plan, samples, part).decided
+    looks_ = plan.comparisons[part].looks
+    return between_pairs and (len(found) in looks_ or len(found) >= FACTS_FROM) and so_far(plan, samples, part).decided
 
 
 def to_discard(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: int) -> int | None:
@@ -226,7 +228,7 @@ def plan_of(wanted: Wanted) -> Plan:
 
 
 def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:
-    return tuple(key for key in keys if key.startswith("noop_") == (part == NOOP))
+    return tuple(key for key in keys if key.startswith(OF_NOOP) == (part == NOOP))
 
 
 class Finished(NamedTuple):

@@ -10,7 +10,7 @@ from ..analysis.comparability import differences, unlike
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from ..analysis.pair_contention import MAX_CONTENTION, contention_of_phases
 from ..analysis.result import TestResult
-from ..analysis.run_metrics import default_gated, metrics_of, saturated_phases
+from ..analysis.run_metrics import default_gates, largest_of, metrics_of, saturated_phases
 from ..analysis.verdict import last
 from ..errors import UsageError
 from ..report import result_file
@@ -73,10 +73,18 @@ def compare_recorded(
     """
     found = [Pair(a=pair.a.run, b=pair.b.run) for pair in pairs]
     keys = {key for pair in found for key in pair.a.metrics.keys() & pair.b.metrics.keys()}
+    gates = default_gates(
+        {
+            key: figure
+            for key, figure in largest_of(side.run.metrics for pair in pairs for side in (pair.a, pair.b)).items()
+            if key in keys
+        }
+    )
     plan = ComparisonPlan(
         a=str(a),
         b=str(b),
-        gated=tuple(gated) or default_gated(keys),
+        gated=tuple(gated) or gates.gated,
+        guards=() if gated else gates.guards,
         pairs=len(found),
         warmup=0,
         looks=(len(found),),

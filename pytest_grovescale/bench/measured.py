@@ -12,7 +12,7 @@ from ..analysis.comparison import VariantRun
 from ..analysis.pair_contention import OF_CONTENTION, RunContention, contention_of_run
 from ..analysis.recording_index import Contents
 from ..analysis.result import TestResult
-from ..analysis.run_metrics import metrics_of, phase_of, saturated_phases, windows_of
+from ..analysis.run_metrics import OF_NOOP, metrics_of, phase_of, saturated_phases, windows_of
 from ..analysis.verdict import last
 from ..errors import ClusterError, RecordingError
 from ..recording import journal
@@ -95,7 +95,7 @@ def deploy_run(test: TestResult, run: VariantRun) -> dict[str, float]:
     """Return the metrics of a run without those of its no-op phases, which deploy and delete runs cut short."""
     cut = _cut_phases(test)
     return {
-        key: value for key, value in run.metrics.items() if not key.startswith("noop_") and phase_of(key) not in cut
+        key: value for key, value in run.metrics.items() if not key.startswith(OF_NOOP) and phase_of(key) not in cut
     }
 
 

@@ -8,6 +8,7 @@ windows differed by 15 % for the same work, as did every process on the machine.
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ from ..scenario.running_phase import idle_twin_name
 from . import child, measured
 from .child import Child
 from .driver import Bench, own_cluster_arguments
-from .store import Slot
+from .store import Plan, Slot
 
 _LOOK_S = 0.25
 _LEAST_S = 5.0
@@ -93,6 +94,7 @@ class Windows:
         if plan.fresh:
             for session in sessions:
                 session.restart()
+        _pass(sessions, idle_offset(self._bench.plan, slots[0]))
         with _open(sessions, Begin(name=idle_twin_name(name), twin_of=name)):
             _pass(sessions, plan.seconds)
         with _open(sessions, Begin(name=name)):
@@ -137,6 +139,11 @@ class Windows:
             session.finish()
         for session in self._sessions.values():
             session.ended()
+
+
+def idle_offset(plan: Plan, slot: Slot) -> float:
+    """Return how late a round's idle twins begin, s: the same for both variants, and again after ``--resume``."""
+    return random.Random(f"{plan.started} {slot.part} {slot.round}").uniform(0, plan.windows.offset_s)
 
 
 @contextlib.contextmanager

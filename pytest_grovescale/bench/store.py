@@ -138,6 +138,9 @@ class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
     ones, with 100 one of 3 %."""
     fresh: bool = True
     """A fresh operator process for each window."""
+    offset_s: float = 5.0
+    """The idle twin begins up to so many seconds late, by a chance that the comparison's start determines: work at
+    intervals from the process' start on is neither always in it nor never."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

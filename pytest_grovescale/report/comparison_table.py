@@ -13,6 +13,7 @@ from ..analysis.comparison import (
     ComparisonVerdict,
     MetricComparison,
     MetricVerdict,
+    is_silent,
     overall,
 )
 from ..analysis.profiles.comparison import ProfilesCompared
@@ -28,7 +29,8 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Wall clock", ("wall", "milestone")),
     ("CPU and memory of the operator", ("cpu", "rss")),
     ("No-op reconciles", ("noop_cpu", "noop_cpu_per_reconcile", "noop_writes", "noop_requests", "noop_reconciles")),
-    ("Requests and reconciles", ("api", "client_requests", "writes", "reconciles", "series")),
+    ("While idle", ("idle_cpu", "idle_requests", "idle_reconciles")),
+    ("Requests and reconciles", ("api", "client_requests", "verb", "events", "writes", "reconciles", "series")),
 )
 """Heading of each table, and the kinds of metrics in it."""
 
@@ -228,7 +230,17 @@ def answer(comparisons: Sequence[Comparison]) -> str:
         "ok": f"No regression: {plan.b} is not slower than {plan.a}{_bounded(comparisons)}",
         "inconclusive": f"Can't tell whether {plan.b} is slower than {plan.a}: {_undecided(comparisons)}",
     }
-    return texts[found] + _worse_ungated(comparisons, found)
+    return texts[found] + _open_guards(comparisons, found) + _worse_ungated(comparisons, found)
+
+
+def _open_guards(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> str:
+    """Return the guards that are not known to be ok, beside a verdict that they do not hold up; empty without any."""
+    guards = [metric for one in comparisons for metric in one.metrics if metric.gated and is_silent(one.plan, metric)]
+    if found not in ("ok", "improvement") or not guards:
+        return ""
+    named = "; ".join(f"{describe(metric.key)} {change(metric)} ({interval(metric)})" for metric in guards[:_NAMED])
+    more = f", and {len(guards) - _NAMED} more" if len(guards) > _NAMED else ""
+    return f". Can't tell for {named}{more}"
 
 
 def _worse_ungated(comparisons: Sequence[Comparison], found: ComparisonVerdict) -> str:
@@ -277,7 +289,12 @@ def _bounded(comparisons: Sequence[Comparison]) -> str:
 
 
 def _undecided(comparisons: Sequence[Comparison]) -> str:
-    open_ = [metric for metric in _gated(comparisons) if metric.verdict in ("inconclusive", "not-measured")]
+    open_ = [
+        metric
+        for one in comparisons
+        for metric in one.metrics
+        if metric.gated and metric.verdict in ("inconclusive", "not-measured") and not is_silent(one.plan, metric)
+    ]
     texts = [
         f"{describe(metric.key)} "
         + ("was not measured" if metric.verdict == "not-measured" else f"{change(metric)} ({interval(metric)})")

@@ -37,8 +37,8 @@ from ..analysis.comparison import ComparisonPlan, Pair, check
 from ..analysis.pair_contention import MAX_CONTENTION
 from ..analysis.profiles.functions import wilson
 from ..analysis.run_metrics import COUNTS, units_of
-from ..analysis.statistics.decision import decide, levels_of_look
-from ..analysis.statistics.paired import Flags, Floats, evidence
+from ..analysis.statistics.decision import decide_with_facts
+from ..analysis.statistics.paired import Flags, Floats, evidence, never_varies
 from ..atomic_write import read_document
 from ..bench.compare import plan_with_gates
 from ..bench.store import ALPHA, PAIRS, Store, looks, pairs, write_json
@@ -406,6 +406,7 @@ def _neighbours(pairs: int, wanted: int, comparisons: int, generator: np.random.
 def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
     """Return the rule's outcome for comparisons (sides, comparisons, metrics, pairs) at the analysis that ends each."""
     counts = np.array([units_of(key) in COUNTS for key in plan.gated])
+    guards = np.array([key in plan.guards for key in plan.gated])
     usable = plan.pairs - plan.warmup
     fractions = tuple((look - plan.warmup) / usable for look in plan.looks)
     shape = drawn.shape[1:3]
@@ -414,10 +415,15 @@ def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
     going = np.ones(shape[0], dtype=np.bool_)
     for index, look in enumerate(plan.looks):
         a, b = drawn[:, going, :, : look - plan.warmup]
-        decision = decide(
+        decision = decide_with_facts(
             evidence(a, b, counts=counts, regression=plan.regression, ok=plan.ok),
-            levels_of_look(plan.alpha / 2, fractions, index, len(plan.gated)),
+            never_varies(a, b) & counts,
+            alpha=plan.alpha / 2,
+            fractions=fractions,
+            look=index,
         )
+        # A guard holds up no verdict where it does not look worse than ok.
+        decision = decision._replace(ok=decision.ok | (guards & (b.mean(axis=-1) < plan.ok * a.mean(axis=-1))))
         found.regression[going], found.improvement[going] = decision.regression, decision.improvement
         found.ok[going], found.look[going] = decision.ok, index
         going[going] = ~decision.settled

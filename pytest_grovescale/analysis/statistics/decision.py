@@ -73,6 +73,33 @@ def decide(evidence: Evidence, levels: Levels) -> Decision:
     )
 
 
+def decide_with_facts(
+    evidence: Evidence, facts: Flags, *, alpha: float, fractions: tuple[float, ...], look: int
+) -> Decision:
+    """Return the decisions as `decide` does, where ``facts`` (…, metrics) marks counts that never vary.
+
+    Their evidence is 0 or 1 and needs no test: they take no share of ``alpha``, which is one-sided.
+    """
+    metrics = facts.shape[-1]
+    tested = metrics - facts.sum(axis=-1)
+    hidden = Evidence(
+        np.where(facts, np.nan, evidence.regression), np.where(facts, np.nan, evidence.improvement), evidence.ok
+    )
+    found = Decision(*np.zeros((3, *facts.shape), dtype=np.bool_), *np.zeros((2, *facts.shape)))
+    for number in np.unique(tested):
+        levels = levels_of_look(alpha, fractions, look, max(1, int(number)))
+        # Facts are last in their order, and never reached.
+        steps = (*levels.steps, *(levels.steps[-1],) * (metrics - len(levels.steps)))
+        chosen = tested == number
+        part = decide(Evidence(*(p[chosen] for p in hidden)), Levels(levels.alone, steps))
+        for whole, of in zip(found, part, strict=True):
+            whole[chosen] = of
+    return found._replace(
+        regression=np.where(facts, evidence.regression == 0, found.regression),
+        improvement=np.where(facts, evidence.improvement == 0, found.improvement),
+    )
+
+
 def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int) -> Levels:
     """Return the levels of an interim analysis (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
 

@@ -9,7 +9,7 @@ from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.api_requests import OBJECT_WRITES, READS
 from pytest_grovescale.analysis.phase_result import PhaseResult
-from pytest_grovescale.analysis.run_metrics import default_gated, metrics_of
+from pytest_grovescale.analysis.run_metrics import default_gates, metrics_of
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.recording import records as rec
 
@@ -106,4 +106,4 @@ def test_a_run_without_a_log_has_the_own_count_as_its_metric_and_gates_on_it() -
     metrics = metrics_of(analyse(scraped({series("GET"): 1}, {series("GET"): 9}).records()))
     assert metrics["client_requests:p"] == 8
     assert "api:p" not in metrics
-    assert "client_requests:p" in default_gated(metrics)
+    assert "client_requests:p" in default_gates(metrics).gated

@@ -19,6 +19,7 @@ from pytest_grovescale.analysis.comparison import (
     Pair,
     VariantRun,
     compare,
+    is_silent,
     overall,
 )
 from pytest_grovescale.errors import UsageError
@@ -143,7 +144,8 @@ def test_an_early_look_is_stricter_than_the_same_pairs_at_the_end() -> None:
 def test_more_gated_metrics_make_each_harder_to_find() -> None:
     recorded = pairs(1.05, noise=0.02)
     one = metric(compare(msgspec.structs.replace(PLAN, gated=("noop_cpu",)), recorded), "noop_cpu")
-    two = metric(compare(PLAN, recorded), "noop_cpu")
+    plan = msgspec.structs.replace(PLAN, gated=("noop_cpu", "wall:deploy"))
+    two = metric(compare(plan, recorded), "noop_cpu")
     assert known(one.low) > known(two.low)
 
 
@@ -338,3 +340,60 @@ def test_it_is_written_and_read_back() -> None:
     found = compare(PLAN, pairs(1.1), facts={"kubernetes": "1.36"})
     assert msgspec.json.decode(msgspec.json.encode(found), type=Comparison) == found
     assert not any(isinstance(m.ratio, float) and math.isnan(m.ratio) for m in found.metrics)
+
+
+GUARDED = msgspec.structs.replace(PLAN, gated=("noop_cpu", "reconciles:deploy"), guards=("reconciles:deploy",))
+
+
+def guarded(factor: float, noise: float, *, number: int = 10, cpu_noise: float = 0.02) -> list[Pair]:
+    """Return pairs whose CPU is alike, with so many times the reconciles."""
+    chance = np.random.default_rng(3)
+    return [
+        Pair(
+            a=run(noop_cpu=0.03 * chance.lognormal(0, cpu_noise), reconciles__deploy=500 * chance.lognormal(0, noise)),
+            b=run(
+                noop_cpu=0.03 * chance.lognormal(0, cpu_noise),
+                reconciles__deploy=500 * factor * chance.lognormal(0, noise),
+            ),
+            first=order(n),
+        )
+        for n in range(number)
+    ]
+
+
+def test_counts_that_never_vary_decide_before_the_first_look() -> None:
+    plan = msgspec.structs.replace(PLAN, pairs=16, looks=(10, 16))
+    assert compare(plan, pairs(1.0, number=4, writes=(500, 600))).verdict == "inconclusive"
+    found = compare(plan, pairs(1.0, number=5, writes=(500, 600)))
+    assert (found.verdict, found.look, metric(found, "noop_cpu").verdict) == ("regression", None, "inconclusive")
+    assert compare(plan, pairs(1.0, number=5, writes=(500, 501))).verdict == "inconclusive"
+
+
+def test_counts_that_never_vary_make_no_other_metric_harder_to_find() -> None:
+    recorded = pairs(1.05, noise=0.02)
+    one = metric(compare(msgspec.structs.replace(PLAN, gated=("noop_cpu",)), recorded), "noop_cpu")
+    assert metric(compare(PLAN, recorded), "noop_cpu").low == one.low
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "said"),
+    [
+        (1.26, 0.03, "regression"),
+        # It is not known to be ok, and does not look worse.
+        (1.2, 0.15, "ok"),
+        # It looks worse.
+        (1.8, 0.35, "inconclusive"),
+    ],
+)
+def test_a_guard_holds_up_the_verdict_where_it_looks_worse(factor: float, noise: float, said: str) -> None:
+    found = compare(GUARDED, guarded(factor, noise))
+    assert found.verdict == said
+    assert is_silent(GUARDED, metric(found, "reconciles:deploy")) == (said == "ok")
+
+
+def test_reconciles_decide_in_five_pairs_where_cpu_takes_many_more() -> None:
+    plan = msgspec.structs.replace(GUARDED, pairs=5, looks=(5,))
+    found = compare(plan, guarded(1.26, 0.03, number=5, cpu_noise=0.3))
+    assert found.verdict == "regression"
+    assert metric(found, "noop_cpu").verdict == "inconclusive"
+    assert (metric(found, "noop_cpu").more_pairs or 0) > 20

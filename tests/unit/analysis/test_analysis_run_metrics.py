@@ -13,7 +13,7 @@ from pytest_grovescale.analysis.controller_result import ReconcileRow, Saturatio
 from pytest_grovescale.analysis.phase_result import ApiRow, CpuResult, MilestoneResult, PhaseResult
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.analysis.run_metrics import (
-    default_gated,
+    default_gates,
     describe,
     metrics_of,
     phase_of,
@@ -98,12 +98,15 @@ DEPLOY = phase(
 
 
 def test_metrics_of_a_phase() -> None:
-    assert metrics_of(run(DEPLOY)) == {
+    found = metrics_of(run(DEPLOY))
+    assert {key: figure for key, figure in found.items() if figure or not key.startswith("verb:")} == {
         "wall:deploy": 12.0,
         "milestone:deploy/pods-ready": 11.25,
         "cpu:deploy": 4.3,
         "rss:deploy": 100_000_000,
         "api:deploy": 1030,
+        "verb:deploy/create": 1000,
+        "events:deploy": 30,
         "writes:deploy": 1000,
         "reconciles:deploy": 502,
         "series:deploy": 321,
@@ -153,6 +156,8 @@ def test_noop_cpu_is_the_window_less_its_twin_per_trigger() -> None:
         "noop_writes": 0,
         "noop_requests": 2,
         "noop_reconciles": 1,
+        "idle_cpu": 0.005,
+        "idle_requests": 0,
     }
 
 
@@ -192,7 +197,16 @@ def test_saturated_phases() -> None:
 
 def test_gated_by_default_is_what_does_not_depend_on_who_else_runs() -> None:
     found = metrics_of(run(DEPLOY, *window(1, 0.22), phase("steady-state")))
-    assert default_gated(found) == ("cpu:deploy", "api:deploy", "noop_cpu", "noop_writes", "noop_requests")
+    gates = default_gates(found)
+    assert gates.gated[:3] == ("cpu:deploy", "api:deploy", "reconciles:deploy")
+    assert {"noop_cpu", "noop_writes", "noop_requests", "noop_reconciles"} < set(gates.gated)
+    assert {"idle_cpu", "idle_requests", "noop_reconciles"} < set(gates.guards) < set(gates.gated)
+    assert not {"cpu:deploy", "api:deploy", "noop_cpu"} & set(gates.guards)
+
+
+def test_verbs_and_events_are_gated_on_where_there_are_enough_of_them() -> None:
+    figures = {"wall:deploy": 1.0, "verb:deploy/patch": 500.0, "verb:deploy/get": 3.0, "events:deploy": 40.0}
+    assert default_gates(figures).gated == ("verb:deploy/patch", "events:deploy")
 
 
 def test_words_and_units() -> None:

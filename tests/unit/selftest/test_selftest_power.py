@@ -198,7 +198,7 @@ def test_noise_without_a_gated_metric_says_so() -> None:
 def test_metrics_that_are_gated_by_default_are_named_in_the_block() -> None:
     run = VariantRun(metrics={"noop_cpu": 1.0, "noop_writes": 0.0, "noop_reconciles": 1.0})
     found = block_of("noop", msgspec.structs.replace(PLAN, gated=()), [Pair(a=run, b=run)] * 3, started="now")
-    assert found.plan.gated == ("noop_cpu", "noop_writes")
+    assert found.plan.gated == ("noop_cpu", "noop_writes", "noop_reconciles")
 
 
 def test_alarms_of_all_parts_add_up() -> None:
