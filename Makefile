@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help try scale scale-all test test-versions golden faults test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
+.PHONY: help try scale scale-all test test-versions golden faults test-properties test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,7 +79,10 @@ test-kind-all: $(READY) ## all tests on kind clusters: 1000 pods as well, and ea
 	$(BIN)/grovescale setup
 	$(RUN_ON_KIND) --cache-clear $(ARGS) $(IF_FAILED) $(RUN_ON_KIND) $(AGAIN); }
 
-nightly: test-kind-all selftest-all ## what CI makes a part of, whole; about 35 minutes with the images made
+test-properties: $(READY) ## the property tests of the unit tests, with many more examples than `make test` has
+	$(BIN)/python -m pytest -q -n 2 -m hypothesis --hypothesis-profile=thorough tests/unit $(ARGS)
+
+nightly: test-properties test-kind-all selftest-all ## what CI makes a part of, whole; about 40 minutes with the images made
 
 MAIN_JOB := -m pytest --grovescale tests/scale/test_thousand_pods.py --grovescale-budgets=off
 FLOOR := -m pytest --grovescale tests/scale/test_bare_pods.py

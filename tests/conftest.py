@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from pytest_grovescale.cluster import binaries, machine_lock
 
 pytest_plugins = ["pytester"]
 
-# How long an example takes tells of the machine, not of the code.
-settings.register_profile("grovescale", deadline=None)
+# How long an example takes tells of the machine, not of the code. `make nightly` looks at many more of them.
+settings.register_profile("grovescale", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("grovescale")
 
 
 # A shell that starts something in the background lets it ignore Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _ByControlPlane(LoadFileScheduling):
+    """``loadfile``, but files that share control planes of their own stay on one worker: others start none."""
+
+    _TOGETHER = ("tests/cluster/existing/", "tests/cluster/recorder/", "tests/operator/on_control_plane/")
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in self._TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByControlPlane | None:
+    return _ByControlPlane(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,10 +7,10 @@ sizes, long before it becomes a problem.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-import numpy as np
 
 from .run_metrics import Unit, units_of
 from .statistics.slope import line
@@ -132,6 +132,6 @@ def _always_zero(key: str, runs: Sequence[SizedRun]) -> bool:
 
 def _between(points: Sequence[ScalingPoint], smaller: float, larger: float) -> float:
     def height(size: float) -> float:
-        return float(np.mean([math.log(point.figure) for point in points if point.size == size]))
+        return statistics.fmean(math.log(point.figure) for point in points if point.size == size)
 
     return (height(larger) - height(smaller)) / math.log(larger / smaller)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -258,16 +259,19 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
     parameters = variant.pairs_of("--param", wanted.parameters)
     if wanted.quick and not test:
         parameters = {"replicas": _QUICK_REPLICAS, **parameters}
-    names = names if wanted.git else [operator_of(names, test, environment), *names[1:]]
+    windows = _windows(wanted)
+    # pytest is asked for the test once, and only after what can be refused without it.
+    subject = functools.cache(lambda: _found(test, environment, parameters))
+    names = names if wanted.git else [operator_of(names, test, subject), *names[1:]]
     pairing, repository = _pairing(wanted, names, parameters)
     return compare.Wanted(
         pairing=pairing,
-        subject=_found(test, environment, parameters),
+        subject=subject(),
         parts=parts,
         pairs=_pairs(wanted),
         no_early_stop=wanted.no_early_stop,
         sequential=wanted.sequential,
-        windows=_windows(wanted),
+        windows=windows,
         gated=tuple(wanted.gated),
         max_contention=limit_of(wanted.max_contention),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
@@ -342,9 +346,10 @@ def run_sweep(
     names, test = _split(wanted.names)
     if len(names) > 1:
         raise UsageError(f"a sweep is of one operator, not of {' and '.join(names)}", next_step="Name one definition.")
-    operator = operator_of(names, test, environment)
     values = variant.pairs_of("--set", wanted.values)
     parameters = sweep.DEFAULT_SIZES if wanted.is_bare else variant.pairs_of("--param", wanted.parameters)
+    # Which of the values are parameters of the test depends on the operator.
+    operator = operator_of(names, test, lambda: _found(test, environment, {}))
     declared = load(operator).declared
     read = {**parameters, **{name: value for name, value in values.items() if name not in declared}}
     plan = sweep.plan_of(
@@ -420,11 +425,14 @@ def _split(names: Sequence[str]) -> tuple[list[str], str]:
     return others, tests[0] if tests else ""
 
 
-def operator_of(names: Sequence[str], test: str, environment: Environment) -> str:
-    """Return the operator definition: the named one, else that of the test, else the bundled scenario's."""
+def operator_of(names: Sequence[str], test: str, subject: Callable[[], Subject]) -> str:
+    """Return the operator definition: the named one, else that of the test, else the bundled scenario's.
+
+    ``subject`` finds the test; called only where the answer depends on it.
+    """
     if names:
         return names[0]
-    operator = _found(test, environment, {}).operator if test else DEFAULT_OPERATOR
+    operator = subject().operator if test else DEFAULT_OPERATOR
     if operator in ("", NO_OPERATOR):
         raise UsageError(
             f"no operator is named, and {test} runs {'without one' if operator else 'with any'}",

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from ..analysis.comparison import ComparisonPlan, Discarded, Pair, VariantRun
+from ..analysis.comparison_plan import ComparisonPlan, Discarded, Pair, VariantRun
 from ..analysis.result import Scalar
 from ..atomic_write import json_document, read_document, replacing
 from ..cluster import locks

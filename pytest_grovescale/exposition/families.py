@@ -130,7 +130,9 @@ def _label_name(name: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    return '"' + re.sub(r'[\\"\n]', lambda match: _ESCAPES[match[0]], value) + '"'
+    if "\\" in value or '"' in value or "\n" in value:
+        value = re.sub(r'[\\"\n]', lambda match: _ESCAPES[match[0]], value)
+    return f'"{value}"'
 
 
 def unescaped(value: str) -> str:

@@ -12,17 +12,19 @@ import asyncio
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..atomic_write import write_private
-from ..cluster import pki
 from ..errors import DefinitionError, OperatorError
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from .manifests import WEBHOOKS, Manifest, Object, title
 from .placeholders import fill
+
+if TYPE_CHECKING:
+    from ..cluster import pki
 
 
 class ServerCertificate(msgspec.Struct, frozen=True):
@@ -34,6 +36,8 @@ class ServerCertificate(msgspec.Struct, frozen=True):
 
 def issue(address: str) -> ServerCertificate:
     """Return a new CA and a server certificate for an IP address, localhost and 127.0.0.1."""
+    from ..cluster import pki  # most operators have no webhooks, and cryptography takes 50 ms to load
+
     made = pki.create((), service_ip=address)
     return ServerCertificate(made.ca_pem, made.server)
 

@@ -36,7 +36,7 @@ _SHAPES = {
         r"/(?:[^/\s?]+/)*(?:[^/\s?]*\d{2}[^/\s?]*|\d|[0-9a-f-]*\d[0-9a-f-]{8,})(?:/[^\s]*)?(?:\?\S*)?|/[^\s?]+\?\S+"
     ),
     "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
-    "a message about one object": re.compile(r'(?=.{20}).*\S\s.*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
+    "a message about one object": re.compile(r'(?=.{20})(?>.*?\S\s).*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
     "a message with an address": re.compile(r"(?=.{20}).*\s\d{1,3}(?:\.\d{1,3}){3}:\d+.*", re.DOTALL),
     "an ARN": re.compile(r"arn:[\w-]+:\S+:\S+"),
     "a stack trace": re.compile(r".*\bgoroutine \d+ \[.*|.*\.(?:go|py|java|rs):\d+.*", re.DOTALL),
@@ -56,7 +56,8 @@ Ports end at 65535."""
 
 _NUMBERS = re.compile(r"\d+")
 _NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}).*\d.*", re.IGNORECASE)
-_SEPARATED = re.compile(r".*[a-z].*[-_./]\d+", re.IGNORECASE)
+# Not `.*[a-z].*…`: values may be long, and are matched in linear time.
+_SEPARATED = re.compile(r"(?=.*[a-z]).*[-_./]\d+", re.IGNORECASE)
 _NETWORK = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.IGNORECASE)
 
 _MANY_NUMBERS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -14,15 +14,17 @@ from ...kube import subresources
 from ...kube.client import Client
 from ...kube.informer import Change, Followed
 from ...kube.resources import Resource
-from ...operator.handle import Operator
 from ...operator.placeholders import fill
-from ...operator.pods.operator import OperatorPods
 from ...operator.schema import FurtherTarget, InCluster, Served, Service
 from ...procfs import Identity, descendants, ports_of
 from ..followed_pods import PODS, Following
 from ..record_writer import Ledger
 from ..scrape_targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 from .connections import Where
+
+if TYPE_CHECKING:
+    from ...operator.handle import Operator
+    from ...operator.pods.operator import OperatorPods
 
 STARTING_S = 60.0
 """How long after it was first seen a process without any response counts as starting, s."""
@@ -323,8 +325,9 @@ def place_of(operator: Operator) -> AnyPlace | None:
     if metrics is None:
         return None
     # A forwarded port of this host belongs to no process of this host, and never moves.
-    in_pods = isinstance(operator, OperatorPods)
-    return AtUrl(address=metrics) if in_pods else OfProcess(process=operator.process, address=metrics)
+    if _in_pods(operator) is not None:
+        return AtUrl(address=metrics)
+    return OfProcess(process=operator.process, address=metrics)
 
 
 def place_of_further(operator: Operator, target: FurtherTarget) -> AnyPlace:
@@ -364,12 +367,21 @@ def _namespace(operator: Operator, place: InCluster) -> str:
 
 def followed(operator: Operator, served: Served) -> OfFollowed:
     """Return the location of an endpoint that the operator's pods serve."""
-    assert isinstance(operator, OperatorPods)  # no others have such endpoints
+    pods = _in_pods(operator)
+    assert pods is not None  # no others have such endpoints
     return OfFollowed(
-        pods=operator.process,
+        pods=pods.process,
         port=served.number,
         path=served.path,
         scheme=served.scheme,
         via="ip" if served.via == "ip" else "proxy",
         credentials=operator.credentials(served),
     )
+
+
+def _in_pods(operator: Operator) -> OperatorPods | None:
+    """Return it where it runs as pods."""
+    # The recorder locates endpoints, too, but starts no operators: it does without all that this needs.
+    from ...operator.pods.operator import OperatorPods
+
+    return operator if isinstance(operator, OperatorPods) else None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.blocked_workers import workers_of_phase
@@ -204,7 +204,6 @@ def live_dumps(records: Sequence[rec.AnyRecord]) -> list[int]:
     every=st.sampled_from([0.5, 1.0, 5.0, 17.0]),
     seconds=st.sampled_from([8.0, 45.0, 130.0]),
 )
-@settings(deadline=None, max_examples=150)
 def test_the_recorder_sees_live_what_the_analysis_finds(pool: WorkerPool, every: float, seconds: float) -> None:
     records = recording(pool, every=every, seconds=seconds)
     inside = [record for record in records if not (isinstance(record, rec.Scraped) and record.edge.startswith("end:"))]

@@ -284,7 +284,6 @@ def test_swapping_the_variants_inverts_everything(factor: float, noise: float, s
     assert one.p == pytest.approx(two.p)
 
 
-@settings(max_examples=200)
 @given(st.floats(0.8, 1.25), st.floats(0.001, 0.1), st.integers(0, 100))
 @example(1.0, 0.08, 3)
 def test_verdicts_are_what_the_bounds_say(factor: float, noise: float, seed: int) -> None:

@@ -171,16 +171,19 @@ def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:
 
 
 def test_the_operator_is_that_of_the_test_where_none_is_given(folder: Path) -> None:
-    environment = Environment(folder / "reports")
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     named = "import pytest\n@pytest.mark.grovescale(operator='{}')\ndef test_it(scale): pass\n"
     for operator in ("kcm-job", "none"):
         (folder / f"test_{operator}.py").write_text(named.format(operator), encoding="utf-8")
-    assert operator_of((), "", environment) == "reference"
-    assert operator_of(("mine.yaml",), "test_one.py", environment) == "mine.yaml"
-    assert operator_of((), "test_kcm-job.py", environment) == "kcm-job"
+
+    def of(test: str, *names: str) -> str:
+        return operator_of(names, test, lambda: target_test.find(test))
+
+    assert of("") == "reference"
+    assert of("test_one.py", "mine.yaml") == "mine.yaml"
+    assert of("test_kcm-job.py") == "kcm-job"
     with pytest.raises(UsageError, match="no operator is named"):
-        operator_of((), "test_none.py", environment)
+        of("test_none.py")
 
 
 def test_a_context_that_may_be_used_is_noted_for_every_run() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.errors import ExpositionError
@@ -69,19 +69,16 @@ def shuffled(draw: st.DrawFn) -> bytes:
     return b"\n".join(draw(st.lists(st.sampled_from(lines), max_size=30))) + b"\n# EOF\n"
 
 
-@settings(max_examples=300)
 @given(mutated(), st.sampled_from(TYPES))
 def test_a_damaged_answer(body: bytes, content_type: str) -> None:
     check(body, content_type)
 
 
-@settings(max_examples=100)
 @given(shuffled(), st.sampled_from(TYPES))
 def test_lines_in_any_order(body: bytes, content_type: str) -> None:
     check(body, content_type)
 
 
-@settings(max_examples=300)
 @given(st.lists(st.sampled_from(WORDS), max_size=30).map("".join), st.sampled_from(TYPES))
 def test_words_of_the_format_in_any_order(body: str, content_type: str) -> None:
     check(body.encode(), content_type)

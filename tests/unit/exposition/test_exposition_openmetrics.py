@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info, Summary
 from prometheus_client.exposition import generate_latest
@@ -197,7 +197,6 @@ def metric(draw: st.DrawFn, name: str, kind: str, labels: dict[str, str]) -> lis
             ]
 
 
-@settings(max_examples=100)
 @given(expositions())
 def test_any_valid_exposition_is_read_as_prometheus_client_reads_it(body: str) -> None:
     reader = Reader()

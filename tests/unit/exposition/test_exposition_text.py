@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
@@ -71,7 +71,6 @@ def quoted(value: str) -> str:
     return f'"{escaped(value)}"'
 
 
-@settings(max_examples=150)
 @given(texts())
 def test_any_valid_text_is_read_as_prometheus_client_reads_it(body: str) -> None:
     reader = Reader()
@@ -81,7 +80,6 @@ def test_any_valid_text_is_read_as_prometheus_client_reads_it(body: str) -> None
     assert reader.read(body.encode(), "text/plain") == found
 
 
-@settings(max_examples=100)
 @given(texts(utf8=True))
 def test_names_in_quotes_are_read_as_prometheus_client_reads_them(body: str) -> None:
     """Left out are texts that prometheus_client is wrong about.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -27,7 +27,6 @@ def read(written: str) -> Exposition:
     return Reader().read(written.encode(), "text/plain")
 
 
-@settings(max_examples=200)
 @given(EXPOSITIONS)
 def test_what_is_written_reads_back(exposition: Exposition) -> None:
     assert read(text_of(exposition)) == exposition

@@ -121,7 +121,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ACTIONS)
 def test_every_line_once_over_chunks_and_rotations(tmp_path: Path, actions: list[Any]) -> None:
     folder = tmp_path / str(len(list(tmp_path.iterdir())))

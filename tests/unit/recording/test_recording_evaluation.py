@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.errors import RecordingError, UsageError
@@ -153,7 +153,6 @@ class Live:
                 self.add(PhaseStarted(at=self.now, phase="p", timeout_ns=1))
 
 
-@settings(max_examples=300)
 @given(st.lists(CONDITIONS, min_size=1, max_size=3), SCRIPTS)
 def test_live_replayed_and_plain_evaluation_agree(conditions: list[Condition], script: list[Any]) -> None:
     named = {f"m{n}": condition for n, condition in enumerate(conditions)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
@@ -48,7 +48,6 @@ OBJECTS = st.recursive(
 )
 
 
-@settings(max_examples=400)
 @given(st.lists(PATHS, max_size=5), st.dictionaries(NAMES, OBJECTS, max_size=4))
 def test_narrow_decode_equals_generic_lookup(paths: list[tuple[Step, ...]], obj: dict[str, Any]) -> None:
     texts = [written(steps) for steps in paths]

