@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..kube.client import Client
 from . import timeout_diagnosis
 from .audit_log import AuditLog
-from .conditions import Condition, WatchSpec, compile_predicate, watches
+from .conditions import Condition, Count, WatchSpec, compile_predicate, watches
 from .evaluation import count_leaves
 from .process_table import Roster
 from .profiling.captures import Captures
@@ -20,6 +20,12 @@ from .record_writer import Ledger
 from .records import LateObject, MilestoneDeclared, MilestoneMet, PhaseEnded, PhaseStarted
 from .scraping.scrapers import Scrapers
 from .watches import Watches
+
+OPERATOR = "operator"
+"""The target whose series are held against the objects."""
+
+_COUNTED = 6
+"""Objects of a milestone from which on a third of them is a number of its own."""
 
 WATCHES_S = 60.0
 """Time limit for the watches of a phase to become live, s."""
@@ -52,6 +58,8 @@ class Phases:
         self._requests_before = 0
         self._reported: tuple[dict[str, tuple[int, int]], int] = ({}, 0)
         self._reported_at = 0
+        self._shares: dict[str, list[float]] = {}
+        """Milestone of the open phase → numbers of objects at which the operator is scraped, the highest first."""
         self.begun = asyncio.Event()
         """Set when a phase begins: its timers may be due earlier than what the timer task waits for."""
         ledger.on_met = self._met
@@ -92,6 +100,7 @@ class Phases:
         if wanted.profile:
             await self._captures.begin(wanted.phase)
         self._complete = False
+        self._shares = {} if wanted.edges_only else _shares(wanted.milestones)
         self._reported = ({}, 0)
         self._reported_at = self._ledger.now()
         self._open = PhaseStarted(
@@ -143,6 +152,7 @@ class Phases:
     def close(self, wanted: EndPhase) -> None:
         """End the phase with the data available."""
         self._open = None
+        self._shares = {}
         self._ledger.add(
             PhaseEnded(at=self._ledger.now(), phase=wanted.phase, outcome=wanted.outcome, message=wanted.message)
         )
@@ -172,6 +182,23 @@ class Phases:
             self._complete = True
             self._ledger.tell(PhaseComplete(phase=self._open.phase, at=now))
 
+    def counted(self) -> None:
+        """Scrape the operator where a milestone's count has reached a third of its goal, or two.
+
+        A deployment may be over before the next scheduled scrape: series that come with the objects would then have
+        been seen at two numbers of objects only.
+        """
+        if not self._shares or self._open is None:
+            return
+        figures = self._ledger.engine.figures(self._open.phase, self._open.at)
+        for name, numbers in list(self._shares.items()):
+            passed = [number for number in numbers if figures.get(name, (0.0, 0.0))[0] >= number]
+            if passed:
+                self._scrapers.soon(OPERATOR)
+                self._shares[name] = [number for number in numbers if number not in passed]
+                if not self._shares[name]:
+                    del self._shares[name]
+
     def progress(self) -> None:
         """Report the phase's progress if it has changed since the last report."""
         if self._open is None:
@@ -200,6 +227,14 @@ class Phases:
         record = msgspec.structs.replace(found, at=self._ledger.now())
         self._ledger.add(record)
         return record
+
+
+def _shares(milestones: Iterable[tuple[str, Condition]]) -> dict[str, list[float]]:
+    """Return milestone → a third and two thirds of the objects that it counts, of those that count enough."""
+    counts = {
+        name: condition.n for name, condition in milestones if isinstance(condition, Count) and not condition.name
+    }
+    return {name: [n * 2 / 3, n / 3] for name, n in counts.items() if n >= _COUNTED}
 
 
 def _check(name: str, condition: Condition) -> None:

@@ -27,7 +27,18 @@ from .profiling.profiler_endpoint import at_leader
 from .profiling.stacks import BlockedWorkers
 from .protocol import Answer, RecorderConfig
 from .record_writer import Ledger, RecorderClock
-from .records import AnyRecord, CheckDeclared, ClockStep, Closed, Incident, LateObject, Lines, Mark, TestEnded
+from .records import (
+    AnyRecord,
+    CheckDeclared,
+    ClockStep,
+    Closed,
+    Incident,
+    LateObject,
+    Lines,
+    Mark,
+    ObjectSeen,
+    TestEnded,
+)
 from .scraping.scrapers import Scrapers
 from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
@@ -222,6 +233,8 @@ class Session:
     def _on_record(self, record: AnyRecord) -> None:
         self.blocked.feed(record)
         self.probes.feed(record)
+        if isinstance(record, ObjectSeen):
+            self.phases.counted()
 
     def _report_stalls(self) -> None:
         """Journal the stalls that continue: the open phase is about to be judged."""

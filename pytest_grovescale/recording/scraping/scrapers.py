@@ -97,6 +97,11 @@ class Scrapers:
         if name in self._targets:
             await self._targets[name].scrape()
 
+    def soon(self, name: str) -> None:
+        """Scrape a target now, where it has a schedule that runs."""
+        if self._running and name in self._targets:
+            self._targets[name].soon()
+
     async def close(self) -> None:
         """End all loops and close all connections."""
         self._running = False

@@ -180,6 +180,7 @@ class Target:
         self._reported = ""
         """The error journaled since it last answered."""
         self._removed = False
+        self._soon = asyncio.Event()
 
     def move(self, finder: Finder, *, interval: float) -> None:
         """Scrape it at another location from the next time on; its history continues."""
@@ -214,12 +215,19 @@ class Target:
         after = loop.time() + (self._interval / 2 if rest else 0.0)
         while True:
             moment = due(after, self._interval, shift)
-            await asyncio.sleep(moment - loop.time())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(moment):
+                    await self._soon.wait()
+            early = self._soon.is_set()
+            self._soon.clear()
             await self.scrape()
             # Missed times are skipped: a slow target is scraped less often, not ever later. A timer may fire a little
-            # early: half
-            # an interval later, the next time is surely another one.
-            after = max(loop.time(), moment + self._interval / 2)
+            # early: half an interval later, the next time is surely another one.
+            after = max(loop.time(), 0.0 if early else moment + self._interval / 2)
+
+    def soon(self) -> None:
+        """Scrape it now, where it has a schedule, and then at its next time."""
+        self._soon.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         # A bug here must not look like a target without changes.

@@ -74,6 +74,21 @@ def test_an_answer_that_takes_long_to_read_was_an_answer(tmp_path: Path, monkeyp
     assert not room.records(SourceFailed)
 
 
+def test_one_that_is_wanted_soon_is_scraped_before_its_time_and_only_where_it_has_a_schedule(tmp_path: Path) -> None:
+    async def run() -> Room:
+        async with serving() as endpoint:
+            targets = [endpoint.target(name, reply(f"{name} 1\n")) for name in "ab"]
+            async with scraping(tmp_path, *targets, interval=3600) as room:
+                room.scrapers.soon("a")
+                room.scrapers.run()
+                for count in (1, 2):
+                    room.scrapers.soon("a")
+                    await until(lambda count=count: len(room.scrapes("a")) == count)  # type: ignore[misc]
+        return room
+
+    assert not asyncio.run(run()).scrapes("b")
+
+
 def test_one_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     async def run() -> Room:
         async with serving() as endpoint:
