@@ -116,6 +116,10 @@ class WatchStory:
     objects: dict[tuple[str, str], list[rec.ObjectSeen]] = field(default_factory=lambda: defaultdict(list))
     """(namespace, name) → its events in order."""
 
+    def complete_since(self, at: int) -> bool:
+        """Return whether it shows all objects from a moment on, and has no gap."""
+        return self.live is not None and self.live.at <= at and not self.gaps
+
 
 class Owned(NamedTuple):
     """One object and its owner, as a watch showed them last."""

@@ -187,6 +187,8 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     owner: str | None = None
     """UID of the owner that controls it, else of its first owner; empty without one. None: as in the event before, or,
     in recordings made before this field, unknown."""
+    owner_kind: str = ""
+    """Kind of that owner in lower case, with its group: ``podcliqueset.grove.io``; where ``owner`` has a UID."""
     finalizers: list[str] | None = None
     """None: as in the event before; see `owner`."""
     controlled: bool | None = None

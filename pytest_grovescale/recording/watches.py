@@ -63,6 +63,7 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
     fields: dict[str, Any]
     owner: str
+    owner_kind: str
     controlled: bool
     finalizers: list[str]
     facts: Facts | None
@@ -243,7 +244,8 @@ class Watch:
             uid=uid,
             resource_version=values.get("metadata.resourceVersion", ""),
             fields={path: redaction.value(values[path], path) for path in self.spec.fields if path in values},
-            owner=_owner(owners),
+            owner=str(_owner(owners).get("uid", "")),
+            owner_kind=_kind_of(_owner(owners)),
             controlled=any(owner.get("controller") for owner in owners),
             finalizers=values.get("metadata.finalizers") or [],
             facts=self._comparer.facts((namespace, name), uid, data) if self._comparer is not None else None,
@@ -302,6 +304,7 @@ class Watch:
         before = self._known.pop(key, None)
         if before is not None and before.uid != seen.uid:
             before = None
+        same_owner = before is not None and before.owner == seen.owner
         facts = seen.facts
         if change != "deleted":
             self._known[key] = seen
@@ -320,7 +323,8 @@ class Watch:
                 initial=initial,
                 fields=seen.fields,
                 # They hardly ever change: repeated, they would be a fifth of the journal.
-                owner=None if before is not None and before.owner == seen.owner else seen.owner,
+                owner=None if same_owner else seen.owner,
+                owner_kind="" if same_owner else seen.owner_kind,
                 finalizers=None if before is not None and before.finalizers == seen.finalizers else seen.finalizers,
                 controlled=None if before is not None and before.controlled == seen.controlled else seen.controlled,
                 difference=facts.difference if facts is not None else None,
@@ -362,10 +366,15 @@ class Watch:
         return delay
 
 
-def _owner(references: list[dict[str, Any]]) -> str:
-    """Return the UID of the owner that controls an object, else of its first one; empty without owners."""
+def _owner(references: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the reference to the owner that controls an object, else the first one; empty without owners."""
     controllers = (reference for reference in references if reference.get("controller"))
-    return str(next(controllers, references[0] if references else {}).get("uid", ""))
+    return next(controllers, references[0] if references else {})
+
+
+def _kind_of(reference: dict[str, Any]) -> str:
+    kind, (group, slash, _) = str(reference.get("kind", "")), str(reference.get("apiVersion", "")).partition("/")
+    return f"{kind}.{group}".lower() if slash else kind.lower()
 
 
 async def _next(events: AsyncIterator[WatchEvent]) -> WatchEvent | None:

@@ -24,7 +24,8 @@ ID = "churn"
 _LEAST = 5
 _SHARE = 0.1
 _SHOWN = 3
-_COLLECTOR = "generic-garbage-collector"
+_COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
+"""Ends of the names of who collects garbage."""
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -37,7 +38,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
-        by_collector = [life for life in gone if _COLLECTOR in deleters.get((resource, life.name), "")]
+        by_collector = [
+            life for life in gone if seen.role(deleters.get((resource, life.name), "")).endswith(_COLLECTOR)
+        ]
         by_operator = [life for life in gone if deleters.get((resource, life.name), seen.operator) == seen.operator]
         for found, collected in ((by_collector, True), (by_operator, False)):
             if len(found) < _LEAST or len(found) < _SHARE * len(own):

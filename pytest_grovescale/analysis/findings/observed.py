@@ -104,6 +104,11 @@ class Life(NamedTuple):
         return any("metadata.deletionTimestamp" in event.fields for event in self.events)
 
     @property
+    def owner_kind(self) -> str:
+        """The kind of its owner in lower case, with its group; empty where the recording does not say."""
+        return next((event.owner_kind for event in reversed(self.events) if event.owner_kind), "")
+
+    @property
     def controlled(self) -> bool | None:
         """Whether one of its owners is its controller; None where the recording does not say."""
         return next((event.controlled for event in reversed(self.events) if event.controlled is not None), None)

@@ -5,13 +5,15 @@ An owner in another namespace counts as absent, and the garbage collector delete
 controller of it counts as unmanaged: `kubectl drain` refuses it, a PodDisruptionBudget does not count it, and the
 cluster autoscaler does not remove its node.
 
-No false alarm: only pods need a controller; owners are judged where both were watched.
+No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
+was never seen only where all objects of its kind were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ..audit_times import namespace_of
 from ..result import Finding
 from .observed import Life, Observed
 
@@ -22,7 +24,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for pods without a controller, and for each kind with owners in another namespace."""
     if not seen.operator:
         return
-    places = {life.uid: life.namespace for lives in seen.lives.values() for life in lives}
+    known = {life.uid: life for lives in seen.lives.values() for life in lives}
+    places = {uid: life.namespace for uid, life in known.items()}
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.owner and seen.made_by_operator(life)]
         apart = [life for life in own if places.get(life.owner or "", "") not in ("", life.namespace)]
@@ -30,9 +33,35 @@ def findings(seen: Observed) -> Iterator[Finding]:
             yield _finding(
                 apart, f"{len(apart):,} {resource} have an owner in another namespace, which counts as absent"
             )
+        lost = [life for life in own if _owner_is_absent(seen, life, known)]
+        if lost:
+            why = "have an owner that did not exist when they were made: the garbage collector deletes them"
+            yield _finding(lost, f"{len(lost):,} {resource} {why}")
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
             yield _finding(loose, f"{len(loose):,} pods have an owner, but no controller")
+
+
+def _owner_is_absent(seen: Observed, life: Life, known: Mapping[str, Life]) -> bool:
+    """Return whether the UID of an object's owner was that of no object when the object was made."""
+    first, owner = life.events[0], known.get(life.owner or "")
+    if first.initial or first.at < seen.begin:
+        return False
+    if owner is not None:
+        gone = owner.gone_at()
+        return gone is not None and gone < first.at
+    return any(
+        story.complete_since(first.at) and _is_of(life.owner_kind, story.opened.spec.resource)
+        for story in seen.stories
+        if namespace_of(story.opened.spec) in ("", life.namespace)
+    )
+
+
+def _is_of(kind: str, resource: str) -> bool:
+    """Return whether a kind is that of a resource: ``podclique.grove.io`` of ``podcliques.grove.io``."""
+    plural, _, group = resource.partition(".")
+    singular, _, of = kind.partition(".")
+    return group == of and plural in (singular, f"{singular}s", f"{singular}es", f"{singular[:-1]}ies")
 
 
 def _finding(lives: list[Life], text: str) -> Finding:

@@ -2,13 +2,18 @@
 
     equation  = side ("==" | "<=" | ">=") side
     side      = term (("+" | "-") term)*
-    term      = number | "sum" [by] "(" counted ")" [by]
+    term      = number | "sum" [by] "(" counted ")" [by] | "objects" "(" kind ("," state)* ")"
     counted   = selector | "increase" "(" selector ")"
     by        = "by" "(" label ("," label)* ")"
+    state     = "ready" "=" ("True" | "False") | "phase" "=" value | "condition" "=" value
 
 A part of PromQL, with its words in its meaning, but for one: ``increase`` has no window, it is what a counter grew by
 since the recording's first scrape. All sums of an equation have the same ``by``, so that each group on the left has
 its counterpart on the right.
+
+``objects("pods", ready=True)`` is the number of objects that the recorder's watches showed at the scrape: of a kind by
+its plural, with its group or without; ``condition="Available"`` is short for ``condition="Available=True"``. Scrapes
+shortly before or after a change of such an object are left out.
 """
 
 from __future__ import annotations
@@ -18,8 +23,10 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, cast
 
 from ...exposition.families import family_of, parse
+from ...suggestions import with_all
 from .counters import counts, increases
 from .history import TargetHistory
+from .object_states import ObjectStates, Wanted
 from .selectors import Reader, Selector, read_selector
 
 Sign = Literal[1, -1]
@@ -31,6 +38,9 @@ _RELATIONS: tuple[Relation, ...] = ("==", "<=", ">=")
 Group = tuple[str, ...]
 
 Groups = dict[Group, float]
+
+_STATES = ("ready", "phase", "condition")
+"""What objects can be asked for."""
 
 _ROUNDING = 1e-9
 """Relative difference of sums of seconds that the order of additions may cause."""
@@ -46,11 +56,21 @@ class Sum(NamedTuple):
         return f"sum(increase({self.selector}))" if self.increase else f"sum({self.selector})"
 
 
+class Objects(NamedTuple):
+    """The number of objects of a kind, all or those in some states."""
+
+    wanted: Wanted
+
+    def __str__(self) -> str:
+        states = [f"{state}" for state in self.wanted.states] + [f"no {state}" for state in self.wanted.absent]
+        return f"objects({', '.join([self.wanted.kind, *states])})"
+
+
 class Term(NamedTuple):
-    """A sum, or a number, that is added to a side or subtracted."""
+    """A sum, a number of objects, or a number, that is added to a side or subtracted."""
 
     sign: Sign
-    value: Sum | float
+    value: Sum | Objects | float
 
 
 class Equation(NamedTuple):
@@ -66,6 +86,11 @@ class Equation(NamedTuple):
     def sums(self) -> tuple[Sum, ...]:
         """All sums on both sides, in their order."""
         return tuple(term.value for term in (*self.left, *self.right) if isinstance(term.value, Sum))
+
+    @property
+    def objects(self) -> tuple[Objects, ...]:
+        """All numbers of objects on both sides."""
+        return tuple(term.value for term in (*self.left, *self.right) if isinstance(term.value, Objects))
 
 
 class Balance(NamedTuple):
@@ -98,6 +123,12 @@ def equation(text: str) -> Equation:
     if not by:
         reader.wrong("there is no sum of series in it", at=0, next_step="Write sum(name) for a metric's series.")
     labels = by[0][0]
+    if labels and any(isinstance(term.value, Objects) for term in (*left, *right)):
+        reader.wrong(
+            "objects(…) has no labels, and cannot be compared with a sum by labels",
+            at=by[0][1],
+            next_step="Select the series by their labels, and write one equation for each.",
+        )
     for other, at in by:
         if set(other) != set(labels):
             reader.wrong(
@@ -119,8 +150,12 @@ def _term(reader: Reader, sign: Sign, by: list[tuple[tuple[str, ...], int]]) -> 
     if number := reader.take("number"):
         return Term(sign, float(number.text))
     at = reader.next.at
+    if reader.take("name", "objects") is not None:
+        return Term(sign, Objects(_objects(reader)))
     if reader.take("name", "sum") is None:
-        reader.wrong("expected `sum(…)` or a number", next_step="Write sum(name), also for a single series.")
+        reader.wrong(
+            'expected `sum(…)`, `objects("…")` or a number', next_step="Write sum(name), also for a single series."
+        )
     labels = _by(reader)
     reader.need("sign", "`(`", "(")
     counted = _counted(reader)
@@ -129,6 +164,34 @@ def _term(reader: Reader, sign: Sign, by: list[tuple[tuple[str, ...], int]]) -> 
         labels = _by(reader)
     by.append((labels, at))
     return Term(sign, counted)
+
+
+def _objects(reader: Reader) -> Wanted:
+    reader.need("sign", "`(`", "(")
+    kind = _text(reader, 'a kind in quotes, as "pods"')
+    states: list[str] = []
+    absent: list[str] = []
+    while reader.take("sign", ","):
+        name = reader.need("name", "ready, phase or condition")
+        if name.text not in _STATES:
+            reader.wrong(
+                f"objects have no {name.text!r}", at=name.at, next_step=with_all(name.text, _STATES, what="There are")
+            )
+        reader.need("sign", "`=`", "=")
+        if name.text == "ready":
+            truth = reader.need("name", "`True` or `False`", "True", "False").text
+            (states if truth == "True" else absent).append("condition Ready=True")
+        elif name.text == "phase":
+            states.append(f"phase {_text(reader, 'a phase in quotes')}")
+        else:
+            condition = _text(reader, "a condition in quotes")
+            states.append(f"condition {condition if '=' in condition else condition + '=True'}")
+    reader.need("sign", "`,` or `)`", ")")
+    return Wanted(kind, tuple(states), tuple(absent))
+
+
+def _text(reader: Reader, what: str) -> str:
+    return reader.need("text", what).text[1:-1]
 
 
 def _counted(reader: Reader) -> Sum:
@@ -166,10 +229,23 @@ class _Column(NamedTuple):
     why: str
 
 
-def balances(equation: Equation, target: TargetHistory) -> Iterator[Balance | Unknown]:
-    """Yield both sides of an equation for every group at every scrape, or why a side could not be computed."""
-    columns = {one: _column(target, one, equation.by) for one in equation.sums}
+_Columns = dict[Sum | Objects, _Column]
+
+
+def balances(
+    equation: Equation, target: TargetHistory, objects: ObjectStates | None = None
+) -> Iterator[Balance | Unknown]:
+    """Yield both sides of an equation for every group at every scrape, or why a side could not be computed.
+
+    ``objects``: what the recording shows of objects; without it, equations with numbers of objects are unknown.
+    """
+    columns: _Columns = {one: _column(target, one, equation.by) for one in equation.sums}
+    columns |= {one: _objects_column(target, one, objects) for one in equation.objects}
+    moving = objects is not None and bool(equation.objects)
     for scrape in range(len(target.moments)):
+        at = target.moments[scrape].at
+        if moving and not all(objects.still(one.wanted.kind, at) for one in equation.objects if objects is not None):
+            continue
         unknown = next((c.why for c in columns.values() if c.groups[scrape] is None), "")
         if unknown:
             yield Unknown(scrape, unknown)
@@ -180,7 +256,16 @@ def balances(equation: Equation, target: TargetHistory) -> Iterator[Balance | Un
             yield _balance(equation, columns, scrape, group)
 
 
-def _balance(equation: Equation, columns: dict[Sum, _Column], scrape: int, group: Group) -> Balance | Unknown:
+def _objects_column(target: TargetHistory, one: Objects, objects: ObjectStates | None) -> _Column:
+    kind = one.wanted.kind
+    if objects is None or not objects.resource(kind):
+        known = [] if objects is None else objects.kinds()
+        why = f"no watch of the recording shows {kind}"
+        return _Column([None] * len(target.moments), None, f"{why}. {with_all(kind, known, what='It shows')}".strip())
+    return _Column([{(): float(objects.count(one.wanted, moment.at))} for moment in target.moments], None, "")
+
+
+def _balance(equation: Equation, columns: _Columns, scrape: int, group: Group) -> Balance | Unknown:
     sides = [_value_of_side(terms, columns, scrape, group) for terms in (equation.left, equation.right)]
     for side in sides:
         if isinstance(side, str):
@@ -191,7 +276,7 @@ def _balance(equation: Equation, columns: dict[Sum, _Column], scrape: int, group
     return Balance(scrape, group, left, right, 0.0 if math.isclose(left, right, rel_tol=_ROUNDING) else apart)
 
 
-def _value_of_side(terms: tuple[Term, ...], columns: dict[Sum, _Column], scrape: int, group: Group) -> float | str:
+def _value_of_side(terms: tuple[Term, ...], columns: _Columns, scrape: int, group: Group) -> float | str:
     """Return a side's value, or why it has none."""
     total = 0.0
     for sign, value in terms:

@@ -15,6 +15,7 @@ from ...recording import journal
 from ...recording import records as rec
 from ...recording.worker_history import WorkerHistory
 from ..result import OPERATOR, TestResult
+from .object_states import ObjectStates
 from .snapshot import Surface
 from .test_leakage import Tracking
 
@@ -257,6 +258,7 @@ class MetricsHistory:
         self.targets: dict[str, TargetHistory] = {}
         self.workers = WorkerHistory()
         self.objects = ObjectsSeen()
+        self.states = ObjectStates()
         self.tracking = Tracking()
         self._phase = ""
 
@@ -264,6 +266,7 @@ class MetricsHistory:
         """Take in the next record."""
         self.workers.feed(record)
         self.objects.feed(record)
+        self.states.feed(record)
         self.tracking.feed(record)
         match record:
             case rec.PhaseStarted():

@@ -32,6 +32,8 @@ class _Positional(TargetCheck, frozen=True):
 class Invariant(_Positional, tag="invariant", frozen=True, kw_only=True):
     """An equation or inequality between sums of series: ``sum(a) == sum(b)``, ``sum(a) <= sum(b{code="409"})``.
 
+    Or numbers of objects: ``sum(op_pods{phase="ready"}) == objects("pods", ready=True)``.
+
     `analysis.metrics.equations` describes its language. At rest is a scrape at which no worker works and no key waits,
     by the endpoint's own gauges; where it serves none, a scrape at a phase's edge. Where a metric was never served, or
     the target never scraped at rest (unless ``running`` is a number), it is inconclusive.
@@ -62,7 +64,7 @@ class Invariant(_Positional, tag="invariant", frozen=True, kw_only=True):
         running = _while_running(self, stated, target)
         judged: list[_Judged] = []
         unknown: list[Unknown] = []
-        for state in balances(stated, target):
+        for state in balances(stated, target, run.metrics().states):
             allowed = self.tolerance if state.scrape in at_rest else running(state)
             if allowed is None:
                 continue
@@ -102,7 +104,12 @@ def _while_running(
     if not isinstance(check.running, str):
         fixed = check.running
         return lambda _: fixed
-    if check.running == "off" or not all(_counts_events(one.selector.name, target) for one in stated.sums):
+    # Objects change while work is under way, and the operator learns of it a while later.
+    if (
+        check.running == "off"
+        or stated.objects
+        or not all(_counts_events(one.selector.name, target) for one in stated.sums)
+    ):
         return lambda _: None
     limits: dict[str, list[float]] = {}
 

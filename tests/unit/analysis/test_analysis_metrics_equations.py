@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.metrics.equations import Equation, Sum, Term, equation
+from pytest_grovescale.analysis.metrics.equations import Equation, Objects, Sum, Term, equation
+from pytest_grovescale.analysis.metrics.object_states import ObjectStates, Wanted
 from pytest_grovescale.analysis.metrics.selectors import ExpressionError, Matcher, Selector, selector
 from pytest_grovescale.exposition.families import text
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
 
 
 def test_sums_signs_and_numbers() -> None:
@@ -22,6 +27,38 @@ def test_sums_signs_and_numbers() -> None:
         relation="==",
         right=(Term(1, Sum(Selector("c_total"), increase=True)),),
     )
+
+
+def test_numbers_of_objects() -> None:
+    stated = equation(
+        'sum(a) == objects("pods", ready=True, phase="Running") + objects("x.a.io", condition="Done=False")'
+    )
+    assert stated.objects == (
+        Objects(Wanted("pods", ("condition Ready=True", "phase Running"))),
+        Objects(Wanted("x.a.io", ("condition Done=False",))),
+    )
+
+
+def test_objects_are_counted_as_the_watches_showed_them() -> None:
+    states = ObjectStates()
+    spec = WatchSpec(resource="cliques.a.io", path="/c")
+    states.feed(rec.WatchOpened(at=0, watch="w", spec=spec, mode="stream"))
+    ready = "status.conditions[type=Ready].status"
+
+    def event(at: int, name: str, change: Any, **parts: Any) -> None:
+        states.feed(rec.ObjectSeen(at=at * 10**9, watch="w", change=change, name=name, **parts))
+
+    event(1, "a", "added", fields={ready: "False"}, numbers={"status.phase": "New"})
+    event(2, "b", "added", fields={ready: "True"})
+    event(5, "a", "modified", fields={ready: "True"})
+    event(9, "b", "deleted")
+    asked = [Wanted("cliques"), Wanted("cliques.a.io", ("condition Ready=True",)), Wanted("cliques", ("phase New",))]
+    asked.append(Wanted("cliques", absent=("condition Ready=True",)))
+    counts = [[states.count(one, at * 10**9) for one in asked] for at in (0, 1, 3, 6, 10)]
+    assert counts == [[0, 0, 0, 0], [1, 0, 1, 1], [2, 1, 1, 1], [2, 2, 1, 0], [1, 1, 1, 0]]
+    assert not states.still("cliques", 4 * 10**9)
+    assert states.still("cliques", 7 * 10**9)
+    assert states.resource("pods") == ""
 
 
 @pytest.mark.parametrize(
@@ -39,10 +76,10 @@ def test_by_may_stand_before_or_behind_as_in_promql(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "at", "problem"),
     [
-        ("", 0, r"`sum\(…\)` or a number"),
+        ("", 0, r"`sum\(…\)`, `objects"),
         ("sum(a)", 6, "`==`"),
         ("sum(a) = sum(b)", 7, "`==`"),
-        ("sum(a) == b", 10, r"`sum\(…\)` or a number"),
+        ("sum(a) == b", 10, r"`sum\(…\)`, `objects"),
         ("sum(a) == sum(b", 15, r"`\)`"),
         ("sum(a) == sum(b) sum(c)", 17, "the end"),
         ("sum(rate(a[5m])) == 0", 8, r"`\)`"),
@@ -54,6 +91,10 @@ def test_by_may_stand_before_or_behind_as_in_promql(written: str) -> None:
         ("sum(a{x:y='1'}) == 0", 6, "not a label name"),
         ("sum(a) == $", 10, "unexpected"),
         ("1 <= 2", 0, "no sum"),
+        ("sum(a) == objects(pods)", 18, "a kind in quotes"),
+        ('sum(a) == objects("pods", redy=True)', 26, "objects have no 'redy'"),
+        ('sum(a) == objects("pods", ready="yes")', 32, "`True` or `False`"),
+        ('sum(a) by (x) == objects("pods")', 0, "has no labels"),
     ],
 )
 def test_what_is_no_equation_is_refused_at_its_place(

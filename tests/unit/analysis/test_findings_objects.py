@@ -12,7 +12,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, Simulation
-from .test_findings import DELETED, DEPLOYED, EDGES, IDLE, N, found, ids, made, poll, scrape, seen, settled
+from .test_findings import DELETED, DEPLOYED, EDGES, IDLE, SERVICES, N, found, ids, made, poll, scrape, seen, settled
 
 CLIQUES = WatchSpec(resource="cliques.a.io", path="/apis/a.io/v1/namespaces/t/cliques")
 LEASES = WatchSpec(
@@ -260,6 +260,20 @@ def test_pods_without_a_controller_and_owners_elsewhere() -> None:
         if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[CLIQUES]:
             sim.items[index] = at, order, msgspec.structs.replace(record, namespace="elsewhere")
     assert "ownership" in ids(sim)
+
+
+@pytest.mark.parametrize(("kind", "owner", "wrong"), [
+    ("clique.a.io", "uid-none", True), ("clique.a.io", "uid-c", False), ("deployment.apps", "uid-none", False)
+])  # fmt: skip
+def test_an_owner_that_does_not_exist(kind: str, owner: str, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 120)
+    sim.watch(SERVICES, 8)
+    sim.request(200, verb="create", resource="services", namespace="t", name="s", code=201)
+    seen(sim, "s", 210, "added", owner=owner, owner_kind=kind)
+    seen(sim, "s", DELETED - 500, "deleted")
+    gone(sim)
+    assert ids(sim) == ({"ownership"} if wrong else set())
 
 
 def test_restarts_that_nobody_asked_for() -> None:

@@ -71,6 +71,13 @@ class ScrapedRun:
         spec = WatchSpec(resource="pods", path=f"/api/v1/namespaces/{namespace}/pods")
         self.records.append(rec.WatchOpened(at=self._at(), watch="w0", spec=spec, mode="stream"))
 
+    def pods_seen(self, count: int) -> None:
+        """All pods of the namespace are watched, and there are so many."""
+        self.watch("t")
+        for number in range(count):
+            self.records.append(rec.ObjectSeen(at=self._at(), watch="w0", change="added", name=f"pod-{number}"))
+        self._at()
+
     def scrape(
         self,
         samples: Mapping[str, float],

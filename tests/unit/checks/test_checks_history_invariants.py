@@ -235,3 +235,15 @@ def sent(*, conflicts: float, refused: float | None) -> dict[str, float]:
     if refused is not None:
         served[f'{SENT}{{code="409",host="h",method="PATCH"}}'] = refused
     return served | controllers(OWN_CONFLICTS, {"a": conflicts}, target_kind="PodClique")
+
+
+def test_a_gauge_is_held_against_the_objects_that_the_watches_showed(snapshot: SnapshotAssertion) -> None:
+    run = ScrapedRun()
+    run.scrape({"op_pods": 0}, edge="start:deploy")
+    run.pods_seen(3)
+    run.scrape({"op_pods": 2}, edge="end:deploy")
+    verdict, text = run.judged(Invariant('sum(op_pods) == objects("pods")'))
+    assert verdict == "fail"
+    assert text == snapshot
+    assert run.judged(Invariant('sum(op_pods) == objects("pods") - 1', tolerance=1))[0] == "pass"
+    assert run.judged(Invariant('sum(op_pods) == objects("pod")'))[0] == "inconclusive"
