@@ -10,7 +10,7 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.controller_result import IdleWindow
 
 from .simulated import Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, found, poll, scrape, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, found, made, poll, scrape, seen, settled
 
 RECONCILES = "controller_runtime_reconcile_total"
 
@@ -112,5 +112,11 @@ def test_reconciles_that_grow_faster_than_the_objects(square: bool, wrong: bool)
 def test_reconciles_of_objects_that_are_gone() -> None:
     sim = settled(5)
     end = DELETED - 20
+    # An owned object that goes late wakes its owner, which is gone: no defect.
+    late = settled(5)
+    made(late, "svc-0", 300, owner="uid-pcs")
+    seen(late, "svc-0", end - 150, "deleted")
+    reconciled(late, {end - 1500: 10, end - 200: 40})
+    assert not any("went on reconciling" in one.text for one in found(late))
     reconciled(sim, {end - 1500: 10, end - 200: 40})
     assert any("went on reconciling" in one.text for one in found(sim))
