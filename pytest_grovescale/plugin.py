@@ -48,6 +48,7 @@ _DRIVER = "GROVESCALE_DRIVER_FD"
 _FIXTURES = {"scale", "grovescale_api_client", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
     "cluster": str,
+    "faults": bool,
     "kubernetes": str,
     "nodes": int,
     "operator": str,
@@ -66,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "grovescale(cluster, kubernetes, nodes, operator, values, start, profile, prometheus): "
+        "grovescale(cluster, kubernetes, nodes, operator, values, start, profile, prometheus, faults): "
         "a scale test, and what it needs other than the run's defaults; runs with --grovescale",
     )
     config.addinivalue_line(
@@ -229,7 +230,7 @@ def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
             near = did_you_mean(name, _MARKER_ARGUMENTS)
             hint = f"{near[:1].lower()}{near[1:]} " if near else ""
             raise pytest.UsageError(f"{where} has no argument {name!r}; {hint}it has {', '.join(_MARKER_ARGUMENTS)}")
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
             raise pytest.UsageError(f"{where}({name}={value!r}): not of type {wanted.__name__}")
     if marker.kwargs.get("nodes", 1) < 1:
         raise pytest.UsageError(f"{where}(nodes={marker.kwargs['nodes']}): at least one node is needed")

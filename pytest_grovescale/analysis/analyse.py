@@ -14,6 +14,7 @@ from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
 from ..recording.records import AnyRecord, Closed, CpuRead, Lines, Mark
+from .api_faults import ApiFaults, faults_of_phase
 from .api_requests import Traffic, api_rows, client_requests_of_phase, triggers_of
 from .audit_times import WriteLog
 from .blocked_workers import read_dump, stack_groups, workers_of_phase
@@ -98,7 +99,8 @@ def result_of(contents: Contents, *, recording: str = "") -> TestResult:
     traffic = Traffic(contents)
     log = WriteLog(contents.requests, contents.clock) if opened.audited else None
     happened = incidents_of(contents)
-    phases = tuple(phase_result(contents, phase, traffic, log, happened) for phase in contents.phases)
+    faults = ApiFaults(contents)
+    phases = tuple(phase_result(contents, phase, traffic, log, happened, faults) for phase in contents.phases)
     objects, resource = _largest_count(contents)
     ended, message = ended_as(contents.ended)
     outcome = _outcome([phase.outcome for phase in phases], contents.closed)
@@ -282,9 +284,14 @@ def _largest_count(contents: Contents) -> tuple[int | None, str]:
 
 
 def phase_result(
-    contents: Contents, phase: PhaseSpan, traffic: Traffic, log: WriteLog | None, happened: Sequence[Happened]
+    contents: Contents,
+    phase: PhaseSpan,
+    traffic: Traffic,
+    log: WriteLog | None,
+    happened: Sequence[Happened],
+    faults: ApiFaults,
 ) -> PhaseResult:
-    """Return everything that was measured in one phase. ``happened``: the incidents of the whole recording."""
+    """Return everything that was measured in one phase. ``happened``, ``faults``: those of the whole recording."""
     end = contents.end_of(phase)
     cpu, missing = cpu_of_phase(contents, phase)
     reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
@@ -338,6 +345,7 @@ def phase_result(
         marks=marks_of_phase(contents, phase),
         incidents=incidents_of_phase(contents, phase, happened),
         disruptions=disruptions_of_phase(contents, phase, milestones, hole=hole),
+        faults=faults_of_phase(contents, phase, milestones, faults, logged=not hole),
         profiled=contents.opened.profiled,
         profiles=profiles,
         bottlenecks=bottlenecks.rows,

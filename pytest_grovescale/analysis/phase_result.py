@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from ..recording.records import IncidentKind, ObjectRef, ProfileKind
+from ..recording.records import FaultKind, IncidentKind, ObjectRef, ProfileKind
 from .controller_result import ReconcileRow, Saturation, WorkerRow
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted", "unfinished"]
@@ -165,6 +165,49 @@ class IncidentResult(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     after_s: float
     """Seconds from the phase's start until it was noticed."""
+
+
+class FaultRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Faults of one kind that requests of one verb and resource met."""
+
+    kind: FaultKind
+    verb: str
+    resource: str
+    """With group and subresource, as in `ApiRow`."""
+    count: int
+
+
+class FaultsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Faults between the operator and the API server in one phase, as ``scale.faults`` asks for, and what followed.
+
+    What followed is None where no audit log covers the phase.
+    """
+
+    settings: tuple[str, ...]
+    """What was in force, in order: ``conflict=0.02, latency=20ms, seed=1``."""
+    seconds: float
+    """How long, of the phase."""
+    rows: tuple[FaultRow, ...] = ()
+    repeated: int | None = None
+    """Requests that met a fault and were made again; of those that name an object."""
+    not_repeated: int | None = None
+    delay_p50_s: float | None = None
+    """Median delay from a fault to the repetition; None also where nothing was repeated."""
+    delay_max_s: float | None = None
+    waits_asked: int = 0
+    """Answers with a Retry-After, to requests that name an object."""
+    waits_ignored: int | None = None
+    """Those of them that were repeated earlier."""
+    watches_cut: int = 0
+    watches_reopened: int | None = None
+    recovery_s: float | None = None
+    """From the last fault until all milestones were met; in a phase without any, until the operator's last request.
+    None where no fault happened, or it did not recover."""
+
+    @property
+    def total(self) -> int:
+        """All faults; added latency is none."""
+        return sum(row.count for row in self.rows)
 
 
 DisruptionKind = Literal["component-restart", "component-exit", "stall", "busy-recorder", "watch-gap", "audit-gap"]
@@ -364,6 +407,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     incidents: tuple[IncidentResult, ...] = ()
     disruptions: tuple[Disruption, ...] = ()
     """In the order in which they began."""
+    faults: FaultsResult | None = None
+    """Faults between the operator and the API server; None where none were in force."""
     profiled: bool = False
     """As of its test: CPU budgets are not judged."""
     profiles: tuple[ProfileResult, ...] = ()

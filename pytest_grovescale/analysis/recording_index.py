@@ -144,6 +144,7 @@ class Contents:
         self.owned: dict[str, Owned] = {}
         """UID → object, of those whose owner the recording knows, or that have none."""
         self.requests: list[rec.Request] = []
+        self.faults: list[rec.FaultInjected] = []
         self.failures: list[rec.SourceFailed] = []
         self.reads: dict[str, list[rec.CpuRead]] = defaultdict(list)
         self.machine_reads: list[rec.MachineRead] = []
@@ -188,6 +189,8 @@ class Contents:
                 self._object(record)
             case rec.Request():
                 self.requests.append(record)
+            case rec.FaultInjected():
+                self.faults.append(record)
             case rec.CpuRead():
                 self._cpu(record)
             case rec.MachineRead():

@@ -42,6 +42,8 @@ class Operator(ABC):
         self.trigger_kind = trigger.kind if trigger else ""
         self.scrape_interval_s = None if interval is None else durations.seconds(interval)
         """Scrape interval in its definition, s; None: not set."""
+        self.fault_proxy = running.proxy
+        """The proxy on its way to the API server; None: there is none."""
         self.process = PROCESS
         """Process name in recordings."""
         self.log = Path(running.log)

@@ -17,8 +17,9 @@ from ..cluster.supervisor_client import SupervisorGone, SupervisorStopped
 from ..errors import ClusterError
 from ..kube.client import Client
 from ..kube.portal import Portal
-from . import install
+from . import fault_proxy, install
 from .command import Launch
+from .fault_proxy import FaultProxy
 from .manifests import Object
 from .pods.deployment import Chosen
 from .schema import OperatorDefinition
@@ -42,6 +43,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, tag_field="runs_as"):
     """Its webhook configurations; they must not outlive it."""
     pid: int
     """Pid of the process that started it."""
+    proxy: FaultProxy | None = None
+    """The proxy on its way to the API server; None: there is none."""
 
 
 class RunningProcess(Running, frozen=True, kw_only=True, tag="process"):
@@ -149,6 +152,8 @@ def shared(cluster: Cluster, running: AnyRunning) -> bool:
         return False
     try:
         cluster.share_process(running.spec.name)
+        if running.proxy is not None:
+            cluster.share_process(fault_proxy.PROCESS)
     except ClusterError:
         # It has just ended, or is being stopped.
         return False
@@ -167,10 +172,12 @@ def stop(cluster: Cluster, running: AnyRunning) -> None:
         if cluster.ended():
             # The supervisor has ended its processes and its API server.
             return
-        if running.spec.name in cluster.processes():
-            # A stopped supervisor ends it when it continues and the lease is over; the release reports that.
-            with contextlib.suppress(SupervisorStopped):
-                cluster.stop_process(running.spec.name)
+        # Its proxy last: until then the operator can finish what it does.
+        for name in (running.spec.name, fault_proxy.PROCESS):
+            if name in cluster.processes():
+                # A stopped supervisor ends it when it continues and the lease is over; the release reports that.
+                with contextlib.suppress(SupervisorStopped):
+                    cluster.stop_process(name)
         if running.configurations or isinstance(running, RunningPods):
             with Portal() as portal:
                 portal.run(_clear(portal.client(cluster.access_as("harness")), running))

@@ -21,11 +21,13 @@ from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.ledger import Owner
 from ..endpoints import Address
 from ..errors import OperatorError, UsageError
+from ..kube.access import Access
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..quantity import memory_bytes
-from . import command, identity, install, manifests, webhooks
+from . import command, fault_proxy, identity, install, manifests, webhooks
 from .command import core_numbers
+from .fault_proxy import FaultProxy
 from .handle import Operator, Progress, new_log, tail_text
 from .manifests import Manifest, Object
 from .operator_state import PROCESS, Hold, RunningProcess, stop
@@ -93,7 +95,7 @@ class OperatorProcess(Operator):
         self._cluster.stop_process(self.process)
         with Portal() as portal:
             client = portal.client(self._cluster.access_as("harness"))
-            access = self._cluster.access_as("harness")
+            access = _way(self._cluster, self._running.proxy)
             folder = Path(self._running.folder)
             portal.run(identity.write_credentials(client, self.definition, access, folder))
         _start_and_wait(self._cluster, self._running, progress)
@@ -105,12 +107,13 @@ class OperatorProcess(Operator):
             ports.release(self._leases)
 
 
-def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress) -> Operator:
+def bring_up(
+    definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress, faults: bool = False
+) -> Operator:
     """Start an operator as a process of this host, as `start.start` describes. No instance of it may run there."""
     # Outermost first: after an error, all previous steps are undone in reverse order.
     with contextlib.ExitStack() as undo, Portal() as portal:
-        access = cluster.access_as("harness")
-        client = portal.client(access)
+        client = portal.client(cluster.access_as("harness"))
         folder = cluster.directory / PROCESS
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -119,7 +122,8 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         undo.callback(ports.release, leases)
         crds = manifests.read(definition.crds)
         ours = portal.run(_prepare(client, definition, crds, cluster.owner, progress))
-        kubeconfig = portal.run(identity.write_credentials(client, definition, access, folder))
+        proxy = _proxy(cluster, folder, directory, undo) if faults else None
+        kubeconfig = portal.run(identity.write_credentials(client, definition, _way(cluster, proxy), folder))
         numbers = {name: str(lease.number) for name, lease in zip(used, leases, strict=True)}
         provided = {
             **numbers,
@@ -132,7 +136,7 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
             "python": sys.executable,
         }
         configurations = _webhooks(definition, cluster, provided, folder / "certs")
-        running = _running(definition, provided, new_log(directory), folder, ours, configurations)
+        running = _running(definition, provided, new_log(directory), folder, ours, configurations, proxy)
         undo.callback(stop, cluster, running)
         write_state(cluster, running)
         command.write_files(running.launch, folder)
@@ -143,6 +147,23 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
         undo.pop_all()
         return OperatorProcess(cluster, running, Hold(cluster), leases)
+
+
+def _proxy(cluster: Cluster, folder: Path, directory: Path, undo: contextlib.ExitStack) -> FaultProxy:
+    """Start the proxy of an operator whose test asks for faults."""
+    undo.callback(_stop_proxy, cluster)
+    access = cluster.access_as("harness")
+    return fault_proxy.bring_up(cluster, access, folder=folder / fault_proxy.PROCESS, directory=directory)
+
+
+def _stop_proxy(cluster: Cluster) -> None:
+    if fault_proxy.PROCESS in cluster.processes():
+        cluster.stop_process(fault_proxy.PROCESS)
+
+
+def _way(cluster: Cluster, proxy: FaultProxy | None) -> Access:
+    """Return the server that an operator's kubeconfig names, and its CA."""
+    return cluster.access_as("harness") if proxy is None else proxy.access
 
 
 async def _prepare(
@@ -195,6 +216,7 @@ def _running(
     folder: Path,
     ours: list[Object],
     configurations: list[Manifest],
+    proxy: FaultProxy | None,
 ) -> RunningProcess:
     launch = command.launch(definition, provided, environ=os.environ)
     spec = ProcessSpec(
@@ -217,6 +239,7 @@ def _running(
         ours=ours,
         configurations=[manifest.object for manifest in configurations],
         pid=os.getpid(),
+        proxy=proxy,
     )
 
 

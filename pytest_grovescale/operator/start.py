@@ -8,6 +8,7 @@ from ..cluster.handle import Cluster
 from ..errors import OperatorError
 from ..kube.portal import Portal
 from . import install, process
+from .fault_proxy import refuse_for_pods
 from .handle import Operator, Others, Progress
 from .manifests import Object, title
 from .operator_state import (
@@ -37,6 +38,7 @@ def start(
     directory: Path,
     progress: Progress,
     others: Others = "refuse",
+    faults: bool = False,
 ) -> Operator:
     """Start an operator on a cluster and return when it is ready.
 
@@ -44,16 +46,18 @@ def start(
     waits for its readiness URL, or its rollout; activates its webhooks. Its log is in ``directory``; its credentials
     are in the cluster's own folder, so that reports never contain them. ``others``: if an operator already runs, refuse
     with an error, share it if it has the same definition and values, or replace it (for callers with exclusive use of
-    the cluster). Raises OperatorError, and UsageError for pods on a cluster whose nodes cannot run pods; a failed start
-    is undone.
+    the cluster). ``faults``: with a proxy on its way to the API server, see `fault_proxy`. Raises OperatorError, and
+    UsageError for pods on a cluster whose nodes cannot run pods, or with faults; a failed start is undone.
     """
     refuse_where_none_run(definition, cluster.backend)
+    if faults:
+        refuse_for_pods(definition)
     with transition(cluster):
         running = known(cluster)
         if running is not None and not is_alive(cluster, running):
             stop(cluster, running)
             running = None
-        if running is not None and others == "share" and running.definition == definition:
+        if running is not None and others == "share" and _as_asked(running, definition, faults=faults):
             if shared(cluster, running):
                 progress(f"operator {definition.name}: shared with pid {running.pid}")
                 return _handle(cluster, running)
@@ -68,8 +72,13 @@ def start(
                     next_step="Wait until that run is over, or use a cluster of its own.",
                 )
             stop(cluster, running)
-        bring_up = process.bring_up if definition.pod is None else bring_up_pods
-        return bring_up(definition, cluster, directory=directory, progress=progress)
+        if definition.pod is not None:
+            return bring_up_pods(definition, cluster, directory=directory, progress=progress)
+        return process.bring_up(definition, cluster, directory=directory, progress=progress, faults=faults)
+
+
+def _as_asked(running: AnyRunning, definition: OperatorDefinition, *, faults: bool) -> bool:
+    return running.definition == definition and (running.proxy is not None) == faults
 
 
 def join(cluster: Cluster) -> Operator | None:

@@ -69,6 +69,8 @@ class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
     access: Access
     audit_log: str = ""
     """The API server's audit log, JSON lines; empty: no readable one."""
+    fault_log: str = ""
+    """The log of the proxy on the operator's way to the API server; empty: there is no proxy."""
     processes_file: str = ""
     """JSON {name: ProcessInfo}, replaced as a whole at every change."""
     processes: tuple[ProcessTarget, ...] = ()

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from ..exposition.families import Family, NativeHistogram
+from ..kube.faults.settings import FaultKind as FaultKind
 from .conditions import Condition, WatchSpec
 
 SCHEMA_VERSION = 1
@@ -314,6 +315,31 @@ class MachineRead(Record, tag="machine", frozen=True, kw_only=True):
     """As in `CpuRead`."""
 
 
+class FaultInjected(Record, tag="fault", frozen=True, kw_only=True):
+    """A request or a watch of the operator met a fault on its way to the API server."""
+
+    kind: FaultKind
+    verb: str
+    group: str = ""
+    resource: str
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    """Also of an object to be made; ends in ``*`` where its name is to be generated, and is not known."""
+    code: int = 0
+    """What the operator was answered; 0: the connection was cut, or the watch ended."""
+    applied: int = 0
+    """What the API server itself answered; 0: the request did not reach it, and is not in its audit log."""
+    retry_after_s: int = 0
+    received_wall: int
+    answered_wall: int
+
+    @property
+    def qualified(self) -> str:
+        """Return ``pods`` or ``podcliquesets.grove.io``, as a WatchSpec names it."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
 SETTLED = "settled"
 """Label of the mark, and edge of the scrapes, after the last phase: the workload was gone and the operator had time to
 react."""
@@ -508,6 +534,7 @@ AnyRecord = (
     | WatchGap
     | ObjectSeen
     | Request
+    | FaultInjected
     | SourceFailed
     | ProcessSeen
     | ProcessGone

@@ -19,6 +19,7 @@ from . import protocol
 from .audit_log import AuditLog
 from .followed_kinds import FollowedKinds
 from .followed_pods import PodFollowers
+from .injected_faults import InjectedFaults
 from .journal import Writer
 from .phases import Phases
 from .process_table import Roster
@@ -90,6 +91,7 @@ class Session:
             if config.audit_log
             else None
         )
+        self.injected = InjectedFaults(Path(config.fault_log), self.ledger) if config.fault_log else None
         extra = {name: Identity(pid, ticks) for name, (pid, ticks) in config.extra_processes.items()}
         self.roster = Roster(
             self.ledger,
@@ -168,6 +170,8 @@ class Session:
             if reason == "stopped":
                 await self.audit.drain()
             self.audit.close()
+        if self.injected is not None:
+            self.injected.close()
         self.roster.close()
         await self.scrapers.close()
         if faults:
@@ -184,6 +188,8 @@ class Session:
                 self.kinds.begin()
             case protocol.EndPhase():
                 self._report_stalls()
+                if self.injected is not None:
+                    self.injected.poll()
                 return await self.phases.end(command)
             case protocol.AddMark(label=label, state=state, detail=detail, count=count):
                 detail = redaction.text(detail)
@@ -247,6 +253,8 @@ class Session:
         self.stopped.look()
         if self.audit is not None:
             self.audit.poll()
+        if self.injected is not None:
+            self.injected.poll()
         self.roster.look()
         self.ledger.flush()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -11,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from .api_errors import ERROR_TYPES, ApiError, TerminalError, error_type
-from .defects import ERROR_MISCOUNT, LONE_WORKER, NO_DEFECTS, Defects
+from .defects import ERROR_MISCOUNT, GIVE_UP, LONE_WORKER, NO_BACKOFF, NO_DEFECTS, PANIC, Defects
 from .histograms import Histogram
 from .work_queue import WorkQueue
 
@@ -71,6 +73,7 @@ class Controller:
         # Defect lone-worker: one cache behind one lock, held during requests.
         self._reconcile = _one_at_a_time(reconcile) if LONE_WORKER in defects else reconcile
         self._miscounts = ERROR_MISCOUNT in defects
+        self._defects = defects
         self._workers: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -119,13 +122,34 @@ class Controller:
         self.results["error"] += 1
         self.errors += 1
         self.error_types[error_type(error)] += 1
-        if isinstance(error, TerminalError):
+        self._panic_if_due(error)
+        if isinstance(error, TerminalError) or (GIVE_UP in self._defects and _of_server(error)):
+            # Defect give-up: an API server in trouble is taken for a wrong request.
             self.terminal_errors += 1
             self.queue.forget(key)
             log.error("%s %s: %s", self.name, key, error)
             return
-        delay = self.queue.add_rate_limited(key)
+        delay = self._again(key)
         if isinstance(error, ApiError | TimeoutError):
             log.warning("%s %s: %s (again in %.3f s)", self.name, key, error, delay)
         else:
             log.error("%s %s: unexpected error", self.name, key, exc_info=error)
+
+    def _again(self, key: str) -> float:
+        """Queue a failed key again; return its delay."""
+        if NO_BACKOFF in self._defects:
+            # Defect no-backoff: the queue's own backoff is not used.
+            self.queue.add(key)
+            return 0.0
+        return self.queue.add_rate_limited(key)
+
+    def _panic_if_due(self, error: Exception) -> None:
+        # Defect panic: an error that is not expected ends the process.
+        if PANIC in self._defects and _of_server(error):
+            sys.stderr.write(f"panic: {error}\n")
+            sys.stderr.flush()
+            os._exit(70)
+
+
+def _of_server(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.code >= 500

@@ -59,6 +59,11 @@ PHASE_GAUGE = "phase-gauge"
 WRONG_OWNER = "wrong-owner"
 PERIODIC = "periodic"
 WAKE_CHILDREN = "wake-children"
+GIVE_UP = "give-up"
+NO_BACKOFF = "no-backoff"
+EARLY_RETRY = "early-retry"
+CREATE_TWICE = "create-twice"
+PANIC = "panic"
 
 AROUND_RECONCILES = frozenset(
     {
@@ -119,6 +124,11 @@ KNOWN: Mapping[str, str] = {
     WRONG_OWNER: "the owner reference of a Service has the UID of no object",
     PERIODIC: "every 5 s all pods are listed, beside the watch, and all PodCliqueSets are reconciled",
     WAKE_CHILDREN: "each pass over a PodCliqueSet has all of its PodCliques reconciled 0.2 s later, whatever changed",
+    GIVE_UP: "a reconcile that ends in an error of the API server (5xx) is not repeated",
+    NO_BACKOFF: "a failed reconcile is repeated at once, however often it has failed",
+    EARLY_RETRY: "a request that is answered 429 is repeated at once, whatever its Retry-After says",
+    CREATE_TWICE: "a pod whose creation was not answered is made again, and pods too many stay",
+    PANIC: "the process ends when a reconcile ends in an error of the API server (5xx)",
 }
 """Name → description."""
 

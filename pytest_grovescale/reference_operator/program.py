@@ -13,7 +13,7 @@ from .api_client import METADATA_ONLY, ApiClient
 from .caches import Cached, Caches
 from .controller import Controller, Result
 from .counts import Counts
-from .defects import EVENT_DROP, LEAK, METRICS_STALL, PORT_MOVE
+from .defects import EARLY_RETRY, EVENT_DROP, LEAK, METRICS_STALL, PORT_MOVE
 from .flawed_reconciles import FlawedReconciles
 from .informer import WATCH_LASTS_S, Informer
 from .leader_election import Leadership
@@ -152,7 +152,7 @@ async def run(settings: Settings) -> None:
     limiter = rate_limiter(settings.kube_api_qps, settings.kube_api_burst)
     given = settings.kubeconfig
     own = credentials.in_cluster() if given is None else credentials.load(given, settings.context)
-    async with ApiClient(own, limiter=limiter) as api:
+    async with ApiClient(own, limiter=limiter, waits_when_asked=EARLY_RETRY not in settings.defects) as api:
         operator = Operator(api, settings)
         moving = asyncio.create_task(_move_metrics(operator, servers, settings))
         try:

@@ -14,7 +14,7 @@ from .api_errors import ApiError, NotOwned
 from .caches import Cached
 from .controller import Controller
 from .counts import Counts
-from .defects import CONFLICT_STORM, CRASH, VOID_WRITES, Defects
+from .defects import CONFLICT_STORM, CRASH, CREATE_TWICE, VOID_WRITES, Defects
 from .objects import Object
 from .resources import POD, PODGANG
 
@@ -43,7 +43,7 @@ class Writer:
         metadata = body["metadata"]
         body = {"apiVersion": cached.resource.api_version, "kind": cached.resource.kind, **body}
         try:
-            answer = await self._api.post(cached.resource.collection(metadata["namespace"]), body)
+            answer = await self._post(cached, body)
         except ApiError as error:
             if not error.already_exists or "name" not in metadata:
                 raise
@@ -54,6 +54,16 @@ class Writer:
             self._counts.pods_created += 1
             self._crash_if_due()
         return obj
+
+    async def _post(self, cached: Cached[T], body: Body) -> bytes:
+        path = cached.resource.collection(body["metadata"]["namespace"])
+        try:
+            return await self._api.post(path, body)
+        except ApiError as error:
+            if CREATE_TWICE not in self._defects or cached.resource is not POD or error.code not in (0, 504):
+                raise
+            # Defect create-twice: it may well have been made.
+            return await self._api.post(path, body)
 
     async def _existing(self, cached: Cached[T], body: Body) -> T:
         metadata = body["metadata"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.phase_result import MilestoneResult, PhaseResult
 from ..analysis.result import Result, TestResult
-from . import findings_table, summary
+from . import faults_table, findings_table, summary
 from .bottleneck_table import answers, bottlenecks, heading, stack_lines, workers
 from .checks_table import checks
 from .cycles_table import cycles
@@ -96,6 +96,7 @@ def _report(test: TestResult) -> Iterator[Block]:
         for phases in _few(test.phases):
             yield from _cpu_table(phases)
         yield from traffic(test.phases)
+        yield from faults_table.faults(test.phases)
         yield from per_object(test)
         yield from idle(test)
         for phases in _few(test.phases):

@@ -25,8 +25,10 @@ from ..cluster.handle import Cluster
 from ..errors import ClusterError, NotMeasuredError, OperatorError, UsageError
 from ..json_lines import Channel
 from ..kube.client import Client
+from ..kube.faults.settings import Faults
 from ..kube.portal import Portal
 from ..kube.resources import Resource
+from ..operator import fault_proxy
 from ..operator.handle import Operator
 from ..prometheus.statistics import Live
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
@@ -98,6 +100,9 @@ class RunningTest:
 
     cycle: int = 0
     """Number of the cycle of ``Scale.cycles`` that runs; 0 outside of one."""
+    faults: Faults = dataclasses.field(default_factory=Faults)
+    """The faults in force between the operator and the API server."""
+
     current: RunningPhase | None = None
     """The open phase."""
     failed_phase: str = ""
@@ -238,6 +243,11 @@ class RunningTest:
         """Fail the phase when the operator has died; the supervisor restarts any other process."""
         if process in CONTROL_PLANE:
             self._note_broken(process, "ended", f"{process} (pid {pid}) ended in phase {phase!r}")
+        if process == fault_proxy.PROCESS:
+            raise ClusterError(
+                f"the proxy for scale.faults ended in phase {phase!r}",
+                next_step=f"It is no fault of the operator's: see {fault_proxy.PROCESS}.log in the run's folder.",
+            )
         if self.operator is None or process != self.operator.process:
             return
         if self.operator.outlives(pid):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
@@ -19,12 +19,15 @@ from ..cluster import nodes
 from ..cluster.handle import Cluster
 from ..errors import InconclusiveWarning, UsageError
 from ..kube.client import Client
+from ..kube.faults.settings import FaultArguments
 from ..operator.handle import Operator
 from ..prometheus.answers import Answer
 from ..prometheus.statistics import Live, Statistics
 from ..recording.journal import read
 from ..recording.records import AnyRecord
 from ..workload.template import render
+from .faults import FaultsInForce
+from .faults import start as start_faults
 from .phase import Phase
 from .quiescence import idle_cores
 from .running_phase import Asked, RunningPhase
@@ -230,6 +233,16 @@ class Scale:
         of catching up.
         """
         self._test.restart_operator()
+
+    def faults(self, **faults: Unpack[FaultArguments]) -> FaultsInForce:
+        """Put faults between the operator and the API server in force: ``scale.faults(conflict=0.02, latency="20ms")``.
+
+        As a context manager for its block, else until the end of the test; another call replaces them. Around a phase,
+        as its block ends before its milestones are waited for: ``with scale.faults(error=0.01), scale.phase(…):``.
+        Requests are hit by ``seed`` and their order, each verb and resource apart. Raises UsageError for wrong
+        arguments.
+        """
+        return start_faults(self._test, faults)
 
     def wait_idle(self, *, timeout: str | float = "60s") -> None:
         """Return when the operator is idle, between two phases, so that work of one is not measured in the next.

@@ -23,7 +23,7 @@ from ..report.document import Block, Column, Gap, Line, Table
 from ..report.format import count, percent
 from . import matrix, matrix_runs, matrix_table
 from .matrix import CLEAN, Asked, Cell
-from .matrix_runs import REFERENCE, SCENARIO, Runs
+from .matrix_runs import REFERENCE, SCENARIO, TEST, Runs
 from .power import (
     COMPARISONS,
     RECORDED,
@@ -202,7 +202,7 @@ def selftest_defects(
         raise UsageError(f"no defect {', '.join(unknown)}", next_step=f"There are: {', '.join(expected.defects)}.")
     asked = matrix.asked(expected)
     folder = matrix_runs.folder_of(reports, resume)
-    scenario = target_test.find(str(resources.find(target_test.SCENARIOS, SCENARIO)))
+    scenario = target_test.find(f"{resources.find(target_test.SCENARIOS, SCENARIO)}::{TEST}")
     screen = Screen(stream)
     screen.say(f"selftest in {os.path.relpath(folder)}; after an interruption: grovescale selftest defects --resume")
     runs = Runs(folder, expected, scenario)

@@ -6,6 +6,7 @@ check detects is a gap.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -68,6 +69,8 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The check that identifies the defect, among those that fire or are undecided."""
     finds: list[str] = []
     """Rules that must find it: a defect or waste each, without a declared check."""
+    faults: dict[str, float | str] = {}
+    """Faults in whose course it shows, as ``scale.faults`` takes them: the scenario is run under these."""
     elsewhere: str = ""
     """What detects it instead, where no check of a single small run can."""
 
@@ -158,7 +161,10 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the operator's ``--defect`` arguments (empty for none), and the scenario's parameters."""
         of = self.defects.get(defect)
         parameters = {**self.parameters, "untracked": int(defect in self.second_pass.of)}
-        return ("", parameters) if of is None else (of.argument or defect, {**parameters, **of.parameters})
+        if of is None:
+            return "", parameters
+        faults = {"faults": json.dumps(of.faults, sort_keys=True)} if of.faults else {}
+        return of.argument or defect, {**parameters, **of.parameters, **faults}
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

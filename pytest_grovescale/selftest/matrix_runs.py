@@ -30,6 +30,7 @@ from .matrix import CLEAN, Cell, Matrix, Measured, cell
 
 OPERATOR = "reference"
 SCENARIO = "test_defects.py"
+TEST, TEST_UNDER_FAULTS = "test_defects", "test_defects_under_faults"
 SCRAPE_INTERVAL = "400ms"
 """A small deployment lasts only seconds, and growth checks need several object counts."""
 SCHEMA_VERSION = 1
@@ -66,7 +67,7 @@ class Runs(NamedTuple):
         with contextlib.suppress(OSError, msgspec.DecodeError):
             done = msgspec.json.decode((reports / _DONE).read_bytes(), type=Done)
             if done.arguments == self._given(name):
-                return self._read(reports)
+                return self._read(name, reports)
         return None
 
     def sweeps(self, name: str) -> Path:
@@ -90,7 +91,7 @@ class Runs(NamedTuple):
         arguments = [*self._arguments(name, reports), f"--grovescale-cluster={cluster.name}"]
         with child.running(arguments, log=reports / "pytest.log", lock=lock.descriptor) as process:
             process.wait(lambda line: screen.now(f"{name}: {line}"))
-            found = self._read(reports)
+            found = self._read(name, reports)
             if found is None:
                 raise measured.nothing_measured(process)
         measured.broken(found.test)
@@ -116,11 +117,19 @@ class Runs(NamedTuple):
             f"--grovescale-operator={OPERATOR}",
             f"--grovescale-reports={reports}",
             *self._given(name),
-            self.subject.argument,
+            self._subject(name).argument,
         ]
 
-    def _read(self, reports: Path) -> Measured | None:
-        test = measured.result_in(reports, self.subject)
+    def _subject(self, name: str) -> Subject:
+        """Return the scenario of a run: for a defect that shows under faults, that with a proxy on its way."""
+        of = self.matrix.defects.get(name)
+        if of is None or not of.faults:
+            return self.subject
+        nodeid = self.subject.nodeid.replace(f"::{TEST}", f"::{TEST_UNDER_FAULTS}")
+        return msgspec.structs.replace(self.subject, nodeid=nodeid, name=TEST_UNDER_FAULTS)
+
+    def _read(self, name: str, reports: Path) -> Measured | None:
+        test = measured.result_in(reports, self._subject(name))
         if test is None or not test.phases:
             return None
         history = histories_in((reports / measured.LATEST).resolve())

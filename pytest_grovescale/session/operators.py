@@ -31,12 +31,20 @@ class Operators:
         """Share in the objects that operators put into an existing cluster, which stays after the session."""
 
     def find(
-        self, definition: OperatorDefinition, cluster: Cluster, key: str, *, directory: Path, alone: bool
+        self,
+        definition: OperatorDefinition,
+        cluster: Cluster,
+        key: str,
+        *,
+        directory: Path,
+        alone: bool,
+        faults: bool = False,
     ) -> Operator:
         """Return the operator of a test, running and ready; its log goes into ``directory``.
 
         ``alone``: the test has exclusive use of the cluster, so operators left by other sessions are no longer needed;
-        other tests share a running one. Raises OperatorError, DefinitionError.
+        other tests share a running one. ``faults``: with a proxy on its way to the API server. Raises OperatorError,
+        DefinitionError.
         """
         if self._current is not None:
             if self._current[0] == key and self._current[1].stays():
@@ -45,7 +53,12 @@ class Operators:
         if self._share is None and cluster.standing:
             self._share = (cluster, Hold(cluster, OBJECTS))
         operator = start.start(
-            definition, cluster, directory=directory, progress=self._say, others="replace" if alone else "share"
+            definition,
+            cluster,
+            directory=directory,
+            progress=self._say,
+            others="replace" if alone else "share",
+            faults=faults,
         )
         self._current = (key, operator)
         return operator

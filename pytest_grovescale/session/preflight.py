@@ -17,6 +17,7 @@ from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
 from ..errors import ClusterError, DefinitionError, UsageError
 from ..operator import command
+from ..operator.fault_proxy import refuse_for_pods
 from ..operator.schema import OperatorDefinition
 from ..options import Settings
 from ..scenario.running_phase import idle_twin_name
@@ -179,6 +180,11 @@ def _resolved(
         yield _located(error, item, settings, "operator")
     except UsageError as error:
         yield f"{_marked(item, settings, 'operator', 'values')}{error}"
+    if operator is not None and wanted.faults:
+        try:
+            refuse_for_pods(operator)
+        except UsageError as error:
+            yield f"{node_id(item)}: {error}"
     if wanted.operator == NO_OPERATOR and "grovescale_operator" in item.fixturenames:
         yield (
             f"{node_id(item)}: the test uses grovescale_operator, and its operator is `{NO_OPERATOR}`\n"

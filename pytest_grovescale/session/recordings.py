@@ -17,6 +17,7 @@ from ..cluster import state
 from ..cluster.handle import Cluster
 from ..endpoints import Address
 from ..kube.portal import Portal
+from ..operator.fault_proxy import log_of
 from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.schema import OperatorDefinition
@@ -66,6 +67,7 @@ def start_recorder(
     parameters: Mapping[str, str],
     contention_limit: float,
     profiled: bool,
+    faults: bool,
 ) -> Recorder:
     """Start recording one run of a test. A rerun has a recording of its own. Raises RecordingError."""
     nodeid = node_id(item)
@@ -93,6 +95,7 @@ def start_recorder(
         opened=opened,
         access=cluster.access_as("recorder"),
         audit_log=str(cluster.audit_log or ""),
+        fault_log=str(log_of(cluster)) if faults else "",
         processes_file=str(cluster.processes_file),
         extra_processes={"harness": (os.getpid(), started_ticks(os.getpid()))},
         # Runs when this process has been killed: measurements until then become a result.

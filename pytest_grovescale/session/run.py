@@ -148,7 +148,9 @@ class Run:
             per_session = (wanted.start or definition.start) == "session" and not cluster.others_use_it
             logs = self._session.folder.part("logs")
             alone = "scale" in item.fixturenames
-            operator = self._operators.find(definition, cluster, wanted.operator_key, directory=logs, alone=alone)
+            operator = self._operators.find(
+                definition, cluster, wanted.operator_key, directory=logs, alone=alone, faults=wanted.faults
+            )
         yield operator
         if not per_session:
             self._operators.test_over()

@@ -23,5 +23,8 @@ RUN: pytest.StashKey[Run] = pytest.StashKey()
 BUDGET: pytest.StashKey[tuple[Declared, ...]] = pytest.StashKey()
 """On a test: its declared checks."""
 
+FAULTS = pytest.StashKey[bool]()
+"""On a test: whether its code calls ``scale.faults``."""
+
 INFRASTRUCTURE = "grovescale_infrastructure"
 """Attribute of a report: true where a test was ended by its cluster, a build or the disk."""

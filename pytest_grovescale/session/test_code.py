@@ -69,6 +69,19 @@ def read(item: pytest.Function) -> NamedInCode:
     return NamedInCode(calls=tuple(calls), undecided=frozenset(undecided))
 
 
+def calls(item: pytest.Function, method: str) -> bool:
+    """Return whether a test's code calls a method of this name on something, as ``scale.faults(…)``."""
+    return any(method in names and _is_called(function, method) for function, names in _Walk(item).functions())
+
+
+def _is_called(function: FunctionType, method: str) -> bool:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return True
+    return any(isinstance(node, ast.Attribute) and node.attr == method for node in ast.walk(tree))
+
+
 class _Walk:
     """Walk from a test's function to all code that it may use."""
 

@@ -21,6 +21,8 @@ from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
 from ..recording.profiling.plan import Profiler
 from ..suggestions import did_you_mean
+from . import test_code
+from .stash_keys import FAULTS
 
 
 class ItemConfig(NamedTuple):
@@ -38,6 +40,8 @@ class ItemConfig(NamedTuple):
     """``off``, ``start``, ``keep`` or a URL."""
     scrape_interval_s: float | None
     """Time between two scrapes, s; 0: at phase edges only; None: as the operator's definition says, or 5 s."""
+    faults: bool = False
+    """Whether a proxy is on the operator's way to the API server, for ``scale.faults``."""
 
     @classmethod
     def of(cls, item: pytest.Item, settings: Settings) -> ItemConfig:
@@ -58,6 +62,7 @@ class ItemConfig(NamedTuple):
             profile=pick("profile"),
             prometheus=pick("prometheus"),
             scrape_interval_s=_interval(asked, settings),
+            faults=asked.get("faults", _calls_faults(item)),
         )
 
     @property
@@ -82,7 +87,7 @@ class ItemConfig(NamedTuple):
 
     @property
     def operator_key(self) -> str:
-        return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}"
+        return f"{self.cluster_key}/{self.operator}/{sorted(self.values.items())}/{self.faults}"
 
     def adapted(self, definition: ClusterDefinition) -> ClusterDefinition:
         """Return a cluster definition with the version and the number of nodes of this test."""
@@ -114,6 +119,14 @@ def with_known_rules(definition: OperatorDefinition) -> OperatorDefinition:
 def folders(item: pytest.Item) -> tuple[Path, ...]:
     """Return the search folders for files that a test, its marker or the command line names."""
     return (item.path.parent, item.config.invocation_params.dir, item.config.rootpath)
+
+
+def _calls_faults(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function) or "scale" not in item.fixturenames:
+        return False
+    if FAULTS not in item.stash:
+        item.stash[FAULTS] = test_code.calls(item, "faults")
+    return item.stash[FAULTS]
 
 
 def _interval(asked: Mapping[str, Any], settings: Settings) -> float | None:

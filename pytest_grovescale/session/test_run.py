@@ -29,6 +29,7 @@ from ..recording.profiling.plan import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
 from ..scenario import driver_protocol
+from ..scenario.faults import end as end_faults
 from ..scenario.quiet import Quietness
 from ..scenario.running_test import RunningTest
 from ..workload import namespace
@@ -135,6 +136,7 @@ class MeasuredTest:
             parameters=self._session.settings.parameters,
             contention_limit=self._session.settings.contention_limit,
             profiled=self._profiled,
+            faults=self._wanted.faults and definition is not None,
         )
 
     def _recorded_operator(self, start: Start, recorder: Recorder) -> Operator:
@@ -240,6 +242,8 @@ class MeasuredTest:
             self._say(how)
             return
         self.mark_lost_turn(test)
+        with translated_errors():
+            end_faults(test)
         if self._session.settings.keep:
             self._say(f"kept: namespace {test.namespace} on cluster {test.cluster.name}")
             return
@@ -265,6 +269,7 @@ class MeasuredTest:
         if self._session.settings.findings == "off" or self._profiled or self._looked or not test.recorder.alive():
             return
         self._looked = True
+        end_faults(test)
         if test.operator is not None:
             self._settle(test)
             self._note_credentials(test.operator, test.recorder)

@@ -18,6 +18,7 @@ from . import (
     churn,
     credentials,
     cycles,
+    fault_recovery,
     gauges,
     housekeeping,
     idle_work,
@@ -54,6 +55,7 @@ _MODULES = (
     rivals,
     gauges,
     metrics_endpoint,
+    fault_recovery,
     refusals,
     credentials,
     operator_log,
@@ -68,6 +70,20 @@ _MODULES = (
 )
 """Of equal severity, findings stand in this order."""
 
+_OF_COST = (
+    churn,
+    workers,
+    pacing,
+    idle_work,
+    noop_work,
+    amplification,
+    wasted_writes,
+    needless_reads,
+    housekeeping,
+)
+"""Rules of work without effect: what an operator repeats because of injected faults is none, and they look at phases
+without any; `fault_recovery` judges the others."""
+
 RULES: Mapping[str, Rule] = MappingProxyType({module.ID: module.findings for module in _MODULES})
 """Id → rule, of all that there are."""
 
@@ -80,8 +96,15 @@ def with_findings(contents: Contents, test: TestResult) -> TestResult:
     if not may_have_findings(test):
         return test
     seen = Observed(contents, test)
-    seen.test = msgspec.structs.replace(test, idle=idle_windows_of(seen))
-    found = ordered(one for name, rule in RULES.items() if name not in test.findings_off for one in rule(seen))
+    seen.test = msgspec.structs.replace(test, idle=idle_windows_of(seen.calm()))
+    calm = seen.calm()
+    of_cost = {module.ID for module in _OF_COST}
+    found = ordered(
+        one
+        for name, rule in RULES.items()
+        if name not in test.findings_off
+        for one in rule(calm if name in of_cost else seen)
+    )
     return msgspec.structs.replace(seen.test, findings=found)
 
 

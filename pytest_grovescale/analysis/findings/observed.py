@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ...exposition.families import parse
 from ...recording.records import SETTLED, ObjectSeen, Request
 from .. import contention
+from ..api_faults import ApiFaults
 from ..api_requests import HARNESS, category_of, counted
 from ..audit_times import changes_object
 from ..metrics.history import TargetHistory
@@ -183,23 +184,50 @@ class Window(NamedTuple):
 class Observed:
     """One test, as rules read it. Everything is computed at first use, once."""
 
-    def __init__(self, contents: Contents, test: TestResult) -> None:
+    def __init__(self, contents: Contents, test: TestResult, *, calm: bool = False) -> None:
+        """``calm``: see only the time in which no faults were in force between the operator and the API server."""
         self.contents = contents
         self.test = test
+        self._calm = calm
         self.operator = test.identities.get(OPERATOR, "")
         """Its user name in the audit log; empty without one of its own."""
         self.harness = test.identities.get(HARNESS, "")
         if self.operator == self.harness:
             self.operator = ""
 
+    def calm(self) -> Observed:
+        """Return the same without the phases in which faults were in force, and what was requested then."""
+        return Observed(self.contents, self.test, calm=True) if self.faults.windows else self
+
+    @functools.cached_property
+    def faults(self) -> ApiFaults:
+        """The faults between the operator and the API server, with what followed each."""
+        return ApiFaults(self.contents)
+
     @functools.cached_property
     def spans(self) -> list[Span]:
         """The phases that ended, in order, without those in which the control plane broke."""
-        return [
+        found = [
             Span(result, span, self.contents.end_of(span))
             for span, result in zip(self.contents.phases, self.test.phases, strict=True)
             if span.ended is not None and not any(one.kind in WHOLE_PHASE for one in result.disruptions)
         ]
+        return [one for one in found if not (self._calm and one.phase.faults is not None)]
+
+    def _faulted(self) -> list[tuple[int, int]]:
+        """Return the times in which faults were in force, to the end of the phase that they were in."""
+        phases = [(one.start, self.contents.end_of(one)) for one in self.contents.phases]
+        whole = [pair for pair in phases if self.faults.in_force(*pair)]
+        return [*((one.start, one.end) for one in self.faults.windows), *whole]
+
+    def follows_fault(self, one: Sent) -> bool:
+        """Return whether a refusal can be the consequence of a fault: of a lost answer, or of a watch that was cut."""
+        before = self.faults.within(self.begin, one.completed)
+        lost = [fault.record for fault in before if fault.record.applied]
+        if any(record.qualified == one.resource and (record.namespace, record.name) == one.object for record in lost):
+            return True
+        stale = one.code == HTTPStatus.CONFLICT and self.faults.in_force(one.received, one.completed + 1)
+        return bool(stale) and any(fault.is_watch for fault in before)
 
     def twin(self, span: Span) -> Span | None:
         """Return the idle twin of a steady-state phase."""
@@ -230,7 +258,9 @@ class Observed:
         found = (
             _sent(one, clock.offset(one.at) if clock.steps else 0) for one in self.contents.requests if counted(one)
         )
-        return [one for one in found if self.begin <= one.received < self.end]
+        inside = [one for one in found if self.begin <= one.received < self.end]
+        times = self._faulted() if self._calm else []
+        return [one for one in inside if not any(start <= one.received < end for start, end in times)]
 
     @functools.cached_property
     def requests(self) -> list[Sent]:

@@ -6,7 +6,8 @@ their own on an API server in trouble (client-go's work queues grow theirs from 
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter).
 
 No false alarm: what is gone by now (404) is a question, or a race with its deletion; conflicts count from a share of
-the writes on that a correct operator does not reach under load.
+the writes on that a correct operator does not reach under load. What follows from an injected fault (a write whose
+answer was lost, a watch that was cut) does not count; one that did not reach the API server is in no log of it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _MEANING = {
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
-    refused = [one for one in seen.requests if one.refused and not _is_a_question(one)]
+    refused = [one for one in seen.requests if one.refused and not _is_a_question(one) and not seen.follows_fault(one)]
     yield from _conflicts(seen, [one for one in refused if _is_conflict(one)])
     others = Counter((one.what, one.code) for one in refused if not _is_conflict(one))
     asked = Counter(one.what for one in seen.requests)

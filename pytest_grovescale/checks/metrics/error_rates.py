@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from ...analysis import figures
+from ...analysis.api_faults import injected
 from ...analysis.metrics.counters import counts, growth
 from ...analysis.metrics.history import MetricsHistory, TargetHistory
 from ...analysis.metrics.selectors import Matcher, Selector
@@ -14,6 +15,7 @@ from ...analysis.phase_result import ApiRow, PhaseResult
 from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
 from ...exposition.families import parse
+from ...recording.records import FaultKind
 from ..check import Check, not_negative, share
 from ..outcome import Outcome, at_most
 from ..run import Run, named_phase, unfinished
@@ -27,6 +29,13 @@ _SENT = Selector("rest_client_requests_total", (Matcher("method", "=~", "PUT|PAT
 _TYPES = {"persistent": ("invalid", "forbidden"), "transient": ("conflict", "timeout", "rate_limited")}
 _CODES = {"persistent": (400, 403, 422), "transient": (409, 408, 429, 504)}
 """The same as status codes of the API server."""
+_INJECTED: dict[str, FaultKind] = {
+    "conflict": "conflict",
+    "rate_limited": "throttled",
+    "timeout": "lost-answer",
+    "internal": "error",
+}
+"""Kind of error → the kind of fault that the operator counts as such, where ``scale.faults`` made it."""
 _SHOWN = 6
 
 
@@ -56,7 +65,7 @@ class ConflictRate(_Share, tag="conflict_rate", frozen=True, kw_only=True):
         except NotMeasuredError as error:
             if self.identity != "operator":
                 raise
-            responses = _counted(run.metrics().target(), self.phase, error)
+            responses = _without_injected(_counted(run.metrics().target(), self.phase, error), phases)
             source = f"by its own {_SENT.name}, Leases and Events included, since {error.message}"
         total = sum(responses.values())
         if not total:
@@ -154,6 +163,16 @@ def _counted(target: TargetHistory, phase: str, why: NotMeasuredError) -> Counte
     return responses
 
 
+def _without_injected(counted: Counter[tuple[int, str]], phases: Sequence[PhaseResult]) -> Counter[tuple[int, str]]:
+    """Return the operator's own count of answers without conflicts that ``scale.faults`` made: no log has those."""
+    left = injected(phases, "conflict")
+    for key in [key for key in counted if key[0] == _CONFLICT]:
+        taken = min(left, counted[key])
+        counted[key] -= taken
+        left -= taken
+    return counted
+
+
 def _reconciles(phase: PhaseResult) -> int:
     if why := phase.missing.get("reconciles", ""):
         raise NotMeasuredError(f"reconciles in phase {phase.name!r} were not measured: {why}")
@@ -179,6 +198,12 @@ def _errors(check: ErrorRatio, phases: Sequence[PhaseResult], metrics: MetricsHi
             if grown is None:
                 raise NotMeasuredError(f"{parts.name} was not scraped at both ends of {phase.name}")
             errors[f"{kind} ({parts.labels.get('controller') or parts.name})"] += round(grown)
+    for kind, made in _INJECTED.items():
+        left = injected(phases, made)
+        for name in [name for name in errors if name.startswith(f"{kind} ")]:
+            taken = min(left, errors[name])
+            errors[name] -= taken
+            left -= taken
     return errors, f"by {', '.join(sorted({parse(text).name for text in series}))}"
 
 

@@ -13,7 +13,7 @@ from ..api_errors import ApiError
 from ..caches import Caches
 from ..controller import DONE, Controller, Result
 from ..counts import Counts
-from ..defects import NOOP_CPU_10, RELIST, REPLACED_PODS, SERIAL_CREATES
+from ..defects import CREATE_TWICE, NOOP_CPU_10, RELIST, REPLACED_PODS, SERIAL_CREATES
 from ..fan_out import fan_out
 from ..objects import Pod, PodClique
 from ..reads import PodSelection, Reads, SetReader
@@ -21,7 +21,7 @@ from ..settings import Settings
 from ..status_timing import StatusTiming
 from ..template_hashes import TemplateHashes
 from ..writes import Writer
-from .pods import plan, pod_body
+from .pods import PodPlan, plan, pod_body
 from .status import gated, settled, urgent, wanted_status
 
 # Share of the passes that found nothing to do and are made again by defect noop-cpu-10. In parallel windows, with
@@ -125,6 +125,9 @@ class CliqueReconciler:
         todo = plan(clique, self._active(clique, reads))
         if pcs is None or pcs.terminating or not (todo.create or todo.delete):
             return
+        if CREATE_TWICE in self._settings.defects:
+            # Defect create-twice: what is made is never counted again.
+            todo = PodPlan(todo.create, [])
         reads.forget_pods()
         pods, limit = self._caches.pods, self._settings.concurrency
         await fan_out((partial(self._writer.delete, pods, pod) for pod in todo.delete), limit)
