@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..analysis.controller_result import IdleKind, IdleWindow
 from ..analysis.result import TestResult
 from .document import Block, Column, Heading, Line, Table
 from .format import NONE, bytes_, count, seconds, three
+
+HEADING = "Operator's work while nothing changes"
 
 _SHOWN = 3
 """Windows with a row: the longest; result.json has all."""
@@ -30,13 +32,13 @@ def idle(test: TestResult) -> Iterator[Block]:
         return
     shown = test.idle[:_SHOWN]
     allocations = any(one.allocated_bytes is not None for one in shown)
-    yield Heading("Operator's work while nothing changes")
+    yield Heading(HEADING)
     names = ["window", "CPU", "reconciles", *(name for name, _ in _KINDS), *(["allocated"] if allocations else [])]
     yield Table(
         [Column("phase"), *(Column(name, figures=True) for name in names)],
         [_cells(one, allocations=allocations) for one in shown],
     )
-    yield from (Line(text, "quiet") for text in _sentences(test, shown))
+    yield from (Line(text, "quiet") for text in sentences(test))
 
 
 def _cells(window: IdleWindow, *, allocations: bool) -> list[str]:
@@ -51,8 +53,11 @@ def _cells(window: IdleWindow, *, allocations: bool) -> list[str]:
     return [*cells, NONE if allocated is None else bytes_(allocated)] if allocations else cells
 
 
-def _sentences(test: TestResult, windows: Sequence[IdleWindow]) -> Iterator[str]:
+def sentences(test: TestResult) -> Iterator[str]:
     """Yield the extrapolation, what is periodic, and the periods that the windows were too short for."""
+    windows = test.idle[:_SHOWN]
+    if not windows:
+        return
     main = next((one for one in windows if one.rested), windows[0])
     a_day = list(_a_day(main))
     kind = test.objects_resource.partition(".")[0] or "objects"

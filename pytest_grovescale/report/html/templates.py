@@ -30,11 +30,13 @@ from .. import (
     faults_table,
     findings_table,
     format,
+    idle_table,
     metric_table,
     traffic_table,
     validity_notes,
 )
 from ..comparison_table import SINGLE
+from ..document import Table
 from ..run_report import how_far, interval
 from . import tiles
 from .profiles import link
@@ -196,10 +198,18 @@ def environment() -> jinja2.Environment:
         "legend": comparison_table.legend,
         "span_of": span_of,
         "dominating": traffic_table.dominating,
+        "idle_table": _idle_table,
+        "idle_sentences": idle_table.sentences,
+        "IDLE_HEADING": idle_table.HEADING,
         "evidence_heading": bottleneck_table.heading,
         "stack_lines": bottleneck_table.stack_lines,
     }
     return found
+
+
+def _idle_table(test: TestResult) -> Table | None:
+    """Return the table of the operator's work while nothing changes; None without an idle window."""
+    return next((block for block in idle_table.idle(test) if isinstance(block, Table)), None)
 
 
 def _shown(value: Any) -> Any:
