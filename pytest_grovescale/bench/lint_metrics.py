@@ -54,7 +54,7 @@ def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
     # The token is sent to the endpoint only.
     before = read_source(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
     found = report.Found(
-        lint=lint(surface, wanted.rules, syntax=faults),
+        lint=lint(surface, wanted.rules, syntax=faults, now_s=time.time() if "://" in wanted.source else None),
         against=difference(before, surface) if before is not None else None,
         budgets=snapshot_checks.judge(declared, surface) if wanted.budgets else None,
     )

@@ -20,6 +20,9 @@ from .target import TargetCheck
 SHARE_MAX = 0.95
 """A bucket with a larger share of all observations leaves nothing to compute a quantile from."""
 
+_SOME = 10
+"""Observations."""
+
 Z_95_ONE_SIDED = 1.6448536269514722
 """95 % quantile of the normal distribution."""
 
@@ -151,6 +154,10 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
         for fault in layout.faults:
             yield Problem(family=layout.family, rule="buckets", says=fault, fix="use a client library's histogram")
         if layout.family in exponential or not layout.observations or layout.exact:
+            continue
+        if layout.bounds == (math.inf,) and layout.observations >= _SOME:
+            says = "its only bucket is +Inf, which tells nothing apart"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix="give it buckets, or make it a summary")
             continue
         if layout.share_low > SHARE_MAX:
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))

@@ -60,6 +60,7 @@ Rule = Literal[
     "label-sets",
     "label-variants",
     "label-in-name",
+    "prefix",
     "derived",
     "credential",
 ]

@@ -25,6 +25,7 @@ UNBOUNDED = (
     *("uid", "id", "uuid", "request_id", "trace_id", "span_id", "session_id", "container_id", "run_id"),
     *("resource_version", "path", "url", "uri", "message", "msg", "error", "err", "error_message", "stack"),
     *("ip", "pod_ip", "address", "remote_addr", "user", "username", "email", "timestamp"),
+    *("ref", "object_ref", "namespaced_name", "user_agent", "query", "pid"),
 )
 """Names of unbounded labels: their values grow with objects, requests or time."""
 
@@ -33,6 +34,7 @@ _OF_OBJECTS = frozenset({"pod", "pod_name", "name", "object", "object_name", "re
 
 _OF_ANYTHING = frozenset(
     {"name", "key", "id", "path", "url", "uri", "ip", "address", "remote_addr", "error", "err", "user", "object"}
+    | {"ref", "query", "pid"}
 )
 """Those of `UNBOUNDED` that may as well mean a part of the program: a few values under them that are no identifiers are
 worth a look."""
@@ -63,6 +65,21 @@ _NEVER_EMPTY = frozenset(
     {"reason", "result", "outcome", "error_type", "type", "status", "state", "phase", "controller", "kind", "operation"}
 )
 """Labels that say what happened or who did it: there is always an answer."""
+
+_AMOUNTS = frozenset(
+    {"replicas", "count", "value", "duration", "seconds", "bytes", "latency", "progress", "percent", "age", "attempt"}
+    | {"attempts", "retry", "retries", "generation", "observed_generation", "revision", "line", "size"}
+)
+"""Labels that hold what the value of a series is for: an amount that changes."""
+_AMOUNT = re.compile(r"-?\d+(?:\.\d+)?")
+
+_PRINTED = re.compile(
+    r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*|<\w+(?:\.\w+)* object at 0x.*", re.DOTALL
+)
+"""What programs print where they have no value, or the wrong one."""
+
+_BOOLEANS = ({"true", "false"}, {"0", "1"}, {"yes", "no"}, {"on", "off"})
+_SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
 
 _TARGET = ("job", "instance")
 """Labels that Prometheus gives each target: https://prometheus.io/docs/concepts/jobs_instances/."""
@@ -137,6 +154,8 @@ def problems(
 def _reserved(family: Served, label: str, one: Series) -> Iterator[Problem]:
     if label.startswith("__"):
         says = f"its label {label} begins with two underscores, which Prometheus keeps for itself"
+    elif label.startswith("exported_"):
+        says = f"Prometheus renames labels of others that its targets have to {label}, so that it can't have its own"
     elif label in _TARGET:
         says = f"Prometheus gives each target a label {label}, and renames this one exported_{label}"
     else:
@@ -172,12 +191,24 @@ def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Itera
             says, fix = f"{label} has the value {value!r}, with blanks at its ends", "take them away"
             yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
             return
-        other = known.setdefault(value.strip().casefold(), value)
+        if _PRINTED.fullmatch(value):
+            says, fix = (
+                f"{label} has the value {value[:40]!r}, printed where there was none",
+                'write "none", or what it is',
+            )
+            yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
+            return
+        other = known.setdefault(_SEPARATORS.sub("", value).casefold(), value)
         if other != value:
-            says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or blanks only"
+            says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or hyphens only"
             fix = "write each value one way"
             yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
             return
+    ways = [way for way in _BOOLEANS if not way.isdisjoint(known)]
+    if len(ways) > 1 and known.keys() <= set().union(*_BOOLEANS):
+        says, fix = f"{label} says yes or no in {len(ways)} ways: {', '.join(sorted(known))}", "write true and false"
+        one = next(iter(values.values()))
+        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
 
 
 def _label_sets(family: Served) -> Iterator[Problem]:
@@ -210,6 +241,9 @@ def _of_label(
         looks, value = shape
         says = f"a value of {label} is {looks}: there is no end to them ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=written(values[value]), fix=fix)
+    elif label.lower() in _AMOUNTS and len(values) > 1 and all(map(_AMOUNT.fullmatch, values)):
+        says = f"{label} is an amount, which belongs into the value of a series ({seen})"
+        yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
     elif len(values) > many:
         says = f"the label {label} has {len(values):,} values"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)

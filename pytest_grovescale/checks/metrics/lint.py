@@ -56,14 +56,14 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     """Faults of ignored rules and families."""
 
 
-def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = ()) -> Lint:
-    """Return what is wrong with an endpoint; ``syntax`` are faults that `read` found.
+def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = (), now_s: float | None = None) -> Lint:
+    """Return what is wrong with an endpoint; ``syntax`` are faults that `read` found, ``now_s`` as there.
 
     Families that a library brought are counted, and checked only for what was added to them.
     """
     every = served(surface)
     own = [family for family in every if not family.of_library]
-    faults = [*syntax, *_problems(surface, every, own, rules)]
+    faults = [*syntax, *_problems(surface, every, own, rules, now_s)]
     kept = [problem for problem in faults if not _ignored(problem, rules.ignore)]
     kept.sort(key=lambda problem: problem.family)
     return Lint(
@@ -78,7 +78,9 @@ def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = ()) 
     )
 
 
-def _problems(surface: Surface, every: list[Served], own: list[Served], rules: LintRules) -> Iterator[Problem]:
+def _problems(
+    surface: Surface, every: list[Served], own: list[Served], rules: LintRules, now_s: float | None
+) -> Iterator[Problem]:
     known = {family.name for family in every}
     yield from series.problems(every, rules.max_series, rules.max_series_family, most_sets=rules.max_combinations)
     yield from names.problems(own, known)
@@ -86,7 +88,7 @@ def _problems(surface: Surface, every: list[Served], own: list[Served], rules: L
     yield from builtin_duplicates.problems(surface, every, own)
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
-    yield from values.problems(own, surface.samples, surface.native)
+    yield from values.problems(own, surface.samples, surface.native, now_s=now_s)
 
 
 def _ignored(problem: Problem, ignore: Iterable[str]) -> bool:

@@ -7,8 +7,10 @@ https://prometheus.io/docs/practices/naming/#base-units.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from ...errors import NotMeasuredError
 from ...exposition.families import CLASSIC_NAME, MetricType
@@ -46,14 +48,18 @@ PREFIXES = (
 
 ABBREVIATIONS = {
     **dict.fromkeys(("s", "ms", "us", "ns", "sec", "m", "h", "d"), "seconds"),
-    **dict.fromkeys(("b", "kb", "mb", "gb", "tb", "pb"), "bytes"),
+    **dict.fromkeys(("secs", "msec", "msecs", "millis", "usec", "usecs", "micros", "nanos", "mins", "hrs"), "seconds"),
+    **dict.fromkeys(("b", "kb", "mb", "gb", "tb", "pb", "kib", "mib", "gib", "tib"), "bytes"),
+    **dict.fromkeys(("pct", "perc"), "ratio"),
 }
 """Abbreviated unit → the base unit that it most likely stands for."""
 
 _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 """Last words of a name that promise a duration."""
 
-_DERIVED = re.compile(r"_per_(?:second|minute|hour|sec|min)$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)")
+_DERIVED = re.compile(
+    r"_per_(?:second|minute|hour|sec|min)$|_(?:qps|rps|tps)$|_(?:requests?|errors?|success|failures?)_rate$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)"
+)
 """Words of a gauge that is computed from what a counter or a histogram says."""
 
 _LONG = {
@@ -76,6 +82,10 @@ _UNIT_IN_HELP = re.compile(
 )
 """A unit that a help text says: "in milliseconds", "(MiB)"."""
 
+_PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
+_NUMBERED_WORDS = re.compile(r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+", re.DOTALL)
+"""Numbers that stand for words in a help text: 0=pending, 1=running, 2=failed."""
+
 _NOW = re.compile(
     r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
 )
@@ -86,6 +96,12 @@ _SO_FAR = re.compile(
 
 _AGE = re.compile(r"_(?:age|ago)(?=_|$)|_since_")
 """Words of a gauge that ages by itself."""
+
+_FEW_WORDS = 4
+"""Of a help text; shorter ones are equal by chance."""
+
+_ALIKE_WORDS = 3
+"""At the end of two names that say the same of two parts of a program."""
 
 _TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
 
@@ -104,6 +120,9 @@ _SUFFIXES: dict[str, tuple[MetricType, ...]] = {
 """Suffix → the types that may have it."""
 
 _LABELS: dict[str, tuple[MetricType, ...]] = {"le": ("histogram", "gaugehistogram"), "quantile": ("summary",)}
+
+
+_PROPOSED = re.compile(r"(?:name it|as) ([a-zA-Z_:][a-zA-Z0-9_:]*)$")
 
 
 class Unit(NamedTuple):
@@ -139,14 +158,26 @@ class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=Tru
 
 def problems(families: Iterable[Served], names: Collection[str]) -> Iterator[Problem]:
     """Yield what is wrong with families' names; ``names`` are those of all families of the endpoint."""
-    for family in families:
+    every = list(families)
+    for family in every:
         for rule in _RULES:
-            yield from rule(family)
+            yield from (_free(problem, names) for problem in rule(family))
         yield from _duplicate(family, names)
+    yield from _same_help(every)
+
+
+def _free(problem: Problem, names: Collection[str]) -> Problem:
+    """Return a fault whose fix proposes no name that another family has."""
+    proposed = _PROPOSED.search(problem.fix)
+    if proposed is None or proposed[1] not in names:
+        return problem
+    return msgspec.structs.replace(
+        problem, fix=f"take it away where {proposed[1]} says the same, or give it another name"
+    )
 
 
 def _help(family: Served) -> Iterator[Problem]:
-    if not family.family.help.strip():
+    if not family.family.help.strip() or _PLACEHOLDER.fullmatch(family.family.help.strip()):
         yield _problem(family, "help", "it has no help text", "say in one sentence what is counted or measured")
     elif _words(family.family.help) == _words(family.name):
         yield _problem(
@@ -183,6 +214,15 @@ def _unit(family: Served) -> Iterator[Problem]:
         stem = name.replace(f"_{unit.word}", "", 1)
         fix = f"name it {stem.removesuffix('_total')}_{unit.word}{'_total' * stem.endswith('_total')}"
         yield _problem(family, "unit", f"its unit, {unit.word}, is not the end of its name", fix)
+    elif unit is None and name.endswith("_timestamp"):
+        problem = _problem(
+            family, "unit", "its name promises a time, and no unit", f"expose seconds, as {name}_seconds"
+        )
+        yield msgspec.structs.replace(problem, hint=True)
+    elif unit is None and family.family.type in ("histogram", "summary") and name.endswith("_time"):
+        yield _problem(
+            family, "unit", "its name promises a duration, and no unit", f"expose seconds, as {name}_seconds"
+        )
     elif unit is None and family.family.type != "unknown" and name.removesuffix("_total").endswith(_DURATIONS):
         fix = f"expose seconds, as {name.removesuffix('_total')}_seconds{'_total' * name.endswith('_total')}"
         yield _problem(family, "unit", "its name promises a duration, and no unit", fix)
@@ -203,6 +243,40 @@ def _derived(family: Served) -> Iterator[Problem]:
     elif _AGE.search(family.name):
         fix = "expose the time when it happened as …_timestamp_seconds, and subtract it from time() in the query"
         yield _problem(family, "derived", "it ages by itself: it stands still where its program does", fix)
+
+
+def _words_as_numbers(family: Served) -> Iterator[Problem]:
+    if family.family.type == "gauge" and _NUMBERED_WORDS.search(family.family.help):
+        fix = "expose a series for each state, 1 for the one that holds and 0 for the others"
+        yield _problem(family, "derived", "its numbers stand for words, which no query can add up or compare", fix)
+
+
+def _empty_words(family: Served) -> Iterator[Problem]:
+    if "__" in family.name or family.name.startswith("_") or family.name.endswith("_"):
+        fix = f"name it {re.sub('_+', '_', family.name).strip('_')}"
+        yield _problem(family, "reserved-character", "its name has an underscore without a word beside it", fix)
+
+
+def _prefix(family: Served) -> Iterator[Problem]:
+    """Yield a name of one word; https://prometheus.io/docs/practices/naming/: it begins with what it is of."""
+    if "_" not in family.name.removesuffix("_total") and CLASSIC_NAME.fullmatch(family.name) and ":" not in family.name:
+        yield _problem(
+            family, "prefix", "its name does not begin with what it is of", f"name it <program>_{family.name}"
+        )
+
+
+def _same_help(families: Sequence[Served]) -> Iterator[Problem]:
+    """Yield families with the help text of another one, copied and not changed."""
+    known: dict[str, Served] = {}
+    for family in families:
+        text = family.family.help.strip().lower()
+        if len(text.split()) < _FEW_WORDS:
+            continue
+        other = known.setdefault(text, family)
+        alike = family.name.split("_")[-_ALIKE_WORDS:] == other.name.split("_")[-_ALIKE_WORDS:]
+        if other is not family and not alike and not family.name.startswith(other.name):
+            says = f"its help text is that of {other.name}, word for word"
+            yield _problem(family, "help", says, "say what this one counts or measures")
 
 
 def _label_in_name(family: Served) -> Iterator[Problem]:
@@ -236,6 +310,10 @@ def _reserved_suffix(family: Served) -> Iterator[Problem]:
             says = f"{suffix} is what series of a {types[0]} end in, and this is a {kind}"
             name = _as_counter(family.name) if kind == "counter" else _without_suffix(family.name, suffix)
             yield _problem(family, "reserved-suffix", says, f"name it {name}")
+    if family.name.endswith("_created"):
+        says = "in OpenMetrics _created is the end of the time at which a series began"
+        fix = f"name it {family.name.removesuffix('_created')}_creation_timestamp_seconds"
+        yield msgspec.structs.replace(_problem(family, "reserved-suffix", says, fix), hint=True)
     labels = {label: series for series in family.series for label in series.labels}
     for label, types in _LABELS.items():
         if label in labels and kind not in types:
@@ -267,16 +345,17 @@ def _reserved_character(family: Served) -> Iterator[Problem]:
 
 
 def _camel_case(family: Served) -> Iterator[Problem]:
-    if _CAMEL.search(family.name):
+    if _CAMEL.search(family.name) or (family.name.isupper() and "_" in family.name):
         fix = f"name it {_snake(family.name)}"
         yield _problem(family, "camel-case", "its name is written in camelCase", fix)
     labels = {label: series for series in family.series for label in series.labels}
     for label in sorted(labels):
-        if _CAMEL.search(label):
+        if _CAMEL.search(label) or label[:1].isupper():
             yield Problem(
                 family=family.name,
                 rule="camel-case",
-                says=f"its label {label} is written in camelCase",
+                says=f"its label {label} is written {'in camelCase' if _CAMEL.search(label) else 'with a capital'}",
+                hint=_CAMEL.search(label) is None,
                 series=written(labels[label]),
                 fix=f"name the label {_snake(label)}",
             )
@@ -300,6 +379,9 @@ _RULES: tuple[Callable[[Served], Iterator[Problem]], ...] = (
     _camel_case,
     _unit_abbreviation,
     _derived,
+    _words_as_numbers,
+    _empty_words,
+    _prefix,
     _label_in_name,
 )
 

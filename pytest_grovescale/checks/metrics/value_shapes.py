@@ -18,7 +18,9 @@ _SHAPES = {
         r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d{4}/\d\d/\d\d.*|\d\d:\d\d:\d\d(?:\.\d+)?"
         r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*\d\d:\d\d:\d\d.*|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"
     ),
+    "a date": re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}"),
     "a duration": re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+\.\d{3,}(?:s|ms|µs|us)"),
+    "a machine's name": re.compile(r"ip-\d{1,3}(?:-\d{1,3}){3}(?:[.:].*)?|[a-z][a-z0-9-]*-[0-9a-f]{8}-[a-z0-9]{4}"),
     "a hash": re.compile(r"(?:sha\d+:)?(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
     "an image's digest": re.compile(r"\S+@sha256:[0-9a-f]{8,}"),
     "an address": re.compile(
@@ -38,6 +40,12 @@ _SHAPES = {
     "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
     "a message about one object": re.compile(r'(?=.{20})(?>.*?\S\s).*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
     "a message with an address": re.compile(r"(?=.{20}).*\s\d{1,3}(?:\.\d{1,3}){3}:\d+.*", re.DOTALL),
+    "an error with its message": re.compile(r"[A-Z]\w*(?:Error|Exception): .+", re.DOTALL),
+    "a client's version": re.compile(r"\S+/v?\d+\.\d+\S* \(.*\).*"),
+    "a database's query": re.compile(r"(?:SELECT|INSERT|UPDATE|DELETE)\s.+", re.DOTALL | re.IGNORECASE),
+    "a document": re.compile(r"[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
+    "a text of several lines": re.compile(r".*\n.*", re.DOTALL),
+    "a text of more than 200 characters": re.compile(r".{200,}", re.DOTALL),
     "an ARN": re.compile(r"arn:[\w-]+:\S+:\S+"),
     "a stack trace": re.compile(r".*\bgoroutine \d+ \[.*|.*\.(?:go|py|java|rs):\d+.*", re.DOTALL),
 }
@@ -48,6 +56,8 @@ _MANY_SHAPES = {
     "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
+    "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
+    "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
     "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
     "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),
 }
@@ -66,7 +76,7 @@ _FAR = 100
 """Numbers from here on are identifiers sooner than parts of a fixed list: zones, devices, versions."""
 
 
-_IDENTIFIER = re.compile(r"\d+|.*[-_./:]\d+|.*\d{2}.*", re.DOTALL)
+_IDENTIFIER = re.compile(r"\d+|.*[-_./:]\d+|.*\d{2}.*|[a-z0-9][\w.-]*/[a-z0-9][\w.-]*", re.DOTALL)
 
 _PORT = re.compile(r"(?<=[a-z]):\d{2,5}(?=/|$)")
 

@@ -39,8 +39,24 @@ _DURATION = re.compile(
 )
 """The end of the name of what something took."""
 
+_SHARE = re.compile(r"(?:hits?|miss(?:es)?|success(?:ful)?|errors?|failures?|availability)_ratio$")
+"""The end of the name of a part of a whole, which is never more than that."""
+
+_THINGS = re.compile(
+    r"(?:pods|nodes|replicas|objects|connections|threads|workers|items|entries|secrets|files|keys|resources|clients"
+    r"|leases|watchers|instances|members|shards|jobs|tasks|services|containers|endpoints|sessions|subscribers)$"
+)
+"""The end of the name of what there are whole ones of only."""
+
 _A_TIME = re.compile(r"_(?:timestamp|start_time|(?:last|created|creation|deletion|completion)\w*_time)_seconds$")
 """The end of the name of a point in time."""
+
+_PAST = re.compile(
+    r"_(?:last|start(?:ed)?|created|creation|updated|completed|synced|observed)_.*(?<=time|tamp)_seconds$"
+)
+"""The name of a point in time that has been."""
+
+_DAY_S = 86_400.0
 
 _YES_OR_NO = re.compile(r"(?:^|_)(?:is|has)_\w+$|_(?:enabled|healthy|alive|leader|successful|up)$")
 """Names of what holds or does not."""
@@ -78,8 +94,17 @@ _WHOLE = ("all", "any", "total", "sum", "*")
 """Values of a label that stand for all its others."""
 
 
-def problems(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str] = ()) -> Iterator[Problem]:
-    """Yield what is wrong with the values of families; ``native``: those that have exponential buckets."""
+def problems(
+    families: Iterable[Served],
+    samples: Mapping[str, float],
+    native: Iterable[str] = (),
+    *,
+    now_s: float | None = None,
+) -> Iterator[Problem]:
+    """Yield what is wrong with the values of families; ``native``: those that have exponential buckets.
+
+    ``now_s``: when they were served, s since the epoch; None where this is not known.
+    """
     exponential = set(native)
     for family in families:
         match family.family.type:
@@ -91,7 +116,7 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
                 yield from _first(family, "value", _counter(family, samples))
                 yield from _first(family, "value", _sums(family, samples))
             case "gauge" | "unknown" | "info":
-                yield from _first(family, "value", _gauge(family, samples))
+                yield from _first(family, "value", _gauge(family, samples, now_s or _LATEST_S))
                 yield from _first(family, "value", _sums(family, samples))
                 yield from _first(family, "value", _states(family, samples))
             case "stateset":
@@ -212,6 +237,7 @@ def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
     quantiles = _by_labels(family, "", "quantile")
     counts, sums = _by_labels(family, "_count"), _by_labels(family, "_sum")
     fix = "use a client library's summary, or a histogram"
+    layouts: dict[tuple[str, ...], str] = {}
     for labels in {**quantiles, **counts, **sums}:
         example = written((quantiles.get(labels) or counts.get(labels) or sums[labels])[0])
         for part, there in (("_sum", sums), ("_count", counts)):
@@ -227,6 +253,7 @@ def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
             yield f"its sum is {total:g}, and no duration or size is below zero", example, fix
         if count and total is not None and _DURATION.search(family.name) and total / count > _LONGEST_S:
             yield f"its mean of {total / count:.4g} s is longer than a year", example, "observe seconds"
+        layouts.setdefault(tuple(sorted(one.labels.get("quantile", "") for one in quantiles.get(labels, []))), example)
         points: list[tuple[float, float]] = []
         for one in quantiles.get(labels, []):
             quantile = number(one.labels.get("quantile", ""))
@@ -239,6 +266,15 @@ def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
             if above < below:
                 yield f"its quantile {high:g} is {above:g}, below {below:g} of quantile {low:g}", example, fix
                 break
+        if known and total is not None and unit_in(family.name) is not None and known[-1][1] > total * (1 + _SLACK):
+            yield (
+                f"its quantile is {known[-1][1]:g}, more than {total:g}, the sum of all",
+                example,
+                "observe in one unit",
+            )
+    if len(layouts) > 1:
+        says = f"its label sets have {len(layouts)} different lists of quantiles"
+        yield says, list(layouts.values())[1], "give all label sets the same quantiles"
 
 
 def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
@@ -258,7 +294,7 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
             yield f"it is {value:g}, and its name says that it counts", written(one), fix
 
 
-def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterator[tuple[str, str, str]]:
     name = family.name
     for one, value in _values(family, samples):
         example = written(one)
@@ -272,8 +308,17 @@ def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, 
                 example,
                 "set it to 1 or 0, or name what it counts",
             )
-        elif name.endswith("_info") and value != 1:
-            yield f"an info is always 1, and this is {value:g}", example, "put facts into its labels, and set it to 1"
+        elif name.endswith("_info") and (value != 1 or not one.labels):
+            says = (
+                f"an info is always 1, and this is {value:g}" if one.labels else "an info without labels says nothing"
+            )
+            yield says, example, "put facts into its labels, and set it to 1"
+        elif _SHARE.search(name) and value > 1:
+            yield f"a part of a whole is {value:g} of it", example, "divide by what it is a part of"
+        elif value >= _WRAPPED and name.endswith("_bytes") and not _LIMITS.search(name):
+            yield f"{value:.4g} is more than anything has", example, "do not subtract below zero"
+        elif _THINGS.search(name) and value != int(value):
+            yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
         elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
         elif abs(value) >= _NO_TIME_S:
@@ -281,6 +326,8 @@ def _gauge(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, 
         elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
+        elif _PAST.search(name) and now_s + _DAY_S < value < _LATEST_S:
+            yield f"a time of {value:.4g} s has not come yet", example, "set it to when it happened"
         elif _A_TIME.search(name) and 1 < value < _FIRST_S:
             yield f"a time of {value:.4g} s lies before 2001", example, "expose seconds since 1970, not a duration"
         elif name.endswith("_seconds") and value > _LATEST_S:

@@ -56,11 +56,11 @@ def test_any_text_is_taken_apart(text: str) -> None:
 
 
 def test_looks_are_said_to_be_looks(snapshot: SnapshotAssertion) -> None:
-    found = problems(family("x_total", "counter", '{step="ensure_finalizer"}', '{step="sync_pods"}'))
+    found = problems(family("x_steps_total", "counter", '{step="ensure_finalizer"}', '{step="sync_pods"}'))
     assert [problem.rule for problem in found] == ["function-name"]
     assert "(ensure_finalizer, sync_pods)" in found[0].says
     assert found[0].says == snapshot
-    assert rules(family("x_total", "counter", '{step="spec"}', '{step="status"}', '{step="sync_pods"}')) == []
+    assert rules(family("x_steps_total", "counter", '{step="spec"}', '{step="status"}', '{step="sync_pods"}')) == []
 
 
 def test_functions_of_a_source_with_their_places(tmp_path: Path) -> None:

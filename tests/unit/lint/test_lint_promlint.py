@@ -14,7 +14,7 @@ from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from tests import goprogram
 
 from .surfaces import DATA, HEAD, surface
-from .test_lint_content_faults import CASES, lines
+from .test_lint_content_faults import BEFOREHAND, lines
 
 RULES = {
     "no help text": {"help"},
@@ -69,7 +69,7 @@ def test_all_that_it_finds_on_real_endpoints_is_reported(promlint: Path, endpoin
 
 
 def test_all_that_it_finds_on_made_ones_is_reported(promlint: Path) -> None:
-    made = ["\n".join([*lines(case, "-"), ""]) for case in CASES]
+    made = ["\n".join([*lines(case, "-"), ""]) for case in BEFOREHAND]
     texts = [HEAD.read_text(encoding="utf-8"), *(text for text in made if "# EOF" not in text)]
     assert [missed(promlint, text) for text in texts] == [[] for _ in texts]
     assert sum(len(found_by(promlint, text)) for text in texts) > 10
