@@ -107,6 +107,13 @@ def wrong_with(folder: Folder) -> str:
 
     Nothing is left there, not even a folder that did not exist before.
     """
+    if not _is_text(folder.path):
+        # Paths are written into JSON files, and the environment of programs.
+        name = os.fsencode(folder.path).decode(errors="backslashreplace")
+        return (
+            f"{folder.what} {name} cannot be used: its name is not text in UTF-8\n"
+            f"  → Rename it, or choose another folder: {folder.chosen_by}"
+        )
     try:
         place = next(path for path in (folder.path, *folder.path.parents) if path.exists() or path.is_symlink())
         with tempfile.TemporaryFile(dir=place) as file:
@@ -127,6 +134,14 @@ def wrong_with(folder: Folder) -> str:
             f" folder: {folder.chosen_by}"
         )
     return ""
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _cannot_be_written(folder: Folder, error: OSError) -> str:

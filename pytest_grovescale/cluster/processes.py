@@ -170,7 +170,7 @@ class StoppedFor:
 
 def marked(directory: Path) -> list[tuple[int, int]]:
     """Return (pid, start ticks) of every process of this user that a supervisor of this directory started."""
-    mark = f"{MARK}={directory}".encode()
+    mark = os.fsencode(f"{MARK}={directory}")
     marked_processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():

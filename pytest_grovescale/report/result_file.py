@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from ..analysis import figures
@@ -25,9 +26,11 @@ def write(result: Result, path: Path) -> None:
         with replacing(path) as file:
             file.write(encode(result))
     except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise RecordingError(
             f"the result {path} cannot be written: {error.strerror}",
-            next_step="Free some space, or put the reports elsewhere; the recording can be analysed again.",
+            next_step=f"{'Free some space' if full else 'Make its folder writable'}, or put the reports elsewhere; the"
+            " recording can be analysed again.",
         ) from error
 
 

@@ -48,6 +48,13 @@ def test_a_folder_below_a_file_is_named_with_its_option(tmp_path: Path, snapshot
         assert masked(wrong, {tmp_path: "folder"}) == snapshot(name=path.name)
 
 
+def test_a_folder_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    wrong = wrong_with(reports_folder(tmp_path / os.fsdecode(b"caf\xe9")))
+    assert "caf\\xe9 cannot be used" in wrong
+    assert wrong.endswith("--grovescale-reports=DIR")
+    assert wrong_with(reports_folder(tmp_path / "café")) == ""
+
+
 def test_a_disk_that_has_too_little_left_is_named_with_what_is_needed(disk: Path, snapshot: SnapshotAssertion) -> None:
     assert wrong_with(Folder("the state folder", disk / "state", "STATE=DIR", 2 * MB)) == ""
     wrong = wrong_with(Folder("the state folder", disk / "state", "STATE=DIR", storage.STATE_BYTES))
