@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from pytest_grovescale import resources
 from pytest_grovescale.analysis.comparison import MetricComparison
 from pytest_grovescale.bench.output import ComparisonFile
 from pytest_grovescale.bench.store import Store
+from pytest_grovescale.cluster import handle
+from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.report import result_file
 from tests.processes import wait_none
 from tests.repositories import committed, repository
@@ -29,6 +31,7 @@ COMMAND = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
 # How many runs there are is not to depend on what else the machine does.
 COMPARE = [*COMMAND, "--max-contention=100%"]
 SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
+ON_STANDING = ["--cluster=standing", "--parts=deploy"]
 VARIANTS = ["--set=variant=baseline", "--set-b=variant=optimized"]
 
 # What an operator that crashes at its first pod never gets done.
@@ -113,6 +116,17 @@ def folder(tmp_path: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> 
     wait_none(str(tmp_path))
 
 
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The state folder of a running cluster of this name, for runs that need none of their own."""
+    folder = tmp_path_factory.mktemp("standing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GROVESCALE_STATE_DIR", str(folder))
+        cluster = handle.acquire(load_definition("default").with_nodes(1), name="standing", progress=lambda text: None)
+    yield folder
+    cluster.release()
+
+
 def compared(folder: Path) -> ComparisonFile:
     return msgspec.json.decode((folder / "comparison.json").read_bytes(), type=ComparisonFile)
 
@@ -135,10 +149,12 @@ def phases(store: Store, run: str) -> dict[str, Span]:
     return {name: Span(at, at + phase.seconds) for name, (at, phase) in began.items()}
 
 
-def interrupted(folder: Path, what: str, after: str, number: signal.Signals) -> tuple[int, str]:
+def interrupted(
+    folder: Path, what: str, after: str, number: signal.Signals, variants: Sequence[str] = VARIANTS
+) -> tuple[int, str]:
     """Start a comparison, send it a signal once a line starts so; return its exit code and last words."""
     driver = subprocess.Popen(
-        [*COMPARE, *VARIANTS, *SMALL, f"--parts={what}"],
+        [*COMPARE, *variants, *SMALL, f"--parts={what}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -151,6 +167,31 @@ def interrupted(folder: Path, what: str, after: str, number: signal.Signals) -> 
     _, said = driver.communicate(timeout=240)
     wait_none(str(folder))
     return driver.returncode, said
+
+
+def revisions(top: Path) -> Path:
+    """Make a repository of the bundled operator whose revisions ``baseline`` and ``optimized`` are its variants; only
+    the operator may be of them. Return it."""
+    top.mkdir()
+    repository(top)
+    fixtures = resources.find("fixtures/operators", "reference").parent
+    definition = yaml.safe_load((fixtures / "reference.yaml").read_text(encoding="utf-8"))
+    at = definition["command"].index("--variant")
+    definition |= {
+        "command": ["bin/operator", *definition["command"][3:at], *definition["command"][at + 2 :]],
+        "crds": [str(fixtures / crds) for crds in definition["crds"]],
+        "rbac": str(fixtures / definition["rbac"]),
+    }
+    del definition["values"]["variant"]
+    (top / "operator.yaml").write_text(yaml.safe_dump(definition, sort_keys=False), encoding="utf-8")
+    trap = top / "pytest_grovescale"
+    trap.mkdir()
+    (trap / "__init__.py").write_text(TRAP, encoding="utf-8")
+    for variant in ("baseline", "optimized"):
+        (top / "variant").write_text(variant, encoding="utf-8")
+        committed(top, variant)
+    shutil.rmtree(trap)
+    return top
 
 
 def resumed(folder: Path) -> dict[str, MetricComparison]:
@@ -178,14 +219,24 @@ def less(metric: MetricComparison) -> bool:
     return metric.a is not None and metric.b is not None and metric.b < metric.a
 
 
-def test_noop_windows_go_on_after_a_kill_and_tell_the_variants_apart(folder: Path) -> None:
-    interrupted(folder, "noop", "noop 1 of 2", signal.SIGKILL)
-    figures = resumed(folder)
+def test_noop_windows_go_on_after_a_kill_and_tell_two_revisions_apart(folder: Path) -> None:
+    top = revisions(folder / "repository")
+    interrupted(
+        top,
+        "noop",
+        "noop 1 of 2",
+        signal.SIGKILL,
+        ["operator.yaml", "--git", "baseline", "optimized", f"--build={BUILD}"],
+    )
+    figures = resumed(top)
+    (part,) = compared(Store.latest(top / "reports", "compare").folder).parts
+    assert (part.plan.a, part.plan.b, part.broken) == ("baseline", "optimized", ())
     assert figures["noop_writes"].b == 0
     assert less(figures["noop_writes"])
     assert less(figures["noop_requests"])
     assert figures["noop_reconciles"].a == figures["noop_reconciles"].b == 6, "every trigger is heard and dealt with"
     assert figures["noop_cpu"].gated
+    assert not (top / "bin").exists(), "each is built in a folder of its own"
 
 
 def test_contended_windows_are_discarded_and_made_again(folder: Path) -> None:
@@ -219,11 +270,14 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
             assert one["delete"].began >= other["deploy"].ended, "each phase begins in both together"
 
 
-def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) -> None:
+def test_a_variant_that_fails_its_milestones_is_broken_not_fast(
+    folder: Path, standing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(standing))
     (folder / "test_it.py").write_text(BROKEN, encoding="utf-8")
     crashing = ["--set=concurrency=20", "--set-b=defect=crash=1"]
     done = subprocess.run(
-        [*COMPARE, "test_it.py", *crashing, "--parts=deploy", "--pairs=3", "--no-profile"],
+        [*COMPARE, "test_it.py", *crashing, *ON_STANDING, "--pairs=3", "--no-profile"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -236,12 +290,15 @@ def test_a_variant_that_fails_its_milestones_is_broken_not_fast(folder: Path) ->
     assert part.pairs == 1, "it is tried no more than it must"
 
 
-def test_profiles_of_both_are_compared_function_by_function(folder: Path) -> None:
+def test_profiles_of_both_are_compared_function_by_function(
+    folder: Path, standing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(standing))
     for name, text in (("test_it.py", BUSY_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
         (folder / name).write_text(text, encoding="utf-8")
     shares = ["--set=share=80", "--set-b=share=20"]
     done = subprocess.run(
-        [*COMPARE, "busy.yaml", "test_it.py", *shares, "--parts=deploy", "--pairs=2", "--fail-on=never"],
+        [*COMPARE, "busy.yaml", "test_it.py", *shares, *ON_STANDING, "--pairs=2", "--fail-on=never"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -272,35 +329,3 @@ def test_profiles_of_both_are_compared_function_by_function(folder: Path) -> Non
     assert len(reports) == 6
     assert all(f'href="{report.relative_to(store).as_posix()}"' in page for report in reports)
     assert all(f'id="run{number}-timeline"' in page for number in (0, 1))
-
-
-def test_revisions_are_built_and_only_the_operator_is_of_them(folder: Path) -> None:
-    (folder / "repository").mkdir()
-    top = repository(folder / "repository")
-    fixtures = resources.find("fixtures/operators", "reference").parent
-    definition = yaml.safe_load((fixtures / "reference.yaml").read_text(encoding="utf-8"))
-    at = definition["command"].index("--variant")
-    definition |= {
-        "command": ["bin/operator", *definition["command"][3:at], *definition["command"][at + 2 :]],
-        "crds": [str(fixtures / crds) for crds in definition["crds"]],
-        "rbac": str(fixtures / definition["rbac"]),
-    }
-    del definition["values"]["variant"]
-    (top / "operator.yaml").write_text(yaml.safe_dump(definition, sort_keys=False), encoding="utf-8")
-    trap = top / "pytest_grovescale"
-    trap.mkdir()
-    (trap / "__init__.py").write_text(TRAP, encoding="utf-8")
-    for variant in ("baseline", "optimized"):
-        (top / "variant").write_text(variant, encoding="utf-8")
-        committed(top, variant)
-    shutil.rmtree(trap)
-    revisions = ["operator.yaml", "--git", "baseline", "optimized", f"--build={BUILD}"]
-    done = subprocess.run(
-        [*COMPARE, *revisions, "--parts=noop", *SMALL, "--fail-on=never"], capture_output=True, text=True, cwd=top
-    )
-    assert done.returncode == 0, done.stderr
-    found = compared(Store.latest(top / "reports", "compare").folder)
-    (part,) = found.parts
-    assert (part.plan.a, part.plan.b, part.broken) == ("baseline", "optimized", ())
-    assert less(metrics(found)["noop_writes"])
-    assert not (top / "bin").exists(), "each is built in a folder of its own"

@@ -172,7 +172,9 @@ def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pyte
 @pytest.mark.cluster
 def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     budgets(pytester, "tests: {test_noop: [hot_loop]}\n")
-    outcome = run(pytester, running_cluster, NOOP, "--grovescale-set=defect=hot-loop")
+    # It never is: to wait a minute for that is a minute of its work.
+    test = NOOP.replace("wait_idle()", "wait_idle(timeout='5s')")
+    outcome = run(pytester, running_cluster, test, "--grovescale-set=defect=hot-loop")
     outcome.assert_outcomes(failed=1)
     (found,) = checks_of(pytester)
     assert found.verdict == "fail"
