@@ -121,10 +121,8 @@ def test_ctrl_c(folder: Path, phase: str, where: str) -> None:
     assert test.phases[-1].api, "what was measured until then is there"
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize("phase", PHASES)
-def test_sigkill(folder: Path, phase: str, where: str) -> None:
-    code, _ = _stopped_in(folder, phase, signal.SIGKILL, where)
+def _killed_in(folder: Path, phase: str, *arguments: str) -> None:
+    code, _ = _stopped_in(folder, phase, signal.SIGKILL, *arguments)
     assert code == -signal.SIGKILL
     wait_none(str(folder))
     assert _last_record(folder).reason == "controller-gone"
@@ -134,8 +132,14 @@ def test_sigkill(folder: Path, phase: str, where: str) -> None:
 
 
 @pytest.mark.cluster
-def test_the_next_run_works(folder: Path, own_state: None) -> None:
-    _stopped_in(folder, "deploy", signal.SIGKILL)
+@pytest.mark.parametrize("phase", PHASES[1:])
+def test_sigkill(folder: Path, phase: str, where: str) -> None:
+    _killed_in(folder, phase, where)
+
+
+@pytest.mark.cluster
+def test_sigkill_of_a_run_with_a_cluster_of_its_own_and_the_next_run_works(folder: Path, own_state: None) -> None:
+    _killed_in(folder, "deploy")
     process = _pytest(folder)
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 0, output

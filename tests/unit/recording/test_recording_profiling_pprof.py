@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -17,6 +19,7 @@ from pytest_grovescale.recording.profiling.pprof import Pprof
 from pytest_grovescale.recording.profiling.profiler_endpoint import Exchange, Refused
 from tests import goprogram
 from tests.golden import masked
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +28,19 @@ def program(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     return goprogram.build(base if worker_id == "master" else base.parent)
 
 
-def taken(address: Address, file: Path, seconds: float = 0.3) -> bytes:
-    """A profile of some time, decompressed."""
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def taken(address: Address, file: Path, busy: subprocess.Popen[str] | None = None) -> bytes:
+    """A profile, decompressed; of so much of the program's work, if asked for, that both of its functions are in it."""
 
     async def take() -> None:
         capture = await Pprof.attached(address, file)
-        await asyncio.sleep(seconds)
+        if busy is not None:
+            enough = cpu_s(busy.pid) + 0.3
+            await asyncio.to_thread(wait_until, lambda: cpu_s(busy.pid) >= enough, "work of the program")
         capture.stop()
         await capture.finish()
 
@@ -46,24 +56,23 @@ def failure(address: Address, file: Path) -> ProfileFailed:
 
 @pytest.mark.parametrize("arguments", [(), ("-tls",)], ids=["plain", "tls"])
 def test_a_profile_ends_when_it_is_told_to(program: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    with goprogram.running(program, *arguments) as (_, address):
-        profile = taken(address, tmp_path / "cpu.pb.gz")
-        assert b"main.heavy" in profile
+    with goprogram.running(program, *arguments) as (process, address):
+        assert b"main.heavy" in taken(address, tmp_path / "cpu.pb.gz", process)
         # And the next one is not refused: the first is over.
-        assert b"main.heavy" in taken(address, tmp_path / "again.pb.gz")
+        assert b"main.heavy" in taken(address, tmp_path / "again.pb.gz", process)
 
 
 def test_a_phase_shorter_than_one_sample_has_a_profile(program: Path, tmp_path: Path) -> None:
     with goprogram.running(program) as (_, address):
-        assert b"cpu" in taken(address, tmp_path / "cpu.pb.gz", seconds=0)
+        assert b"cpu" in taken(address, tmp_path / "cpu.pb.gz")
 
 
 def test_a_token_is_sent_and_a_wrong_one_is_told(program: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("open-sesame\n")
-    with goprogram.running(program, "-token", "open-sesame", "-tls") as (_, address):
+    with goprogram.running(program, "-token", "open-sesame", "-tls") as (process, address):
         let_in = msgspec.structs.replace(address, token_file=str(token))
-        assert b"main.heavy" in taken(let_in, tmp_path / "cpu.pb.gz")
+        assert b"main.heavy" in taken(let_in, tmp_path / "cpu.pb.gz", process)
         assert "token: true" in failure(address, tmp_path / "none.pb.gz").line
 
 
@@ -90,8 +99,8 @@ def test_an_endpoint_that_refuses_is_told_at_once(program: Path, tmp_path: Path,
 
 
 def test_a_write_timeout_of_the_server_does_not_cut_a_profile(program: Path, tmp_path: Path) -> None:
-    with goprogram.running(program, "-write-timeout", "10s") as (_, address):
-        assert b"main.heavy" in taken(address, tmp_path / "cpu.pb.gz")
+    with goprogram.running(program, "-write-timeout", "10s") as (process, address):
+        assert b"main.heavy" in taken(address, tmp_path / "cpu.pb.gz", process)
 
 
 def test_an_older_go_refuses_for_its_write_timeout(snapshot: SnapshotAssertion) -> None:

@@ -221,16 +221,16 @@ def test_a_profiler_without_a_profile_is_a_failure(tmp_path: Path, script: str) 
 
 
 def test_a_profiler_that_hangs_is_given_up_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyspy, "ATTACH_S", 0.3)
-    monkeypatch.setattr(pyspy, "FINISH_S", 0.3)
     own = identity(os.getpid())
     assert own is not None
     hangs = stand_in(tmp_path, "exec sleep 300")
-    with pytest.raises(ProfileFailed, match="did not attach"):
+    with monkeypatch.context() as patch, pytest.raises(ProfileFailed, match="did not attach"):
+        patch.setattr(pyspy, "ATTACH_S", 0.3)
         asyncio.run(take(own, tmp_path / "profile.txt", program=hangs))
     wait_none(str(tmp_path))
     deaf = stand_in(tmp_path, "trap '' INT; echo Sampling process; while :; do sleep 0.1; done")
-    with pytest.raises(ProfileFailed, match="did not write its profile"):
+    with monkeypatch.context() as patch, pytest.raises(ProfileFailed, match="did not write its profile"):
+        patch.setattr(pyspy, "FINISH_S", 0.3)
         asyncio.run(take(own, tmp_path / "profile.txt", program=deaf))
     wait_none(str(tmp_path / "py-spy"))
 

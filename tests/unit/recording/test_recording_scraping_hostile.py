@@ -69,13 +69,14 @@ HOSTILE: dict[str, tuple[Reply, str]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_module, "TIMEOUT_S", 1.0)
-
-
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_it_is_marked_and_the_rest_unharmed(kind: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_it_is_marked_and_the_rest_unharmed(
+    kind: str, tmp_path: Path, snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One that ends by the time limit is not waited for; all others are to end before it, on any machine.
+    never_ends = HOSTILE[kind][1] == "no answer within"
+    monkeypatch.setattr(target_module, "TIMEOUT_S", 1.0 if never_ends else 60.0)
+
     async def run() -> Room:
         worst, _ = HOSTILE[kind]
         async with serving() as endpoint:

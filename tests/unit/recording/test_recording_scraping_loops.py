@@ -148,13 +148,11 @@ def test_an_edge_takes_the_place_of_what_the_loops_do(tmp_path: Path) -> None:
 
 def test_at_an_edge_no_time_limit_runs_out_on_our_own_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer takes a part of the time limit to read, and all of them together many times as long."""
-    monkeypatch.setattr(target_module, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(target_module, "TIMEOUT_S", 1.0)
     read = Reader.read
 
     def slowly(reader: Reader, body: bytes, content_type: str = "") -> Exposition:
-        until = time.monotonic() + 0.02
-        while time.monotonic() < until:
-            pass
+        time.sleep(0.05)
         return read(reader, body, content_type)
 
     monkeypatch.setattr(Reader, "read", slowly)
