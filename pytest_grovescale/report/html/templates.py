@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +139,30 @@ MAX_LINES = 200
 """Late objects and log lines on a page, of each kind; all of them are in the recording."""
 
 
+class _Compiled(jinja2.FileSystemBytecodeCache):
+    """Compiled templates, where Python keeps this module's bytecode: it takes longer to compile them than to analyse a
+    small run. Where there can be none, as in a read-only installation, they are compiled each time."""
+
+    def __init__(self) -> None:
+        super().__init__(str(Path(cache_from_source(__file__)).parent), "%s.jinja")
+        self._compiled_for = Path(__file__).read_text(encoding="utf-8")
+
+    def get_source_checksum(self, source: str) -> str:
+        # The settings below are part of the compiled code.
+        return super().get_source_checksum(self._compiled_for + source)
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        if not sys.dont_write_bytecode:
+            with contextlib.suppress(OSError):
+                super().dump_bytecode(bucket)
+
+
 @cache
 def environment() -> jinja2.Environment:
     """Return the templates' environment: everything is escaped, and an undefined name is an error."""
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
+        bytecode_cache=_Compiled(),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
