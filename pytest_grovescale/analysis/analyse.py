@@ -15,7 +15,7 @@ from ..recording import journal
 from ..recording.evaluation import count_leaves
 from ..recording.records import AnyRecord, Closed, CpuRead, Lines, Mark
 from .api_faults import ApiFaults, faults_of_phase
-from .api_requests import Traffic, api_rows, client_requests_of_phase, triggers_of
+from .api_requests import Traffic, api_rows, client_requests_of_phase, missing_rights, triggers_of
 from .audit_times import WriteLog
 from .blocked_workers import read_dump, stack_groups, workers_of_phase
 from .bottlenecks.attribution import bottlenecks_of_phase
@@ -27,7 +27,7 @@ from .findings import with_findings
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import floors_of, milestones_of_phase, watch_lag
-from .phase_result import LateResult, MarkResult, Outcome, PhaseResult
+from .phase_result import ApiRow, LateResult, MarkResult, Outcome, PhaseResult
 from .pod_placement import pod_places
 from .profiles.phase_profiles import profiles_of_phase, with_tables
 from .reconciles import reconciles_of_phase
@@ -50,6 +50,9 @@ TURN_LOST = "turn-lost"
 
 OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""
+
+_MAX_RIGHTS = 3
+"""Missing rights that a message names."""
 
 _WORST: tuple[Outcome, ...] = ("failed", "timeout", "interrupted", "unfinished", "passed")
 
@@ -318,17 +321,18 @@ def phase_result(
     if bottlenecks.missing:
         missing["bottlenecks"] = bottlenecks.missing
     milestones = milestones_of_phase(contents, phase, log)
+    api = api_rows(traffic.requests(phase), contents.opened.identities)
     return PhaseResult(
         name=phase.name,
         outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
-        message=phase.ended.message if phase.ended is not None else "",
+        message=_message(phase, api),
         started=iso(phase.start),
         seconds=(end - phase.start) / 1e9,
         timeout_s=phase.started.timeout_ns / 1e9 if phase.started is not None else 0.0,
         hold_s=phase.started.hold_ns / 1e9 if phase.started is not None else 0.0,
         milestones=milestones,
         cpu=cpu,
-        api=api_rows(traffic.requests(phase), contents.opened.identities),
+        api=api,
         traffic_source="audit" if not hole else "metrics" if client_requests else "",
         client_requests=client_requests,
         reconciles=reconciles,
@@ -353,6 +357,15 @@ def phase_result(
         idle_twin=idle_twin_of(contents, phase),
         missing=after_early_end(contents, phase, missing),
     )
+
+
+def _message(phase: PhaseSpan, api: Sequence[ApiRow]) -> str:
+    """Return why a phase did not pass. A right that the operator lacks comes first: what is awaited depends on it."""
+    if phase.ended is None:
+        return ""
+    rights = missing_rights(api) if phase.ended.outcome == "timeout" else []
+    cause = f"the operator has no right to {', '.join(rights[:_MAX_RIGHTS])}: " if rights else ""
+    return cause + phase.ended.message
 
 
 def series_of(phase: PhaseSpan) -> int | None:

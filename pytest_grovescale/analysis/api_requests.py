@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import NamedTuple
 
 from ..exposition.families import parse
@@ -50,6 +51,18 @@ class Kind(NamedTuple):
     code: int
     category: Category
     dry_run: bool
+
+
+def missing_rights(rows: Iterable[ApiRow], identity: str = OPERATOR) -> list[str]:
+    """Return what an identity was forbidden, the most frequent first: ``list configmaps (403, 4 times)``.
+
+    Creations are left out: in a namespace that is being deleted, they are forbidden to everyone.
+    """
+    refused = Counter[str]()
+    for row in rows:
+        if row.identity == identity and row.code == HTTPStatus.FORBIDDEN and row.verb != "create":
+            refused[f"{row.verb} {row.resource}"] += row.count
+    return [f"{what} (403, {number:,} time{'s' * (number != 1)})" for what, number in refused.most_common()]
 
 
 def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, get_args
 
 from .. import durations
 from ..analysis import figures
+from ..analysis.api_requests import missing_rights
 from ..analysis.contention import WAIT_QUIET
 from ..analysis.phase_result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
@@ -333,12 +334,13 @@ class RunningPhase:
             message += f": {counts}"
         late = self._end("timeout", message)
         self._test.progress.done("timeout")
-        raise self._failure(
-            message,
-            *late,
-            after=self._test.operator_tail(),
-            next_step="Give the phase more time, or see what the operator waits for above.",
-        )
+        next_step = "Give the phase more time, or see what the operator waits for above."
+        result = self._test.phase_result(self.name)
+        if (operator := self._test.operator) is not None and missing_rights(result.api):
+            rules = operator.definition.rbac
+            where = f", {rules}" if isinstance(rules, str) else ""
+            next_step = f"Give it the right: rbac of the operator {operator.name}{where}."
+        raise self._failure(result.message, *late, after=self._test.operator_tail(), next_step=next_step)
 
     def _failure(self, *lines: str, after: Sequence[str] = (), next_step: str) -> GrovescaleError:
         """Return the error that ends the phase: PhaseError, or ClusterError where the cluster fails or failed in it."""

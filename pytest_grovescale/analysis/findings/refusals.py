@@ -29,6 +29,9 @@ _SHARE = 0.1
 _WRONG = frozenset({400, 401, 403, 422})
 """Answers that no retry mends."""
 
+_LEAST_READS = 2
+"""Reads without the right to: an informer repeats them with a delay that grows, and its caches never fill."""
+
 _LEAST_CONFLICTS = 10
 _CONFLICTS = 0.25
 _RETRIES = 6
@@ -53,7 +56,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     others = Counter((one.what, one.code) for one in refused if not _is_conflict(one))
     asked = Counter(one.what for one in seen.requests)
     for (what, code), number in others.most_common():
-        if number >= _LEAST and (code in _WRONG or number >= _SHARE * asked[what]):
+        unfilled = code in (401, 403) and what.startswith(("get ", "list ")) and number >= _LEAST_READS
+        if unfilled or (number >= _LEAST and (code in _WRONG or number >= _SHARE * asked[what])):
             meaning = f" ({_MEANING[code]})" if code in _MEANING else ""
             yield Finding(
                 id=ID,

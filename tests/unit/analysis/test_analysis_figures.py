@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.api_requests import missing_rights
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.errors import NotMeasuredError, UsageError
 from pytest_grovescale.recording import records as rec
@@ -229,3 +230,12 @@ def test_a_phase_as_plain_data() -> None:
     plain = figures.as_plain(phase(full_run(2)))
     assert plain["name"] == "steady-state"
     assert plain["cpu"][0]["process"] == "kube-apiserver"
+
+
+def test_missing_rights_are_those_that_were_refused_the_most_frequent_first() -> None:
+    sim = Simulation()
+    sim.phase("p", 100, 900)
+    seen = [("list", "pods", 403), ("get", "pods", 404), *[("list", "configmaps", 403)] * 2, ("create", "pods", 403)]
+    for index, (verb, resource, code) in enumerate(seen):
+        sim.request(200 + index, verb=verb, resource=resource, code=code, namespace="t")
+    assert missing_rights(phase(sim, "p").api) == ["list configmaps (403, 2 times)", "list pods (403, 1 time)"]
