@@ -70,32 +70,33 @@ def _woken(seen: Observed) -> Iterator[Finding]:
         triggers = span.phase.trigger_writes or span.phase.triggers
         if not triggers or WINDOW.fullmatch(span.phase.name) or triggered_itself(seen, span) is not None:
             continue
-        triggered = {one.resource for one in seen.by_harness(span.start, span.end)}
+        changed = {(one.resource, one.object) for one in seen.by_harness(span.start, span.end)}
+        triggered = {resource for resource, _ in changed}
+        # Of several objects each wakes its own: so often all objects of a kind may have been woken.
+        rounds = max(1.0, triggers / max(1, len(changed)))
         objects = {row.controller: row.objects for row in span.phase.reconciles}
-        woken = {}
+        woken: dict[str, tuple[int, float]] = {}
         for controller, count in caused_by_triggers(seen, span).items():
             own = objects[controller]
             if own is None:
                 continue
             itself = any(is_of(controller, resource) for resource in triggered)
-            most = _OF_TRIGGERED * triggers if itself else _PER_OBJECT * own * triggers
-            if count > most and (itself or count >= own * triggers + _FEWEST):
-                woken[controller] = count
-        if woken:
-            named = ", ".join(
-                f"{count:,} of {controller} ({count / max(1, objects[controller] or 1) / triggers:.3g} for each of"
-                f" {objects[controller]:,})"
-                for controller, count in sorted(woken.items(), key=lambda one: -one[1])
-            )
-            controller = max(woken, key=lambda name: woken[name])
-            yield Finding(
-                id=ID,
-                severity="waste",
-                text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} in {span.phase.name} made reconciles that"
-                f" nothing asked for: {named}",
-                check=f'reconciles("{span.phase.name}", "{controller}", max={(objects[controller] or 1) * triggers})',
-            )
-            return
+            asked = triggers if itself else own * rounds
+            if count > (_OF_TRIGGERED if itself else _PER_OBJECT) * asked and count >= asked + _FEWEST:
+                woken[controller] = count, asked
+        if not woken:
+            continue
+        ordered = sorted(woken.items(), key=lambda one: -one[1][0])
+        named = ", ".join(f"{count:,} of {controller}, not {asked:,.0f}" for controller, (count, asked) in ordered)
+        controller, (_, asked) = ordered[0]
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} in {span.phase.name} made more reconciles than one"
+            f" for each object: {named}",
+            check=f'reconciles("{span.phase.name}", "{controller}", max={asked:.0f})',
+        )
+        return
 
 
 def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
